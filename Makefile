@@ -1,0 +1,83 @@
+# Everything a developer of Chiplog runs. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Downloads and builds are kept here, by content; nothing in it is ever needed.
+export XDG_CACHE_HOME ?= $(HOME)/.cache
+CACHE := $(XDG_CACHE_HOME)/chiplog
+export PIP_CACHE_DIR := $(CACHE)/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/dev.lock
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- working on the code: no root, no cluster --------------------------------
+
+.PHONY: setup
+setup: $(VENV)/.done ## Make .venv with exactly what the lock names
+
+$(VENV)/.done: $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Chiplog needs Python 3.11, 3.12 or 3.13 (PYTHON=...), this is %d.%d" % v)'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "setup: this Python makes no virtual environments: apt-get install python3-venv"; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK)
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+.PHONY: check
+check: setup ## Format, lint, types, import contracts, generated files, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python crds/generate.py --check
+	$(BIN)/pytest -m "not cluster"
+
+.PHONY: fmt
+fmt: setup ## Format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: generate
+generate: setup ## Write the generated files anew (CRDs)
+	$(BIN)/python crds/generate.py
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies of pyproject.toml anew
+	$(COMPILE) --extra operator --extra broker --extra dev --output-file $(LOCK) pyproject.toml
+
+# ---- with a cluster: CLUSTER=local (root on Debian 12), kind, or current ------
+
+.PHONY: cluster-up
+cluster-up: setup ## Start the Kubernetes that the tests run on
+	@$(BIN)/python -m e2e.cluster up
+
+.PHONY: cluster-down
+cluster-down: setup ## Stop it and leave no trace on this machine
+	@$(BIN)/python -m e2e.cluster down
+
+.PHONY: images
+images: setup ## Build the images that changed and load them into the nodes
+	@$(BIN)/python -m e2e.cluster images
+
+.PHONY: tools
+tools: setup ## Put kubectl and helm into .tools/bin
+	@$(BIN)/python -m e2e.cluster tools .tools/bin
+
+.PHONY: e2e
+e2e: setup ## Run the tests that need a cluster (KEEP_CLUSTER=1 leaves it running)
+	$(BIN)/pytest -m cluster
+
+.PHONY: test
+test: ## Everything, short forms: what CI runs
+	@bash .ci/stages setup check e2e

@@ -1,0 +1,87 @@
+"""The cluster's programs, built from Go modules once and kept by content."""
+
+import os
+import shutil
+from pathlib import Path
+
+from e2e.cluster import layout, packages
+from e2e.cluster.console import step
+from e2e.cluster.content import content_key
+from e2e.cluster.shell import run
+
+MODULE = layout.SOURCE / "go"
+KUBERNETES_PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+)
+# Clients read the server's version: without these flags it is v0.0.0-master+$Format.
+_MAJOR, _MINOR = layout.KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+VERSION_FLAGS = (
+    f"-X k8s.io/component-base/version.gitVersion={layout.KUBERNETES_VERSION} "
+    f"-X k8s.io/component-base/version.gitMajor={_MAJOR} "
+    f"-X k8s.io/component-base/version.gitMinor={_MINOR} "
+    f"-X k8s.io/client-go/pkg/version.gitVersion={layout.KUBERNETES_VERSION}"
+)
+# A machine says by these how it reaches the module proxy.
+PASSED_ON = ("GO", "HOME", "PATH", "HTTP", "HTTPS", "NO_PROXY", "http", "https", "no_proxy", "SSL")
+# Program -> (package, linker flags, folders whose content it is made from beside go.mod).
+TARGETS = {
+    "kubebox": ("./cmd/kubebox", VERSION_FLAGS, ("cmd/kubebox",)),
+    "coredns": ("./cmd/coredns", "", ("cmd/coredns",)),
+    "agent": ("./cmd/agent", "", ("cmd/agent",)),
+    "pause": ("./cmd/pause", "", ("cmd/pause",)),
+    "helm": ("helm.sh/helm/v4/cmd/helm", "", ()),
+}
+
+
+def program(name: str) -> Path:
+    """A built program's path, built first where its sources changed.
+
+    `name` is one of `TARGETS` or `KUBERNETES_PROGRAMS` (links to kubebox).
+    """
+    target = "kubebox" if name in KUBERNETES_PROGRAMS else name
+    package, link_flags, folders = TARGETS[target]
+    sources = [MODULE / "go.mod", MODULE / "go.sum", *(MODULE / folder for folder in folders)]
+    folder = layout.cache() / "go" / f"{target}-{content_key(sources, package, link_flags)}"
+    if not (folder / target).exists():
+        with step(f"building {target} (Go)"):
+            compile_into(folder, target, package, link_flags)
+    return folder / name
+
+
+def compile_into(folder: Path, target: str, package: str, link_flags: str) -> None:
+    """Build one target beside its final place, then move it there whole."""
+    making = folder.with_name(f"{folder.name}.{os.getpid()}")
+    making.mkdir(parents=True)
+    go("build", "-trimpath", f"-ldflags=-s -w {link_flags}", "-o", str(making / target), package)
+    if target == "kubebox":
+        for name in KUBERNETES_PROGRAMS:
+            (making / name).symlink_to(target)
+    if folder.exists():  # another checkout was quicker
+        shutil.rmtree(making)
+    else:
+        making.rename(folder)
+
+
+def go(*arguments: str) -> str:
+    """Run the go command in the module, with caches of the project's own."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)},
+        "GOCACHE": str(layout.cache() / "go-build"),
+        "GOMODCACHE": str(layout.cache() / "go-mod"),
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-mod=readonly",
+    }
+    return run(str(packages.go()), *arguments, env=environment, cwd=MODULE, timeout_s=3600)
+
+
+def build_all() -> None:
+    """Build every program the cluster itself runs."""
+    for name in ("kubebox", "coredns", "agent", "pause"):
+        program(name)

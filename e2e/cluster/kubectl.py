@@ -1,0 +1,79 @@
+"""kubectl for tests: the front door, with waits that say what they waited for."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster import build
+from e2e.cluster.shell import CommandFailed, run
+
+
+class Kubectl:
+    """kubectl with a kubeconfig and a namespace."""
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        self.kubeconfig = kubeconfig
+        self.namespace = namespace
+
+    def __call__(
+        self, *arguments: str, input_text: str | None = None, timeout_s: float = 120
+    ) -> str:
+        """Run kubectl; raises `CommandFailed` with all that it printed."""
+        program = str(build.program("kubectl"))
+        return run(
+            *(program, f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}"),
+            *arguments,
+            input_text=input_text,
+            timeout_s=timeout_s,
+        )
+
+    def apply(self, manifest: str) -> str:
+        return self("apply", "-f", "-", input_text=manifest)
+
+    def get(self, *what: str) -> Any:
+        """One object, or a list's object, as the API server returns it."""
+        return json.loads(self("get", *what, "-o", "json"))
+
+    def fails(self, *arguments: str, input_text: str | None = None) -> str:
+        """What kubectl prints for a call that must be refused.
+
+        Raises `AssertionError` where it is accepted.
+        """
+        try:
+            output = self(*arguments, input_text=input_text)
+        except CommandFailed as failed:
+            return failed.output
+        raise AssertionError(f"accepted: kubectl {' '.join(arguments)}\n{output}")
+
+    def execute(self, pod: str, *command: str, timeout_s: float = 60) -> str:
+        """Run a program in a pod and return what it printed."""
+        return self("exec", pod, "--", *command, timeout_s=timeout_s)
+
+    def recreate_namespace(self) -> None:
+        self.delete_namespace()
+        self("create", "namespace", self.namespace)
+        # Pods are refused until the controller made the account they run as.
+        eventually("default service account", lambda: bool(self.get("serviceaccount", "default")))
+
+    def delete_namespace(self) -> None:
+        self("delete", "namespace", self.namespace, "--ignore-not-found", timeout_s=180)
+
+
+def eventually(what: str, holds: Callable[[], bool], limit_s: float = 60) -> float:
+    """Wait until `holds()`; an exception of kubectl or an assertion counts as "not yet".
+
+    Returns the seconds it took. Raises `TimeoutError` naming `what` and the last failure.
+    """
+    started_s = time.monotonic()
+    last: Exception | None = None
+    while time.monotonic() - started_s < limit_s:
+        try:
+            if holds():
+                return time.monotonic() - started_s
+            last = None
+        except (CommandFailed, AssertionError, OSError, KeyError) as failed:
+            last = failed
+        time.sleep(0.2)
+    raise TimeoutError(f"{what}: not within {limit_s:.0f} s; last: {last}") from last

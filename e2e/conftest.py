@@ -1,0 +1,56 @@
+"""Fixtures of the end-to-end tests: a running cluster, kubectl, and a namespace a test."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import images
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.target import Target, current_target
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that stop and start the whole cluster come before those that use it."""
+    items.sort(key=lambda item: item.get_closest_marker("lifecycle") is None)
+
+
+@pytest.fixture(scope="session")
+def target() -> Iterator[Target]:
+    """The cluster that CLUSTER names, with the images loaded; KEEP_CLUSTER leaves it running."""
+    one = current_target()
+    one.up(fresh=False)
+    if one.has_faults:
+        images.load_all()
+    yield one
+    if not os.environ.get("KEEP_CLUSTER"):
+        one.down()
+
+
+@pytest.fixture
+def faults(target: Target) -> None:
+    """For tests that break nodes: skipped, with the reason, where they are not ours."""
+    if not target.has_faults:
+        pytest.skip("faults are made only on CLUSTER=local: these nodes are not ours to break")
+
+
+@pytest.fixture
+def kubectl(target: Target, request: pytest.FixtureRequest) -> Iterator[Kubectl]:
+    """kubectl in a namespace of the test's own, `e2e-<test name>`, removed after it."""
+    stem = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    one = Kubectl(target.kubeconfig, f"e2e-{stem[:50].strip('-')}")
+    one.recreate_namespace()
+    yield one
+    one.delete_namespace()
+
+
+@pytest.fixture(scope="session")
+def base_image() -> str:
+    return images.base().reference
+
+
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    return Path(__file__).resolve().parents[1]
