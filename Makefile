@@ -55,6 +55,9 @@ generate: setup ## Write the generated files anew (CRDs)
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew
 	$(COMPILE) --extra operator --extra broker --extra dev --output-file $(LOCK) pyproject.toml
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["broker"], sep="\n")' > requirements/broker.in
+	$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/broker.lock requirements/broker.in
+	@rm requirements/broker.in
 
 # ---- with a cluster: CLUSTER=local (root on Debian 12), kind, or current ------
 

@@ -8,24 +8,24 @@ that did not change is neither built nor imported again.
 
 import os
 import shutil
+import sys
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from e2e.cluster import build, layout, node
-from e2e.cluster.console import Refused, step
+from e2e.cluster import build, debian, layout, node
+from e2e.cluster.console import step
 from e2e.cluster.content import content_key
 from e2e.cluster.layout import Node
 from e2e.cluster.shell import run
 
-DEBIAN = "bookworm"
-# Python for our programs, CA certificates for TLS, and what a person in a shell expects.
-BASE_PACKAGES = ("ca-certificates", "procps", "python3", "python3-venv", "tini")
-# A user that owns nothing else, the same number in every image (Spark's differs).
-UID = 10001
+# Debian bookworm's Python, and the platforms whose wheels run there.
+PYTHON = "3.11"
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def version() -> str:
 
 def base() -> Image:
     """The image all others stand on."""
-    key = content_key([Path(__file__)], DEBIAN, *BASE_PACKAGES)
+    key = content_key([Path(debian.__file__)])
     return Image("chiplog/base", f"{version()}-{key}")
 
 
@@ -64,42 +64,11 @@ def build_base() -> Image:
     with step(f"making {image.name} (debootstrap)"):
         work = layout.cache() / "work" / f"base-{os.getpid()}"
         try:
-            make_debian_tree(work)
+            debian.make_tree(work)
             pack(image, work)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return image
-
-
-def make_debian_tree(folder: Path) -> None:
-    """A minimal Debian with Python, without what a container never reads."""
-    folder.mkdir(parents=True)
-    run(
-        *("debootstrap", "--variant=minbase", f"--include={','.join(BASE_PACKAGES)}"),
-        *(DEBIAN, str(folder), mirror()),
-        timeout_s=1200,
-    )
-    for unused in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man"):
-        shutil.rmtree(folder / unused, ignore_errors=True)
-    for unused in ("usr/share/locale", "usr/share/info", "var/log"):
-        shutil.rmtree(folder / unused, ignore_errors=True)
-        (folder / unused).mkdir()
-    # The machine's own package source is none of the image's business.
-    (folder / "etc/apt/sources.list").write_text("")
-    with (folder / "etc/passwd").open("a") as users:
-        users.write(f"chiplog:x:{UID}:{UID}:chiplog:/nonexistent:/usr/sbin/nologin\n")
-    with (folder / "etc/group").open("a") as groups:
-        groups.write(f"chiplog:x:{UID}:\n")
-
-
-def mirror() -> str:
-    """The Debian mirror this machine installs from."""
-    lines = run("apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages")
-    for line in lines.splitlines():
-        site, _, release = line.partition(" ")
-        if release == DEBIAN:
-            return site
-    raise Refused(f"apt knows no mirror of Debian {DEBIAN}: run `apt-get update` on Debian 12")
 
 
 def pack(image: Image, tree: Path) -> None:
@@ -108,7 +77,7 @@ def pack(image: Image, tree: Path) -> None:
     try:
         buildah("add", "--quiet", container, str(tree), "/")
         buildah(
-            *("config", "--user", f"{UID}:{UID}", "--env", "PYTHONSAFEPATH=1"),
+            *("config", "--user", f"{debian.UID}:{debian.UID}", "--env", "PYTHONSAFEPATH=1"),
             *("--env", "PYTHONUNBUFFERED=1", "--env", "LANG=C.UTF-8", container),
         )
         buildah("commit", "--quiet", container, image.reference)
@@ -156,6 +125,69 @@ def buildah(*arguments: str, timeout_s: float = 1800) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An image of ours that is built from a Dockerfile."""
+
+    name: str
+    dockerfile: Path
+    lock: Path
+    packages: tuple[Path, ...]
+    """Python packages that are copied into it."""
+
+
+CORE = layout.CHECKOUT / "core" / "chiplog_core"
+COMPONENTS = (
+    Component(
+        "chiplog/broker",
+        layout.CHECKOUT / "broker-image" / "Dockerfile",
+        layout.CHECKOUT / "requirements" / "broker.lock",
+        (CORE, layout.CHECKOUT / "broker-image" / "chiplog_broker"),
+    ),
+)
+
+
+def build_component(component: Component) -> Image:
+    """Build an image from its Dockerfile unless its content was built before."""
+    below = build_base()
+    sources = [component.dockerfile, component.lock, *component.packages]
+    image = Image(component.name, f"{version()}-{content_key(sources, below.tag)}")
+    if image.archive.exists():
+        return image
+    with step(f"building {image.name}"), TemporaryDirectory() as folder:
+        context = Path(folder)
+        shutil.copytree(wheels(component.lock), context / "wheels")
+        shutil.copy(component.lock, context)
+        for package in component.packages:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(package, context / "packages" / package.name, ignore=ignored)
+        if below.reference not in buildah("images", "--format", "{{.Name}}:{{.Tag}}"):
+            buildah("pull", "--quiet", f"oci-archive:{below.archive}")
+        buildah(
+            *("bud", "--quiet", "--layers=false", "--pull-never"),
+            *("--build-arg", f"BASE_IMAGE={below.reference}", "--tag", image.reference),
+            *("--file", str(component.dockerfile), str(context)),
+        )
+        save(image)
+    return image
+
+
+def wheels(lock: Path) -> Path:
+    """The wheels a lock names, checked against its hashes; for the images' Python, not ours."""
+    folder = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock])}"
+    if not folder.exists():
+        making = folder.with_name(f"{folder.name}.{os.getpid()}")
+        run(
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"),
+            *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
+            *(f"--platform={platform}" for platform in PLATFORMS),
+            *("--dest", str(making), "--requirement", str(lock)),
+            timeout_s=900,
+        )
+        making.rename(folder)
+    return folder
+
+
 def import_pause(one: Node) -> None:
     """Load the sandbox image under the fixed name that containerd is configured with."""
     image = build_pause()
@@ -185,6 +217,6 @@ def load(wanted: Sequence[Image]) -> None:
 
 def load_all() -> list[Image]:
     """Build what is missing and load everything; returns what is loaded now."""
-    wanted = [build_base()]
+    wanted = [build_base(), *map(build_component, COMPONENTS)]
     load(wanted)
     return wanted

@@ -1,4 +1,4 @@
 """The broker's edges: one protocol for each thing that is not a function of its input.
 
-Production implementations stand in the module of their protocol (`System...`).
+Production implementations (`System...`) stand in the module of their protocol, or beside it.
 """

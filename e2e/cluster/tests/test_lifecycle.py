@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import cluster, images, layout, processes, sweep
+from e2e.cluster import cluster, debian, images, layout, processes, sweep
 from e2e.cluster.control_plane import kubectl
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Local, current_target
@@ -30,7 +30,7 @@ kind: Pod
 metadata: {{name: writer}}
 spec:
   terminationGracePeriodSeconds: 1
-  securityContext: {{fsGroup: {images.UID}}}
+  securityContext: {{fsGroup: {debian.UID}}}
   containers:
     - name: writer
       image: {images.base().reference}

@@ -1,0 +1,112 @@
+"""`server.properties`: Kafka's configuration file, for what needs a restart.
+
+The format is Java's: `key=value` or `key: value` a line, `#` and `!` for comments, a
+backslash before the line's end to go on with the next.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_broker.metadata.listeners import Listener
+from chiplog_core.config.given import given_broker_config
+
+DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
+WITHOUT_SECURITY = ("PLAINTEXT", "EXTERNAL", "INTERNAL")
+
+
+class InvalidConfigFile(ValueError):  # noqa: N818 - reads as what it says
+    """A configuration that the broker cannot start with; one problem a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the file."""
+
+    key: str
+    value: str
+    line: int
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Key -> value. Raises `InvalidConfigFile` for a key given twice or a line without value."""
+    settings: dict[str, Setting] = {}
+    for number, line in logical_lines(text):
+        separator = min(
+            (position for position in (line.find("="), line.find(":")) if position >= 0),
+            default=-1,
+        )
+        if separator < 1:
+            raise InvalidConfigFile(f"line {number}: write key=value, not {line!r}")
+        key, value = line[:separator].strip(), line[separator + 1 :].strip()
+        if key in settings:
+            first = settings[key].line
+            raise InvalidConfigFile(f"line {number}: {key} is set in line {first} already")
+        settings[key] = Setting(key, value, number)
+    return {key: setting.value for key, setting in settings.items()}
+
+
+def logical_lines(text: str) -> list[tuple[int, str]]:
+    """(number of the first line, text) with continuations joined and comments left out."""
+    found: list[tuple[int, str]] = []
+    pending, began = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        began = began if pending else number
+        if line.endswith("\\"):
+            pending += line[:-1]
+            continue
+        found.append((began, pending + line))
+        pending = ""
+    if pending:
+        found.append((began, pending))
+    return found
+
+
+def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings in Kafka's own form. Raises `InvalidConfigFile` naming every problem."""
+    given = given_broker_config(settings, "server.properties", by_operator=True)
+    if given.problems:
+        raise InvalidConfigFile("\n".join(map(str, given.problems)))
+    return given.values
+
+
+def listeners(config: Mapping[str, str]) -> list[Listener]:
+    """The listeners that `listeners` and `advertised.listeners` name."""
+    bound = parse_listeners(config.get("listeners") or DEFAULT_LISTENERS)
+    advertised = dict.fromkeys(bound, ("", 0)) | parse_listeners(
+        config.get("advertised.listeners", "")
+    )
+    return [
+        Listener(
+            name, host, port, advertised[name][0] or reachable(host), advertised[name][1] or port
+        )
+        for name, (host, port) in bound.items()
+    ]
+
+
+def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
+    """Listener name -> (host, port) of `NAME://host:port,…`; a bare `host:port` is PLAINTEXT."""
+    found: dict[str, tuple[str, int]] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, separator, address = part.rpartition("://")
+        host, _, port = address.rpartition(":")
+        name = name if separator else "PLAINTEXT"
+        if not port.isdigit() or int(port) > 65535 or name in found:
+            raise InvalidConfigFile(
+                f"server.properties[listeners] has {part!r}: write NAME://host:port, "
+                "each name once, like PLAINTEXT://127.0.0.1:9092"
+            )
+        if name not in WITHOUT_SECURITY:
+            raise InvalidConfigFile(
+                f"server.properties[listeners] names {name}: TLS and SASL are not built yet, "
+                f"use {' or '.join(WITHOUT_SECURITY)}"
+            )
+        found[name] = host.strip("[]"), int(port)
+    return found
+
+
+def reachable(host: str) -> str:
+    """The address clients are told where none was advertised."""
+    return host if host not in ("", "0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared

@@ -1,0 +1,1 @@
+"""What this broker does for each API: one module for what belongs together, one table."""

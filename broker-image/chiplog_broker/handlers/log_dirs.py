@@ -1,0 +1,54 @@
+"""DescribeLogDirs: how much of the disk each replica takes."""
+
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+
+class LogDirHandlers:
+    """Reports on the broker's one data directory."""
+
+    def __init__(self, replicas: Replicas, disk: Disk, path: str) -> None:
+        self._replicas = replicas
+        self._disk = disk
+        self._path = path
+
+    def describe_log_dirs(self, call: Call[Any]) -> object:
+        types = answers(ApiKey.DESCRIBE_LOG_DIRS)
+        wanted = call.message.topics
+        asked = wanted and {(one.name, index) for one in wanted for index in one.partitions}
+        by_topic: dict[str, list[object]] = {}
+        for partition in self._replicas:
+            name = partition.name
+            if asked is None or (name.topic, name.partition) in asked:
+                by_topic.setdefault(name.topic, []).append(described(types, partition))
+        usage = self._disk.usage()
+        directory = types.DescribeLogDirsResult(
+            error_code=ErrorCode.none,
+            log_dir=self._path,
+            topics=tuple(
+                types.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
+                for name, partitions in by_topic.items()
+            ),
+            total_bytes=usage.total_bytes,
+            usable_bytes=usage.free_bytes,
+        )
+        return types.DescribeLogDirsResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results=(directory,)
+        )
+
+
+def described(types: Any, partition: Partition) -> object:
+    """One replica; it leads, so it is behind nobody."""
+    return types.DescribeLogDirsPartition(
+        partition_index=partition.name.partition,
+        partition_size=partition.log.size_bytes,
+        offset_lag=0,
+        is_future_key=False,
+    )

@@ -1,0 +1,154 @@
+"""Which brokers and topics there are: Metadata, DescribeCluster, DescribeTopicPartitions.
+
+An unknown topic is an error and creates nothing.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.metadata.topic_names import why_not_a_topic_name
+from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataTopic,
+)
+
+BROKERS_ENDPOINT = 1
+NOT_ASKED = -(2**31)
+
+
+class MetadataHandlers:
+    """Answers from the cluster view alone."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+
+    def metadata(self, call: Call[MetadataRequest]) -> MetadataResponse:
+        """Brokers as this listener's clients reach them, and the topics asked for."""
+        wanted = call.message.topics
+        if wanted is None:
+            topics = [view.metadata for view in self._cluster]
+        else:
+            topics = [self._topic(one) for one in wanted]
+        return MetadataResponse(
+            self._cluster.nodes(call.peer.listener.name),
+            self._cluster.cluster_id,
+            self._cluster.controller_id,
+            topics,
+        )
+
+    def _topic(self, wanted: MetadataRequestTopic) -> MetadataTopic:
+        if wanted.name is None:
+            known = wanted.topic_id and self._cluster.topic_with_id(wanted.topic_id)
+            if known:
+                return known.metadata
+            return MetadataTopic(ErrorCode.unknown_topic_id, None, wanted.topic_id)
+        view = self._cluster.topic(wanted.name)
+        if view is not None:
+            return view.metadata
+        return MetadataTopic(code_of_unknown(wanted.name), wanted.name, None)
+
+    def describe_cluster(self, call: Call[Any]) -> object:
+        """Brokers and controller. There are no controllers that clients could reach."""
+        types = answers(ApiKey.DESCRIBE_CLUSTER)
+        of_brokers = call.message.endpoint_type == BROKERS_ENDPOINT
+        nodes = self._cluster.nodes(call.peer.listener.name) if of_brokers else []
+        return types.DescribeClusterResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=ErrorCode.none if of_brokers else ErrorCode.unsupported_endpoint_type,
+            error_message=None if of_brokers else "this cluster has no controller endpoints",
+            endpoint_type=call.message.endpoint_type,
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.controller_id if of_brokers else -1,
+            brokers=tuple(
+                types.DescribeClusterBroker(
+                    broker_id=node.node_id,
+                    host=node.host,
+                    port=node.port,
+                    rack=node.rack,
+                    is_fenced=False,
+                )
+                for node in nodes
+            ),
+            cluster_authorized_operations=NOT_ASKED,
+        )
+
+    def describe_topic_partitions(self, call: Call[Any]) -> object:
+        """Partitions page by page (KIP-966): the cursor names the first one not sent."""
+        request = call.message
+        types = answers(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+        names = sorted(
+            {topic.name for topic in request.topics} or {one.name for one in self._cluster}
+        )
+        cursor = request.cursor
+        start = 0
+        if cursor is not None:
+            names = [name for name in names if name >= cursor.topic_name]
+            start = cursor.partition_index if cursor.topic_name in names[:1] else 0
+        room = max(request.response_partition_limit, 1)
+        topics, next_cursor = [], None
+        for name in names:
+            view = self._cluster.topic(name)
+            if room == 0:
+                next_cursor = types.Cursor(topic_name=name, partition_index=0)
+                break
+            page = list(islice(view.partitions, start, start + room)) if view else []
+            topics.append(described_topic(types, name, view, page))
+            room -= len(page)
+            if view and start + len(page) < len(view.partitions):
+                next_cursor = types.Cursor(topic_name=name, partition_index=start + len(page))
+                break
+            start = 0
+        return types.DescribeTopicPartitionsResponse(
+            throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor
+        )
+
+
+def code_of_unknown(name: str) -> ErrorCode:
+    """A name that no topic has is unknown; one that no topic can have is invalid."""
+    if why_not_a_topic_name(name):
+        return ErrorCode.invalid_topic_exception
+    return ErrorCode.unknown_topic_or_partition
+
+
+def described_topic(
+    types: Any, name: str, view: TopicView | None, page: Iterable[PartitionView]
+) -> object:
+    """One topic of DescribeTopicPartitions with the partitions of this page."""
+    if view is None:
+        return types.DescribeTopicPartitionsResponseTopic(
+            error_code=code_of_unknown(name),
+            name=name,
+            topic_id=None,
+            is_internal=False,
+            partitions=(),
+        )
+    return types.DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.none,
+        name=name,
+        topic_id=view.topic_id,
+        is_internal=view.is_internal,
+        partitions=tuple(
+            types.DescribeTopicPartitionsResponsePartition(
+                error_code=(
+                    ErrorCode.none if one.leader_id >= 0 else ErrorCode.leader_not_available
+                ),
+                partition_index=one.index,
+                leader_id=one.leader_id,
+                leader_epoch=one.leader_epoch,
+                replica_nodes=one.replicas,
+                isr_nodes=one.isr,
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+                offline_replicas=(),
+            )
+            for one in page
+        ),
+    )

@@ -1,0 +1,120 @@
+"""Where records are: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
+
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.log import ListOffset
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+TO_HIGH_WATERMARK = -1
+
+
+class OffsetHandlers:
+    """Answers from the partitions that this broker leads."""
+
+    def __init__(self, cluster: ClusterView, replicas: Replicas, clock: Clock) -> None:
+        self._cluster = cluster
+        self._replicas = replicas
+        self._clock = clock
+
+    def _leader(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
+        view = self._cluster.topic(topic)
+        if view is None or not 0 <= index < len(view.partitions):
+            raise PartitionError(ErrorCode.unknown_topic_or_partition)
+        return self._replicas.leader(topic, index, leader_epoch)
+
+    def list_offsets(self, call: Call[Any]) -> object:
+        """Offsets by timestamp, or the ends of the log."""
+        types = answers(ApiKey.LIST_OFFSETS)
+        return types.ListOffsetsResponse(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                types.ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        self._offset(types, topic.name, wanted) for wanted in topic.partitions
+                    ),
+                )
+                for topic in call.message.topics
+            ),
+        )
+
+    def _offset(self, types: Any, topic: str, wanted: Any) -> object:
+        code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
+        try:
+            partition = self._leader(topic, wanted.partition_index, wanted.current_leader_epoch)
+            if wanted.timestamp < ListOffset.MAX_TIMESTAMP:
+                raise PartitionError(ErrorCode.unsupported_version)
+            found = partition.log.offset_for_timestamp(wanted.timestamp, partition.high_watermark)
+            if found is not None:
+                timestamp, offset, epoch = found
+        except (PartitionError, *REFUSALS) as refused:
+            code = code_of(refused)
+        return types.ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index,
+            error_code=code,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch,
+        )
+
+    def offset_for_leader_epoch(self, call: Call[Any]) -> object:
+        """Where an epoch ends: how a reader finds out that its log was truncated (KIP-320)."""
+        types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        return types.OffsetForLeaderEpochResponse(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                types.OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=tuple(
+                        self._epoch_end(types, topic.topic, wanted) for wanted in topic.partitions
+                    ),
+                )
+                for topic in call.message.topics
+            ),
+        )
+
+    def _epoch_end(self, types: Any, topic: str, wanted: Any) -> object:
+        code, epoch, end_offset = ErrorCode.none, -1, NO_OFFSET
+        try:
+            partition = self._leader(topic, wanted.partition, wanted.current_leader_epoch)
+            epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+        except (PartitionError, *REFUSALS) as refused:
+            code = code_of(refused)
+        return types.EpochEndOffset(
+            error_code=code, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset
+        )
+
+    async def delete_records(self, call: Call[Any]) -> object:
+        """Raise the log start offset of partitions; -1 stands for their high watermark."""
+        types = answers(ApiKey.DELETE_RECORDS)
+        topics = []
+        for topic in call.message.topics:
+            results = [await self._delete(types, topic.name, one) for one in topic.partitions]
+            topics.append(
+                types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(results))
+            )
+        return types.DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
+
+    async def _delete(self, types: Any, topic: str, wanted: Any) -> object:
+        code, low_watermark = ErrorCode.none, NO_OFFSET
+        try:
+            partition = self._leader(topic, wanted.partition_index)
+            offset = wanted.offset
+            if offset == TO_HIGH_WATERMARK:
+                offset = partition.high_watermark
+            low_watermark = await partition.delete_records_before(offset, self._clock.now_ms())
+        except (PartitionError, *REFUSALS) as refused:
+            code = code_of(refused)
+        return types.DeleteRecordsPartitionResult(
+            partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=code
+        )

@@ -1,0 +1,46 @@
+"""InitProducerId: numbers for idempotent producers, unique without asking anyone.
+
+A producer id is made of the broker's id (15 bits), the session the operator admitted it
+with (20 bits) and a counter (28 bits): no two processes ever hold the same prefix.
+"""
+
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+SESSION_BITS = 20
+COUNTER_BITS = 28
+
+
+class ProducerIds:
+    """The producer ids of one broker session. `session` 0 is a broker not admitted yet."""
+
+    def __init__(self, broker_id: int, session: int) -> None:
+        self._prefix = (broker_id << SESSION_BITS | session) << COUNTER_BITS
+        self._session = session
+        self._next = 0
+
+    def init_producer_id(self, call: Call[Any]) -> object:
+        """A new id at epoch 0."""
+        types = answers(ApiKey.INIT_PRODUCER_ID)
+        code, producer_id, epoch = self._assign(call.message)
+        return types.InitProducerIdResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=code,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+
+    def _assign(self, request: Any) -> tuple[ErrorCode, int, int]:
+        if request.transactional_id is not None:
+            # Fatal on purpose: transactions are not built, and "later" would loop clients.
+            return ErrorCode.transactional_id_authorization_failed, -1, -1
+        if self._session == 0 or self._next >> COUNTER_BITS:
+            return ErrorCode.coordinator_load_in_progress, -1, -1
+        # Without a transactional id Kafka gives a new id whatever the producer names.
+        producer_id = self._prefix | self._next
+        self._next += 1
+        return ErrorCode.none, producer_id, 0

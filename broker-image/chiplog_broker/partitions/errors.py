@@ -1,0 +1,23 @@
+"""From what a replica refuses to Kafka's error codes: the one place where they meet."""
+
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.errors import RecordsError
+from chiplog_broker.storage.errors import StorageError
+
+Refusal = RecordsError | StorageError
+REFUSALS = (RecordsError, StorageError)
+
+
+class PartitionError(Exception):
+    """A request for a partition that this broker cannot serve; carries Kafka's code."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or code.name)
+        self.code = code
+
+
+def code_of(refusal: Refusal | PartitionError) -> ErrorCode:
+    """The code a client is answered with."""
+    if isinstance(refusal, PartitionError):
+        return refusal.code
+    return ErrorCode[refusal.kafka_error.lower()]

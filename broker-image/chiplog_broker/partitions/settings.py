@@ -1,0 +1,27 @@
+"""From a topic's configuration to what its logs obey."""
+
+from chiplog_broker.records.validate import TimestampType
+from chiplog_broker.storage.config import Durability, LogConfig
+from chiplog_core.config import topic_keys as keys
+from chiplog_core.config.effective import TopicConfig
+
+
+def log_config(config: TopicConfig) -> LogConfig:
+    """The settings of every log of a topic."""
+    return LogConfig(
+        segment_bytes=config[keys.SEGMENT_BYTES],
+        segment_ms=config[keys.SEGMENT_MS],
+        segment_jitter_ms=config[keys.SEGMENT_JITTER_MS],
+        segment_index_bytes=config[keys.SEGMENT_INDEX_BYTES],
+        index_interval_bytes=config[keys.INDEX_INTERVAL_BYTES],
+        retention_ms=config[keys.RETENTION_MS],
+        retention_bytes=config[keys.RETENTION_BYTES],
+        file_delete_delay_ms=config[keys.FILE_DELETE_DELAY_MS],
+        max_message_bytes=config[keys.MAX_MESSAGE_BYTES],
+        flush_messages=config[keys.FLUSH_MESSAGES],
+        flush_ms=config[keys.FLUSH_MS],
+        message_timestamp_type=TimestampType(config[keys.MESSAGE_TIMESTAMP_TYPE]),
+        message_timestamp_before_max_ms=config[keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
+        message_timestamp_after_max_ms=config[keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+        durability=Durability(config[keys.DURABILITY]),
+    )

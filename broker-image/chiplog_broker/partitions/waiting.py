@@ -1,0 +1,69 @@
+"""Requests that wait for a partition: producers for safety, consumers for records.
+
+A Produce waits for the high watermark to pass its last record; offsets only grow, so the
+first in the queue is always the next to be answered. A Fetch waits for any of many
+partitions; it is woken at most once a turn of the event loop, however many appends that
+turn saw.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+
+class ProduceWaiters:
+    """Callbacks of one partition, each due when the high watermark reaches its offset."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[int, Callable[[bool], None]]] = deque()
+
+    def add(self, offset: int, done: Callable[[bool], None]) -> None:
+        """Call `done(True)` once the high watermark is at least `offset`.
+
+        A duplicate waits for an earlier offset than what is queued: it is put in its place.
+        """
+        if not self._queue or self._queue[-1][0] <= offset:
+            self._queue.append((offset, done))
+            return
+        position = next(i for i, (queued, _) in enumerate(self._queue) if queued > offset)
+        self._queue.insert(position, (offset, done))
+
+    def advance(self, high_watermark: int) -> None:
+        """Answer everything that is safe now."""
+        while self._queue and self._queue[0][0] <= high_watermark:
+            self._queue.popleft()[1](True)
+
+    def fail(self) -> None:
+        """The partition is led elsewhere now, or its disk failed: nothing becomes safe here."""
+        while self._queue:
+            self._queue.popleft()[1](False)
+
+
+class FetchWaiter(Protocol):
+    """A Fetch that found too few bytes."""
+
+    def changed(self) -> None:
+        """A partition it reads has more, or can no longer be read here."""
+
+
+class FetchWaiters:
+    """All waiting fetches, woken together at the end of the event loop's turn."""
+
+    def __init__(self) -> None:
+        self._woken: dict[FetchWaiter, None] = {}
+
+    def wake(self, waiters: dict[FetchWaiter, None]) -> None:
+        """A partition changed: wake these fetches, once, when this turn is over."""
+        if not waiters:
+            return
+        if not self._woken:
+            asyncio.get_running_loop().call_soon(self._run)
+        self._woken.update(waiters)
+
+    def _run(self) -> None:
+        woken, self._woken = self._woken, {}
+        for waiter in woken:
+            waiter.changed()

@@ -1,0 +1,196 @@
+"""The machine's disk.
+
+The only place of the broker that opens files and the only one with threads: a sync waits
+for the device, so it runs in a small pool, and nothing else does. Positions are given with
+every call (`pread`, `pwrite`), so no file has a cursor that two users could fight over.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from chiplog_broker.ports.disk import Buffer, DiskUsage
+
+SYNC_THREADS = 8
+"""How many devices' answers we wait for at once; each waits, none computes."""
+
+_T = TypeVar("_T")
+
+
+class SystemDisk:
+    """A directory tree below `root`, which is made if it is not there."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="disk")
+        self._locks: list[int] = []
+        root.mkdir(parents=True, exist_ok=True)
+
+    def open(self, path: str, *, create: bool = False) -> "SystemFile":
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return SystemFile(os.open(self._root / path, flags, 0o640), self._pool)
+
+    def exists(self, path: str) -> bool:
+        return (self._root / path).exists()
+
+    def names(self, path: str) -> list[str]:
+        try:
+            return sorted(entry.name for entry in (self._root / path).iterdir())
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        (self._root / path).mkdir(parents=True, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        (self._root / old).replace(self._root / new)
+
+    def remove(self, path: str) -> None:
+        target = self._root / path
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+
+    async def sync_directory(self, path: str) -> None:
+        await self._wait(lambda: _sync_directory(self._root / path))
+
+    async def replace(self, path: str, data: bytes) -> None:
+        await self._wait(lambda: _replace(self._root / path, data))
+
+    def usage(self) -> DiskUsage:
+        status = os.statvfs(self._root)
+        return DiskUsage(
+            total_bytes=status.f_blocks * status.f_frsize,
+            free_bytes=status.f_bavail * status.f_frsize,
+        )
+
+    def lock(self, path: str) -> None:
+        descriptor = os.open(self._root / path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._locks.append(descriptor)
+
+    def close(self) -> None:
+        """Give back locks and threads; the process does the same when it ends."""
+        self._pool.shutdown()
+        for descriptor in self._locks:
+            os.close(descriptor)
+        self._locks.clear()
+
+    async def _wait(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+
+class SystemFile:
+    """One descriptor. It is the file's only writer, so it knows the size without asking."""
+
+    __slots__ = ("_close_after_sync", "_descriptor", "_pool", "_size_bytes", "_syncs")
+
+    def __init__(self, descriptor: int, pool: ThreadPoolExecutor) -> None:
+        self._descriptor = descriptor
+        self._pool = pool
+        self._size_bytes = os.fstat(descriptor).st_size
+        self._syncs = 0
+        self._close_after_sync = False
+
+    def size(self) -> int:
+        return self._size_bytes
+
+    def append(self, data: Buffer) -> int:
+        position = self._size_bytes
+        try:
+            written = os.pwrite(self._descriptor, data, position)
+            if written != len(data):
+                _write_rest(self._descriptor, memoryview(data)[written:], position + written)
+        except OSError:
+            os.ftruncate(self._descriptor, position)
+            raise
+        self._size_bytes = position + len(data)
+        return position
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        _write_rest(self._descriptor, memoryview(data), position)
+        self._size_bytes = max(self._size_bytes, position + len(data))
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        data = os.pread(self._descriptor, size_bytes, position)
+        if len(data) == size_bytes or position + len(data) >= self._size_bytes:
+            return data
+        rest = bytearray(size_bytes - len(data))
+        count = self.read_into(position + len(data), memoryview(rest))
+        return data + rest[:count]
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        filled = 0
+        while filled < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[filled:]], position + filled)
+            if count == 0:
+                break
+            filled += count
+        return filled
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._descriptor, size_bytes)
+        self._size_bytes = size_bytes
+
+    async def sync(self) -> None:
+        self._syncs += 1
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._pool, os.fdatasync, self._descriptor)
+        finally:
+            self._syncs -= 1
+            if self._close_after_sync and self._syncs == 0:
+                self._close_now()
+
+    def fileno(self) -> int | None:
+        return self._descriptor
+
+    def close(self) -> None:
+        # A descriptor given back during a sync could be another file's by the time the
+        # kernel looks at it.
+        if self._syncs:
+            self._close_after_sync = True
+        else:
+            self._close_now()
+
+    def _close_now(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _write_rest(descriptor: int, data: memoryview, position: int) -> None:
+    while data:
+        written = os.pwrite(descriptor, data, position)
+        data = data[written:]
+        position += written
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+    try:
+        _write_rest(descriptor, memoryview(data), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.replace(path)
+    _sync_directory(path.parent)

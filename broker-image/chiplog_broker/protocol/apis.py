@@ -1,0 +1,113 @@
+"""Every API this broker serves, in one table.
+
+What is listed is advertised, and what is advertised works in every version of its range:
+clients pick versions from the middle, not only from the ends. Serving one more API starts
+with one more line here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+
+class ApiKey(IntEnum):
+    """Kafka's number of each API we serve."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
+    INCREMENTAL_ALTER_CONFIGS = 44
+    DESCRIBE_CLUSTER = 60
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: the versions we offer and how their headers look."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    # The first version with compact lengths and tagged fields (KIP-482).
+    flexible_from: int
+    # Below this a request is refused although ApiVersions offers it.
+    min_served: int
+
+    @property
+    def name(self) -> str:
+        """Kafka's name, such as `OffsetForLeaderEpoch`."""
+        return self.key.name.title().replace("_", "")
+
+    def serves(self, version: int) -> bool:
+        """Whether a request of this version gets an answer."""
+        return self.min_served <= version <= self.max_version
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version has compact lengths and tagged fields."""
+        return version >= self.flexible_from
+
+    def request_header_version(self, version: int) -> int:
+        """Header 2 adds tagged fields; its client id stays a plain string."""
+        return 2 if self.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """Header 1 adds tagged fields.
+
+        ApiVersions keeps header 0 in every version (KIP-511): a client must be able to read
+        the answer of a broker that does not know the version it asked for.
+        """
+        if self.key is ApiKey.API_VERSIONS:
+            return 0
+        return 1 if self.is_flexible(version) else 0
+
+
+def _api(key: ApiKey, versions: tuple[int, int], *, flexible: int, served: int = 0) -> Api:
+    return Api(key, versions[0], versions[1], flexible, max(versions[0], served))
+
+
+_TABLE = (
+    # librdkafka takes Produce to be missing unless 0 is offered (KAFKA-18659); 0-2 carried
+    # message formats that KIP-896 removed. 12 asks for transactions v2, 13 for topic ids.
+    _api(ApiKey.PRODUCE, (0, 11), flexible=9, served=3),
+    _api(ApiKey.FETCH, (4, 16), flexible=12),
+    _api(ApiKey.LIST_OFFSETS, (1, 8), flexible=6),
+    _api(ApiKey.METADATA, (0, 13), flexible=9),
+    _api(ApiKey.FIND_COORDINATOR, (0, 5), flexible=3),
+    _api(ApiKey.API_VERSIONS, (0, 4), flexible=3),
+    _api(ApiKey.CREATE_TOPICS, (2, 7), flexible=5),
+    _api(ApiKey.DELETE_TOPICS, (1, 6), flexible=4),
+    _api(ApiKey.DELETE_RECORDS, (0, 2), flexible=2),
+    _api(ApiKey.INIT_PRODUCER_ID, (0, 5), flexible=2),
+    _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), flexible=4),
+    _api(ApiKey.DESCRIBE_ACLS, (1, 3), flexible=2),
+    _api(ApiKey.CREATE_ACLS, (1, 3), flexible=2),
+    _api(ApiKey.DELETE_ACLS, (1, 3), flexible=2),
+    _api(ApiKey.DESCRIBE_CONFIGS, (1, 4), flexible=4),
+    _api(ApiKey.ALTER_CONFIGS, (0, 2), flexible=2),
+    # Version 5 would make kafka-python take us for Kafka 4.3.
+    _api(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), flexible=2),
+    _api(ApiKey.CREATE_PARTITIONS, (0, 3), flexible=2),
+    _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), flexible=1),
+    _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), flexible=0),
+    _api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), flexible=0),
+    _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), flexible=0),
+)
+
+APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api in _TABLE})

@@ -1,0 +1,57 @@
+"""Where an older version of a message has another shape than the newest.
+
+`generic` fills in and leaves out fields by name; what that cannot do stands here, one
+function a message. A test fails if a field of an older version has no counterpart.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.codec import schema
+from chiplog_broker.protocol.errors import ErrorCode
+
+Values = dict[str, Any]
+
+
+def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None:
+    """What turns the fields of an older request into those of the newest."""
+    if key is ApiKey.DELETE_TOPICS and version < 6:
+        return _delete_topics_by_name
+    if key is ApiKey.FIND_COORDINATOR and version < 4:
+        return _find_one_coordinator
+    return None
+
+
+def older_response(key: ApiKey, version: int, message: Any) -> Any:
+    """An answer in the shape of an older version."""
+    if key is ApiKey.FIND_COORDINATOR and version < 4:
+        return _one_coordinator(version, message)
+    return message
+
+
+def _delete_topics_by_name(values: Values) -> None:
+    """Version 6 deletes by name or by id (KIP-516)."""
+    state = schema.shapes(schema.request_class(ApiKey.DELETE_TOPICS, 6))["topics"].element
+    assert not isinstance(state, str)
+    values["topics"] = tuple(state(name=name, topic_id=None) for name in values.pop("topic_names"))
+
+
+def _find_one_coordinator(values: Values) -> None:
+    """Version 4 asks for many keys at once (KIP-699)."""
+    values["coordinator_keys"] = (values.pop("key"),)
+
+
+def _one_coordinator(version: int, message: Any) -> Any:
+    """Older versions ask for one key and get its coordinator without the key."""
+    (coordinator,) = message.coordinators
+    fields: Values = {
+        "error_code": ErrorCode(coordinator.error_code),
+        "node_id": coordinator.node_id,
+        "host": coordinator.host,
+        "port": coordinator.port,
+    }
+    if version >= 1:
+        fields["throttle_time"] = message.throttle_time
+        fields["error_message"] = coordinator.error_message
+    return schema.response_class(ApiKey.FIND_COORDINATOR, version)(**fields)

@@ -1,0 +1,199 @@
+"""One client's connection: frames in, answers out in the order of their requests.
+
+A request is started when its frame is whole. Most are answered at once; a Produce that
+waits for its records to be safe, or a Fetch that waits for records, leaves a place in the
+queue that is filled later. Behind a waiting Produce further Produces may start, so that
+one sync of the disk serves all of them; behind anything else that waits nothing is read.
+
+Memory is bounded by what is read: while nothing may start, the socket is not read, and a
+client that does not take its answers is not served.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, Protocol, cast
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ProtocolViolation
+from chiplog_broker.protocol.framing import FrameReader
+from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions, parse_request
+from chiplog_broker.server.peer import Peer
+
+# As many Produce requests of one connection as may wait for the disk together.
+MAX_WAITING: Final = 64
+
+Answer = list[bytes]
+Started = Answer | asyncio.Future[Answer]
+AnyRequest = Request | UnsupportedApiVersions
+
+
+class Service(Protocol):
+    """What answers requests."""
+
+    def start(self, request: AnyRequest, peer: Peer) -> Started:
+        """Begin a request; an answer without pieces sends nothing.
+
+        Views of the request belong to the frame and are gone when this returns. Raises
+        `ProtocolViolation`, after which the connection is closed.
+        """
+
+    def connected(self, connection: "Connection") -> Peer | None:
+        """A client connected; None refuses it."""
+
+    def disconnected(self, connection: "Connection", why: Exception | None) -> None:
+        """The connection is gone; `why` is a `ProtocolViolation` or the transport's error."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The transport's other half. Everything runs on the event loop's thread."""
+
+    def __init__(self, service: Service, max_frame_bytes: int) -> None:
+        self._service = service
+        self._reader = FrameReader(max_frame_bytes)
+        self._waiting: deque[Started] = deque()
+        # Whether what waits last lets nothing start behind it.
+        self._waits_alone = False
+        self._may_write = True
+        self._reading = True
+        self._held: AnyRequest | None = None
+        self._violation: ProtocolViolation | None = None
+        self._transport: asyncio.Transport
+        self.peer: Peer
+        self.bytes_in = 0
+        self.frames_in = 0
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether a request has begun to arrive and is not whole yet."""
+        return self._reading and self._reader.pending_bytes > 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request waits for its answer."""
+        return not self._waiting
+
+    # -- asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = self._service.connected(self)
+        if peer is None:
+            self._transport.abort()
+        else:
+            self.peer = peer
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.bytes_in += nbytes
+        self._reader.buffer_updated(nbytes)
+        self._start_requests()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self._start_requests()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for started in self._waiting:
+            if isinstance(started, asyncio.Future):
+                started.cancel()
+        self._waiting.clear()
+        self._service.disconnected(self, self._violation or exc)
+
+    # -- requests
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self._transport
+
+    def abort(self) -> None:
+        """Drop the connection with whatever waits."""
+        self._transport.abort()
+
+    def _start_requests(self) -> None:
+        """Start all whole requests that may start; read on only if every one could."""
+        try:
+            while self._may_start():
+                request = self._held or self._next_request()
+                self._held = None
+                if request is None:
+                    self._read(on=True)
+                    return
+                if self._waiting and not is_produce(request):
+                    self._held = request  # it may not overtake; its frame stays where it is
+                    break
+                self._start(request)
+        except ProtocolViolation as violation:
+            self._violation = violation
+            self._transport.abort()
+            return
+        self._read(on=False)
+
+    def _may_start(self) -> bool:
+        return (
+            self._may_write
+            and not self._waits_alone
+            and len(self._waiting) < MAX_WAITING
+            and not self._transport.is_closing()
+        )
+
+    def _next_request(self) -> AnyRequest | None:
+        frame = self._reader.next_frame()
+        if frame is None:
+            return None
+        self.frames_in += 1
+        return parse_request(frame)
+
+    def _start(self, request: AnyRequest) -> None:
+        started = self._service.start(request, self.peer)
+        if isinstance(started, asyncio.Future):
+            self._waiting.append(started)
+            self._waits_alone = not is_produce(request)
+            started.add_done_callback(self._answered)
+        elif self._waiting:
+            self._waiting.append(started)
+        elif started:
+            self._transport.writelines(started)
+
+    def _answered(self, _: asyncio.Future[Answer]) -> None:
+        """Send every answer that none before it holds back, then go on with the next request."""
+        ready: Answer = []
+        while self._waiting:
+            first = self._waiting[0]
+            if isinstance(first, asyncio.Future):
+                if not first.done():
+                    break
+                if first.cancelled():
+                    return
+                if first.exception() is not None:
+                    self._transport.abort()  # its task has logged why
+                    return
+                ready += first.result()
+            else:
+                ready += first
+            self._waiting.popleft()
+        if ready and not self._transport.is_closing():
+            self._transport.writelines(ready)
+        if not self._waiting:
+            self._waits_alone = False
+        self._start_requests()
+
+    def _read(self, *, on: bool) -> None:
+        if on != self._reading and not self._transport.is_closing():
+            self._reading = on
+            if on:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+
+def is_produce(request: AnyRequest) -> bool:
+    """Whether further requests of this kind may start while it waits."""
+    return isinstance(request, Request) and request.header.api_key is ApiKey.PRODUCE

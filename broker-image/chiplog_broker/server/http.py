@@ -1,0 +1,60 @@
+"""`/startupz`, `/readyz` and `/livez` on one port, `/metrics` on another."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from chiplog_broker.server.health import Health
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from prometheus_client import CollectorRegistry
+
+Answer = Callable[[], tuple[bool, str]]
+
+
+async def serve_health(health: Health, host: str, port: int) -> "web.AppRunner":
+    """Answer probes until the returned runner is cleaned up. Raises `OSError` for a taken port."""
+    from aiohttp import web  # noqa: PLC0415 - a tenth of a second that the log's start need not wait
+
+    app = web.Application()
+    for path, answer in (
+        ("/startupz", health.startup),
+        ("/readyz", health.readiness),
+        ("/livez", health.liveness),
+    ):
+        app.router.add_get(path, probe(answer))
+    return await start(app, host, port)
+
+
+async def serve_metrics(registry: "CollectorRegistry", host: str, port: int) -> "web.AppRunner":
+    """Answer Prometheus until the returned runner is cleaned up."""
+    from aiohttp import web  # noqa: PLC0415
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415
+
+    async def scrape(_: web.Request) -> web.Response:
+        body = generate_latest(registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.router.add_get("/metrics", scrape)
+    return await start(app, host, port)
+
+
+def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
+    """An aiohttp handler that turns (passed, text) into 200 or 503."""
+    from aiohttp import web  # noqa: PLC0415
+
+    async def handler(_: web.Request) -> web.Response:
+        passed, text = answer()
+        return web.Response(status=200 if passed else 503, text=text + "\n")
+
+    return handler
+
+
+async def start(app: "web.Application", host: str, port: int) -> "web.AppRunner":
+    from aiohttp import web  # noqa: PLC0415
+
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    return runner

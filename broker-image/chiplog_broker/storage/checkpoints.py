@@ -1,0 +1,100 @@
+"""Offsets of all partitions in one file: recovery points, log starts, high watermarks.
+
+Lines of `topic partition offset`. Many partitions may ask for a change at once; they share
+the writes. What a file says is always true, if late: a value that a later step relies on
+(a recovery point lowered before a truncation, a log start raised before a deletion) is
+durable before that step is taken.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
+from chiplog_broker.storage.group_commit import GroupCommit
+from chiplog_broker.storage.health import DirectoryHealth
+from chiplog_broker.storage.names import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+)
+
+
+class OffsetCheckpoint:
+    """One checkpoint file. `damaged`: it was there, but made no sense."""
+
+    __slots__ = ("_commit", "_disk", "_health", "_offsets", "_path", "_version", "damaged")
+
+    def __init__(self, disk: Disk, path: str, health: DirectoryHealth) -> None:
+        self._disk = disk
+        self._path = path
+        self._health = health
+        self.damaged = False
+        self._offsets: dict[TopicPartition, int] = {}
+        try:
+            self._offsets.update(_read(disk, path))
+        except (CheckpointError, ValueError):
+            self.damaged = True
+        self._version = 0
+        self._commit = GroupCommit(self._write)
+
+    def get(self, partition: TopicPartition) -> int | None:
+        return self._offsets.get(partition)
+
+    async def put(self, partition: TopicPartition, offset: int) -> None:
+        """Change one entry; durable on return."""
+        await self.update({partition: offset})
+
+    async def update(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Change these entries, leave the others; durable on return."""
+        if any(self._offsets.get(partition) != offset for partition, offset in offsets.items()):
+            self._offsets.update(offsets)
+            self._version += 1
+        # An equal entry may still be on its way to the disk.
+        await self._commit.reach(self._version)
+
+    async def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop these entries; durable on return."""
+        for partition in partitions:
+            if self._offsets.pop(partition, None) is not None:
+                self._version += 1
+        await self._commit.reach(self._version)
+
+    async def _write(self) -> int:
+        version = self._version
+        lines = format_lines(
+            f"{partition.topic} {partition.partition} {offset}"
+            for partition, offset in sorted(self._offsets.items())
+        )
+        try:
+            await self._disk.replace(self._path, lines)
+        except OSError as error:
+            self._health.take_offline(error)
+        return version
+
+
+class DirectoryCheckpoints:
+    """The three files of a data directory."""
+
+    __slots__ = ("high_watermarks", "log_starts", "recovery_points")
+
+    def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
+        self.recovery_points = OffsetCheckpoint(disk, RECOVERY_POINTS, health)
+        self.log_starts = OffsetCheckpoint(disk, LOG_START_OFFSETS, health)
+        self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
+
+    async def forget(self, partition: TopicPartition) -> None:
+        """A partition of this name begins anew, or is gone."""
+        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+            await checkpoint.forget([partition])
+
+
+def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    if not disk.exists(path):
+        return {}
+    file = disk.open(path)
+    try:
+        rows = parse_lines(file.read(0, file.size()), columns=3)
+    finally:
+        file.close()
+    return {TopicPartition(row[0], int(row[1])): int(row[2]) for row in rows}

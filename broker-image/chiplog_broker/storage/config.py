@@ -1,0 +1,61 @@
+"""The settings of one log, under Kafka's names (`segment.bytes` is `segment_bytes`).
+
+Defaults are Apache Kafka 4's, except durability, which is ours. A log takes a new
+`LogConfig` at any time; what was written stays as it is.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from chiplog_broker.records.batch import Codec
+from chiplog_broker.records.validate import ProduceLimits, TimestampType
+
+NO_LIMIT = 2**63 - 1
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+
+
+class Durability(Enum):
+    """When a record counts as written."""
+
+    FSYNC = "Fsync"
+    """After fdatasync: it survives the power cut of all brokers at once."""
+
+    PAGE_CACHE = "PageCache"
+    """When the kernel has it: it survives the end of the process. Kafka's own default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """What one log obeys."""
+
+    segment_bytes: int = 2**30
+    segment_ms: int = 7 * _DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 2**20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * _DAY_MS
+    """-1 keeps records forever."""
+    retention_bytes: int = -1
+    """-1 is no limit."""
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1_048_588
+    flush_messages: int = NO_LIMIT
+    flush_ms: int = NO_LIMIT
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = NO_LIMIT
+    message_timestamp_after_max_ms: int = _HOUR_MS
+    compression_type: Codec | None = None
+    """None is Kafka's `producer`: batches stay as they came."""
+    durability: Durability = Durability.FSYNC
+    producer_id_expiration_ms: int = _DAY_MS
+
+    def produce_limits(self) -> ProduceLimits:
+        """What a produced batch must respect."""
+        return ProduceLimits(
+            max_message_bytes=self.max_message_bytes,
+            segment_bytes=self.segment_bytes,
+            timestamp_type=self.message_timestamp_type,
+            timestamp_before_max_ms=self.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=self.message_timestamp_after_max_ms,
+        )

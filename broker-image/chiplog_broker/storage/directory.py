@@ -1,0 +1,445 @@
+"""A broker's data directory: all its logs, what they share, and the way they are opened.
+
+One broker holds the directory's lock. What cannot be opened without guessing is set apart
+(`quarantined`), stays on disk untouched, and is reported; the others are served.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from uuid import UUID
+
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
+from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown, encode_clean_shutdown
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.epochs import EpochHistory
+from chiplog_broker.storage.errors import (
+    DamagedLogError,
+    InconsistentTopicIdError,
+    StorageError,
+    WrongDirectoryError,
+)
+from chiplog_broker.storage.health import DirectoryHealth
+from chiplog_broker.storage.loaded_log import LoadedLog
+from chiplog_broker.storage.log import LogEnvironment, PartitionLog, index_settings
+from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
+from chiplog_broker.storage.names import (
+    CLEAN_SHUTDOWN,
+    DELETED_DIRECTORY_SUFFIX,
+    LOCK,
+    LOG_SUFFIX,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    STRAY_DIRECTORY_SUFFIX,
+    TopicPartition,
+    is_marked_directory,
+    marked_directory,
+    partition_in_name,
+)
+from chiplog_broker.storage.partition_metadata import (
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.recovery import LogRecovery, LogSource
+from chiplog_broker.storage.segment import Segment
+
+ROOT = ""
+_AT_ONCE = 16
+"""How many logs are flushed or closed together."""
+
+
+class Verdict(Enum):
+    """What opening a replica came to."""
+
+    INTACT = "intact"
+    TAIL_CUT = "tail cut"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """How one replica was found."""
+
+    partition: TopicPartition
+    verdict: Verdict
+    recovery_point: int
+    high_watermark: int
+    log_start_offset: int = 0
+    end_offset: int = 0
+    cut_bytes: int = 0
+    reason: str = ""
+    """Which file, where, and what was wrong; empty for an intact replica."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryReport:
+    """How the directory was found."""
+
+    clean: bool
+    """The last broker shut down in order: nothing was read, nothing can be lost."""
+    broker_epoch: int | None
+    """The epoch of the broker that shut it down."""
+    partitions: tuple[PartitionReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far opening has come."""
+
+    partitions_done: int
+    partitions_total: int
+    scanned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePorts:
+    """The outside world, as far as storage sees it."""
+
+    disk: Disk
+    clock: Clock
+    rng: Rng
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """Who opens a directory, and with which settings."""
+
+    node_id: int
+    cluster_id: str
+    config_of: Callable[[TopicPartition], LogConfig] = lambda _: LogConfig()
+    on_progress: Callable[[Progress], None] = lambda _: None
+
+
+class LogDirectory:
+    """All replicas of one broker. Made by `open`."""
+
+    def __init__(self, ports: StoragePorts, identity: Identity, health: DirectoryHealth) -> None:
+        self._disk = ports.disk
+        self._clock = ports.clock
+        self._rng = ports.rng
+        self.identity = identity
+        self.health = health
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.quarantined: dict[TopicPartition, str] = {}
+        self.report = DirectoryReport(clean=False, broker_epoch=None, partitions=())
+        self._checkpoints = DirectoryCheckpoints(ports.disk, health)
+        self._env = LogEnvironment(ports.disk, ports.clock, ports.rng, health, self._checkpoints)
+        self._deleted: list[tuple[int, str]] = []
+
+    @classmethod
+    async def open(cls, ports: StoragePorts, options: OpenOptions) -> "LogDirectory":
+        """Take the directory into use: lock it, check whose it is, open or recover each log.
+
+        Raises `BlockingIOError` if another process has it, `WrongDirectoryError` if it
+        belongs to another broker.
+        """
+        disk = ports.disk
+        disk.lock(LOCK)
+        health = DirectoryHealth()
+        try:
+            clean, broker_epoch = await _take_clean_mark(disk)
+            identity = await _identify(ports, options)
+            directory = cls(ports, identity, health)
+            reports = await directory._open_logs(options, clean=clean)
+        except OSError as error:
+            health.take_offline(error)
+        directory.report = DirectoryReport(
+            clean=clean, broker_epoch=broker_epoch, partitions=tuple(reports)
+        )
+        return directory
+
+    # --- replicas ------------------------------------------------------------------
+
+    async def create(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig
+    ) -> PartitionLog:
+        """A new, empty replica, durable on return. The existing one if it is the same topic's."""
+        self.health.check()
+        existing = self.logs.get(partition)
+        if existing is not None:
+            if existing.topic_id != topic_id:
+                raise InconsistentTopicIdError(f"{partition} holds topic {existing.topic_id}")
+            return existing
+        if self._disk.exists(partition.directory):
+            raise StorageError(f"the directory {partition.directory} is there already")
+        # Entries of an earlier replica of this name would be taken for this one's.
+        await self._checkpoints.forget(partition)
+        try:
+            segment = await self._make_directory(partition, topic_id, config)
+        except OSError as error:
+            self.health.write_failed(error)
+        log = PartitionLog(
+            self._env,
+            partition,
+            topic_id,
+            config,
+            LoadedLog(
+                segments=[segment],
+                epochs=EpochHistory(),
+                producers=ProducerStates(config.producer_id_expiration_ms),
+                log_start_offset=0,
+                durable_end_offset=0,
+                unsynced=[],
+            ),
+        )
+        self.logs[partition] = log
+        return log
+
+    async def delete(self, partition: TopicPartition) -> None:
+        """Take a replica out of use for good; its files go after `file.delete.delay.ms`."""
+        log = self.logs.pop(partition)
+        await log.stop()
+        name = await self._mark(partition, DELETED_DIRECTORY_SUFFIX)
+        remove_at_ms = self._clock.now_ms() + log.config.file_delete_delay_ms
+        self._deleted.append((remove_at_ms, name))
+
+    async def quarantine(self, partition: TopicPartition, reason: str) -> None:
+        """Stop serving a replica whose bytes turned out to be damaged; they stay as they are."""
+        log = self.logs.pop(partition)
+        self.quarantined[partition] = reason
+        await log.stop()
+
+    async def set_aside(self, partition: TopicPartition) -> str:
+        """Give a quarantined replica's directory another name, to make room for a new copy."""
+        del self.quarantined[partition]
+        return await self._mark(partition, STRAY_DIRECTORY_SUFFIX)
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """As of the last checkpoint; 0 if there is none."""
+        return self._checkpoints.high_watermarks.get(partition) or 0
+
+    # --- upkeep --------------------------------------------------------------------
+
+    async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down what is durable and what is replicated: the next recovery starts there."""
+        self.health.check()
+        await self._checkpoints.recovery_points.update(
+            {partition: log.recovery_point for partition, log in self.logs.items()}
+        )
+        await self._checkpoints.high_watermarks.update(high_watermarks)
+
+    async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """What is due: flushes, retention, files whose delay has passed."""
+        self.health.check()
+        now_ms = self._clock.now_ms()
+        for log in list(self.logs.values()):
+            if log.is_busy:
+                continue
+            if log.flush_is_due(now_ms):
+                await log.flush()
+            high_watermark = high_watermarks.get(log.partition)
+            if high_watermark is not None and not log.is_busy:
+                await log.enforce_retention(high_watermark, now_ms)
+            log.remove_expired_files(now_ms)
+        for remove_at_ms, name in self._deleted:
+            if remove_at_ms <= now_ms:
+                self._disk.remove(name)
+        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+
+    async def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
+        """Make everything durable and say so, so that the next open need not read it."""
+        self.health.check()
+        ends = {partition: log.end_offset for partition, log in self.logs.items()}
+        await _in_groups(log.close() for log in self.logs.values())
+        self.logs.clear()
+        await self._checkpoints.recovery_points.update(ends)
+        await self._checkpoints.high_watermarks.update(high_watermarks)
+        if not self.quarantined:
+            # A damaged replica must be found damaged again, so then no mark is left.
+            try:
+                await self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+            except OSError as error:
+                self.health.take_offline(error)
+
+    # --- inner workings ------------------------------------------------------------
+
+    async def _open_logs(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
+        names = self._disk.names(ROOT)
+        for name in names:
+            if is_marked_directory(name) and name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._disk.remove(name)
+        partitions = [found for name in names if (found := partition_in_name(name))]
+        meter = _ProgressMeter(len(partitions), options.on_progress)
+        reports = []
+        for partition in partitions:
+            if self._is_unfinished(partition):
+                self._disk.remove(partition.directory)
+            else:
+                config = options.config_of(partition)
+                reports.append(await self._open_log(partition, config, meter, clean=clean))
+            meter.done()
+        # What recovery has read may be in the page cache only.
+        await _in_groups(log.flush() for log in self.logs.values())
+        return reports
+
+    async def _open_log(
+        self, partition: TopicPartition, config: LogConfig, meter: "_ProgressMeter", *, clean: bool
+    ) -> PartitionReport:
+        checkpoints = self._checkpoints
+        recovery_point = checkpoints.recovery_points.get(partition) or 0
+        recovery = LogRecovery(
+            LogSource(
+                disk=self._disk,
+                directory=partition.directory,
+                config=config,
+                now_ms=self._clock.now_ms(),
+                clean=clean,
+                log_start_offset=checkpoints.log_starts.get(partition),
+                recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
+            )
+        )
+        try:
+            topic_id = self._topic_id(partition)
+            for scanned_bytes in recovery.run():
+                meter.scanned(scanned_bytes)
+                await self._clock.sleep(0)
+        except DamagedLogError as error:
+            recovery.close()
+            self.quarantined[partition] = str(error)
+            return PartitionReport(
+                partition=partition,
+                verdict=Verdict.QUARANTINED,
+                recovery_point=recovery_point,
+                high_watermark=self.high_watermark(partition),
+                reason=str(error),
+            )
+        log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
+        self.logs[partition] = log
+        cut = recovery.cut
+        return PartitionReport(
+            partition=partition,
+            verdict=Verdict.TAIL_CUT if cut else Verdict.INTACT,
+            recovery_point=recovery_point,
+            high_watermark=self.high_watermark(partition),
+            log_start_offset=log.log_start_offset,
+            end_offset=log.end_offset,
+            cut_bytes=cut.size_bytes if cut else 0,
+            reason=cut.reason if cut else "",
+        )
+
+    def _is_unfinished(self, partition: TopicPartition) -> bool:
+        """Whether a crash interrupted `create`: there is no record, and nobody was told."""
+        names = self._disk.names(partition.directory)
+        if PARTITION_METADATA in names:
+            return False
+        logs = (name for name in names if name.endswith(LOG_SUFFIX))
+        return all(_file_size(self._disk, f"{partition.directory}/{name}") == 0 for name in logs)
+
+    def _topic_id(self, partition: TopicPartition) -> UUID:
+        path = f"{partition.directory}/{PARTITION_METADATA}"
+        try:
+            return decode_partition_metadata(_read_file(self._disk, path))
+        except (FileNotFoundError, ValueError) as error:
+            raise DamagedLogError(
+                f"{path} does not say whose records these are: {error}"
+            ) from error
+
+    async def _make_directory(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig
+    ) -> Segment:
+        directory = partition.directory
+        self._disk.make_directory(directory)
+        segment = Segment(self._disk, directory, 0, index_settings(config))
+        segment.create(self._clock.now_ms())
+        # The metadata comes last: with it, the replica is whole.
+        await self._disk.replace(
+            f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)
+        )
+        await self._disk.sync_directory(directory)
+        await self._disk.sync_directory(ROOT)
+        return segment
+
+    async def _mark(self, partition: TopicPartition, suffix: str) -> str:
+        name = marked_directory(partition, UUID(bytes=self._rng.token(16)), suffix)
+        try:
+            self._disk.rename(partition.directory, name)
+            await self._disk.sync_directory(ROOT)
+        except OSError as error:
+            self.health.take_offline(error)
+        await self._checkpoints.forget(partition)
+        return name
+
+
+class _ProgressMeter:
+    """Counts while a directory is opened."""
+
+    def __init__(self, total: int, report: Callable[[Progress], None]) -> None:
+        self._partitions_done = 0
+        self._partitions_total = total
+        self._scanned_bytes = 0
+        self._report = report
+
+    def scanned(self, size_bytes: int) -> None:
+        self._scanned_bytes += size_bytes
+        self._tell()
+
+    def done(self) -> None:
+        self._partitions_done += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        self._report(Progress(self._partitions_done, self._partitions_total, self._scanned_bytes))
+
+
+async def _take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
+    """Whether the last shutdown was clean; the mark is durably gone on return."""
+    if not disk.exists(CLEAN_SHUTDOWN):
+        return False, None
+    broker_epoch = decode_clean_shutdown(_read_file(disk, CLEAN_SHUTDOWN))
+    disk.remove(CLEAN_SHUTDOWN)
+    await disk.sync_directory(ROOT)
+    return True, broker_epoch
+
+
+async def _identify(ports: StoragePorts, options: OpenOptions) -> Identity:
+    """Whose directory this is; an empty one becomes this broker's."""
+    disk = ports.disk
+    if not disk.exists(META_PROPERTIES):
+        if any(partition_in_name(name) for name in disk.names(ROOT)):
+            raise WrongDirectoryError(f"there are replicas, but no {META_PROPERTIES}")
+        identity = Identity(
+            node_id=options.node_id,
+            cluster_id=options.cluster_id,
+            directory_id=UUID(bytes=ports.rng.token(16), version=4),
+        )
+        await disk.replace(META_PROPERTIES, encode_identity(identity))
+        return identity
+    try:
+        identity = decode_identity(_read_file(disk, META_PROPERTIES))
+    except ValueError as error:
+        raise WrongDirectoryError(f"{META_PROPERTIES} makes no sense: {error}") from error
+    if (identity.node_id, identity.cluster_id) != (options.node_id, options.cluster_id):
+        raise WrongDirectoryError(
+            f"the directory belongs to broker {identity.node_id} of {identity.cluster_id}, "
+            f"not to broker {options.node_id} of {options.cluster_id}"
+        )
+    return identity
+
+
+async def _in_groups(work: Iterable[Awaitable[None]]) -> None:
+    """Wait for all, some at a time."""
+    iterator = iter(work)
+    while group := list(islice(iterator, _AT_ONCE)):
+        await asyncio.gather(*group)
+
+
+def _read_file(disk: Disk, path: str) -> bytes:
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def _file_size(disk: Disk, path: str) -> int:
+    file = disk.open(path)
+    try:
+        return file.size()
+    finally:
+        file.close()

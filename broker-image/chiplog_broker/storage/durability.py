@@ -1,0 +1,170 @@
+"""What of one log is written but not durable yet, and making it so.
+
+One round makes durable, in this order: the bytes of every segment written to, oldest first;
+the names of files that came or went; producer snapshots; the epoch history. Only then does
+the durable end move, so it never covers a record whose segment, name or epoch could vanish.
+"""
+
+from collections.abc import Callable
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.storage.epochs import EpochHistory
+from chiplog_broker.storage.errors import RecordsTruncatedError
+from chiplog_broker.storage.group_commit import GroupCommit
+from chiplog_broker.storage.health import DirectoryHealth
+from chiplog_broker.storage.names import EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
+from chiplog_broker.storage.segment import Segment
+
+
+class LogSync:
+    """The unsynced part of one log."""
+
+    __slots__ = (
+        "_commit",
+        "_directory",
+        "_disk",
+        "_end_offset",
+        "_epoch_commit",
+        "_epochs",
+        "_health",
+        "_names_changed",
+        "_round_end",
+        "_snapshots",
+        "_unsynced",
+        "truncating_to",
+        "unsynced_since_ms",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        health: DirectoryHealth,
+        epochs: EpochHistory,
+        *,
+        durable_end_offset: int,
+        end_offset: Callable[[], int],
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._health = health
+        self._epochs = epochs
+        self._end_offset = end_offset
+        self._unsynced: list[Segment] = []
+        self._snapshots: dict[int, bytes] = {}
+        self._names_changed = False
+        self.unsynced_since_ms: int | None = None
+        self._round_end = durable_end_offset
+        self._commit = GroupCommit(self._sync_round, durable_end_offset)
+        self._epoch_commit = GroupCommit(self._save_epochs)
+        self.truncating_to: int | None = None
+        """While a truncation is under way: what lies above counts as gone already."""
+
+    @property
+    def durable_end_offset(self) -> int:
+        """Everything below survives a power cut."""
+        return self._commit.reached
+
+    @property
+    def epochs_saved(self) -> bool:
+        return self._epoch_commit.reached >= self._epochs.version
+
+    @property
+    def holds_more_than_tail(self) -> bool:
+        """Whether a finished segment waits for its sync."""
+        return len(self._unsynced) > 1 or bool(self._snapshots)
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether a round would find everything durable."""
+        return (
+            not (self._unsynced or self._snapshots or self._names_changed)
+            and self.epochs_saved
+            and self.durable_end_offset == self._end_offset()
+        )
+
+    def wrote_to(self, segment: Segment, now_ms: int) -> None:
+        """`segment` has bytes that no sync has covered."""
+        if not segment.unsynced:
+            segment.unsynced = True
+            self._unsynced.append(segment)
+            if self.unsynced_since_ms is None:
+                self.unsynced_since_ms = now_ms
+
+    def names_changed(self) -> None:
+        """A file came or went in the log's directory."""
+        self._names_changed = True
+
+    def add_snapshot(self, offset: int, data: bytes) -> None:
+        """A snapshot to be written with the next round."""
+        self._snapshots[offset] = data
+
+    def cut_at(self, offset: int) -> None:
+        """The log ends at `offset` now; nobody above it may be told of success."""
+        self._round_end = min(self._round_end, offset)
+        self._commit.withdraw(offset, RecordsTruncatedError(f"the log was cut at {offset}"))
+        for later in [pending for pending in self._snapshots if pending > offset]:
+            del self._snapshots[later]
+
+    async def reach(self, offset: int) -> None:
+        """Return once everything below `offset` is durable."""
+        await self._commit.reach(offset)
+
+    async def flush(self) -> None:
+        """Make durable all there is now, names and snapshots too."""
+        if not self.nothing_to_do:
+            await self._commit.once_more()
+
+    async def idle(self) -> None:
+        """Return when nothing of this log is being written out."""
+        await self._commit.idle()
+        await self._epoch_commit.idle()
+
+    async def save_epochs(self) -> None:
+        """Return once the epoch history as it is now is durable."""
+        await self._epoch_commit.reach(self._epochs.version)
+
+    async def _sync_round(self) -> int:
+        end_offset = self._end_offset()
+        if self.truncating_to is not None:
+            end_offset = min(end_offset, self.truncating_to)
+        self._round_end = end_offset
+        segments, self._unsynced = self._unsynced, []
+        snapshots, self._snapshots = self._snapshots, {}
+        names_changed, self._names_changed = self._names_changed, False
+        self.unsynced_since_ms = None
+        for segment in segments:
+            segment.unsynced = False
+        try:
+            for segment in segments:
+                if not segment.retired:
+                    await segment.sync()
+            if names_changed:
+                await self._disk.sync_directory(self._directory)
+            for offset, data in snapshots.items():
+                await self._write_snapshot(offset, data)
+        except OSError as error:
+            self._health.take_offline(error)
+        await self.save_epochs()
+        return self._round_end
+
+    async def _save_epochs(self) -> int:
+        version = self._epochs.version
+        path = f"{self._directory}/{EPOCH_CHECKPOINT}"
+        try:
+            await self._disk.replace(path, self._epochs.encode())
+        except OSError as error:
+            self._health.take_offline(error)
+        return version
+
+    async def _write_snapshot(self, offset: int, data: bytes) -> None:
+        """A snapshot of records that were cut off meanwhile must not be left behind."""
+        path = self._snapshot_path(offset)
+        if offset <= self._round_end:
+            await self._disk.replace(path, data)
+        if offset > self._round_end:
+            self._disk.remove(path)
+            self._names_changed = True
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self._directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"

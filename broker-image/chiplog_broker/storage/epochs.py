@@ -1,0 +1,127 @@
+"""Leader epochs: under which leader each part of the log was appended.
+
+One entry per epoch that wrote: the epoch and the first offset written under it. Both
+strictly rise. This is what two replicas compare to find where they part (KIP-101, 279,
+320), so it is trimmed with every truncation, also one that removes no bytes: an epoch
+that was begun at the log end and wrote nothing must not survive it.
+
+The file is `leader-epoch-checkpoint`: a version, a count, then `epoch offset` lines.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import NamedTuple
+
+from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class EpochStart(NamedTuple):
+    """The first offset written under an epoch."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest epoch not above the one asked for, and the offset where it ends."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+_UNDEFINED = EpochEnd(NO_EPOCH, NO_OFFSET)
+_epoch_of = itemgetter(0)
+_start_of = itemgetter(1)
+
+
+class EpochHistory:
+    """The epochs of one log. `version` rises with every change, so that it can be saved once."""
+
+    __slots__ = ("_entries", "last_epoch", "version")
+
+    def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
+        self._entries = list(entries)
+        self.version = 0
+        self.last_epoch = self._entries[-1].epoch if self._entries else NO_EPOCH
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` wrote first at `start_offset`; known epochs keep their start."""
+        if epoch <= self.last_epoch:
+            return
+        # Entries at or past the new start belong to epochs that wrote nothing that stayed.
+        while self._entries and self._entries[-1].start_offset >= start_offset:
+            self._entries.pop()
+        self._entries.append(EpochStart(epoch, start_offset))
+        self._changed()
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch under which `offset` was or would be written; -1 if not known."""
+        number = bisect_right(self._entries, offset, key=_start_of)
+        return self._entries[number - 1].epoch if number else NO_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """Where `epoch` ends; (-1, -1) where the history cannot say."""
+        if epoch == NO_EPOCH or epoch > self.last_epoch:
+            return _UNDEFINED
+        if epoch == self.last_epoch:
+            return EpochEnd(epoch, log_end_offset)
+        number = bisect_right(self._entries, epoch, key=_epoch_of)
+        end_offset = self._entries[number].start_offset
+        # Below the first known epoch: those records are gone, what is left begins there.
+        return EpochEnd(self._entries[number - 1].epoch if number else epoch, end_offset)
+
+    def truncate_end(self, end_offset: int) -> None:
+        """The log ends at `end_offset` now."""
+        kept = len(self._entries)
+        while kept and self._entries[kept - 1].start_offset >= end_offset:
+            kept -= 1
+        if kept < len(self._entries):
+            del self._entries[kept:]
+            self._changed()
+
+    def truncate_start(self, start_offset: int) -> None:
+        """The log starts at `start_offset` now: the epoch in force there starts there."""
+        passed = bisect_right(self._entries, start_offset, key=_start_of)
+        if passed == 0 or self._entries[passed - 1].start_offset == start_offset == 0:
+            return
+        first = EpochStart(self._entries[passed - 1].epoch, start_offset)
+        if self._entries[:passed] != [first]:
+            self._entries[:passed] = [first]
+            self._changed()
+
+    def clear(self) -> None:
+        if self._entries:
+            self._entries.clear()
+            self._changed()
+
+    def encode(self) -> bytes:
+        return format_lines(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
+
+    def _changed(self) -> None:
+        self.version += 1
+        self.last_epoch = self._entries[-1].epoch if self._entries else NO_EPOCH
+
+
+def decode_epochs(data: bytes) -> EpochHistory:
+    """The history in a checkpoint file; `CheckpointError` for anything else."""
+    entries: list[EpochStart] = []
+    for epoch, start_offset in parse_lines(data, columns=2):
+        entry = EpochStart(_number(epoch), _number(start_offset))
+        if entries and (entry.epoch <= entries[-1].epoch or entry[1] <= entries[-1][1]):
+            raise CheckpointError(f"epoch {entry.epoch} is out of order")
+        entries.append(entry)
+    return EpochHistory(entries)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise CheckpointError(f"{text!r} is not a number")
+    return int(text)

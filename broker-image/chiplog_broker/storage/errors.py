@@ -1,0 +1,73 @@
+"""What a log can refuse, each under the name of the Kafka error it is answered with."""
+
+from typing import ClassVar
+
+
+class StorageError(Exception):
+    """Base of all. `kafka_error` is the name of Kafka's error code."""
+
+    kafka_error: ClassVar[str] = "KAFKA_STORAGE_ERROR"
+
+
+class DirectoryOfflineError(StorageError):
+    """The data directory failed; it accepts nothing more until the process is restarted."""
+
+
+class WrongDirectoryError(StorageError):
+    """The data directory belongs to another broker, or does not say to whom."""
+
+
+class DiskFullError(StorageError):
+    """No space: the append left the log exactly as it was and may be tried again."""
+
+
+class DamagedLogError(StorageError):
+    """Bytes that were durable are not what was written. Found by opening or by reading."""
+
+
+class LogClosedError(StorageError):
+    """The log was closed or its replica deleted."""
+
+    kafka_error = "NOT_LEADER_OR_FOLLOWER"
+
+
+class RecordsTruncatedError(StorageError):
+    """The records waited for were cut off the log: another leader's took their place."""
+
+    kafka_error = "NOT_LEADER_OR_FOLLOWER"
+
+
+class OffsetOutOfRangeError(StorageError):
+    """The offset is not between log start and log end."""
+
+    kafka_error = "OFFSET_OUT_OF_RANGE"
+
+
+class OutOfOrderSequenceError(StorageError):
+    """An idempotent producer skipped a sequence number, or sent a long-past one again."""
+
+    kafka_error = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class InvalidProducerEpochError(StorageError):
+    """A newer instance of this producer has written already."""
+
+    kafka_error = "INVALID_PRODUCER_EPOCH"
+
+
+class FencedLeaderEpochError(StorageError):
+    """An append under an epoch older than one in the log."""
+
+    kafka_error = "FENCED_LEADER_EPOCH"
+
+
+class UnexpectedOffsetError(StorageError):
+    """Replicated batches that do not continue the log where it ends."""
+
+    kafka_error = "UNKNOWN_SERVER_ERROR"
+
+
+class InconsistentTopicIdError(StorageError):
+    """The directory of this name belongs to another topic."""
+
+    kafka_error = "INCONSISTENT_TOPIC_ID"

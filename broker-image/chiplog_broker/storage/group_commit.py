@@ -1,0 +1,76 @@
+"""Group commit: one write-out in flight, and whoever comes meanwhile shares the next.
+
+A mark is any number that only grows while work is added: a log's end offset, the version
+of a table. `commit` makes durable all there is when it is called and returns the mark it
+reached. A failed commit is final: what it left behind on the device is unknown, and a
+second attempt could report success for bytes the kernel has dropped.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+_Waiter: TypeAlias = tuple[int, asyncio.Future[None]]
+
+
+class GroupCommit:
+    """Shares commits among all that wait for one."""
+
+    __slots__ = ("_commit", "_failure", "_served", "_task", "_waiters", "reached")
+
+    def __init__(self, commit: Callable[[], Awaitable[int]], reached: int = 0) -> None:
+        self._commit = commit
+        self.reached = reached
+        self._waiters: list[_Waiter] = []
+        self._served: list[_Waiter] = []
+        self._task: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+
+    async def reach(self, mark: int) -> None:
+        """Return once `mark` is durable; raises what the commit raised."""
+        if mark > self.reached or self._failure is not None:
+            await self._wait(mark)
+
+    async def once_more(self) -> None:
+        """Return after a commit that began after this call."""
+        await self._wait(self.reached)
+
+    async def idle(self) -> None:
+        """Return when no commit is under way."""
+        while self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def _wait(self, mark: int) -> None:
+        if self._failure is not None:
+            raise self._failure
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiters.append((mark, waiter))
+        if self._task is None:
+            # A task of its own: a caller who is cancelled must not take the others along.
+            self._task = loop.create_task(self._run())
+        await waiter
+
+    def withdraw(self, mark: int, error: Exception) -> None:
+        """What lies above `mark` was taken back: nobody may be told that it is durable."""
+        self.reached = min(self.reached, mark)
+        for awaited, waiter in (*self._served, *self._waiters):
+            if awaited > mark and not waiter.done():
+                waiter.set_exception(error)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiters:
+                self._served, self._waiters = self._waiters, []
+                self.reached = await self._commit()
+                for _, waiter in self._served:
+                    if not waiter.done():
+                        waiter.set_result(None)
+                self._served = []
+        except Exception as error:  # noqa: BLE001 (handed to everyone who waits)
+            self._failure = error
+            for _, waiter in (*self._served, *self._waiters):
+                if not waiter.done():
+                    waiter.set_exception(error)
+        finally:
+            self._task = None

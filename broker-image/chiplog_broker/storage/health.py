@@ -1,0 +1,48 @@
+"""Whether the data directory can be trusted to keep what it is given.
+
+After a failed sync nobody knows which bytes the device has, and the kernel forgets that it
+failed: a second sync succeeds over lost data. So the first unexpected error is the last:
+the directory goes offline, for all its logs, until the process is started anew and
+recovery has read what is really there.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import NoReturn
+
+from chiplog_broker.storage.errors import DirectoryOfflineError, DiskFullError
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class DirectoryHealth:
+    """Shared by all logs of one directory."""
+
+    __slots__ = ("_on_failure", "failure")
+
+    def __init__(self) -> None:
+        self.failure: OSError | None = None
+        self._on_failure: list[Callable[[OSError], None]] = []
+
+    def on_failure(self, callback: Callable[[OSError], None]) -> None:
+        """Be told once, when the directory goes offline."""
+        self._on_failure.append(callback)
+
+    def check(self) -> None:
+        """Raise if the directory is offline."""
+        if self.failure is not None:
+            raise DirectoryOfflineError(f"the directory is offline: {self.failure}")
+
+    def take_offline(self, error: OSError) -> NoReturn:
+        """Remember the first error, tell who asked for it, and raise."""
+        if self.failure is None:
+            self.failure = error
+            for callback in self._on_failure:
+                callback(error)
+        raise DirectoryOfflineError(f"the directory is offline: {error}") from error
+
+    def write_failed(self, error: OSError) -> NoReturn:
+        """A write to the page cache failed: for want of space it can be tried again."""
+        if error.errno in _NO_SPACE:
+            raise DiskFullError(str(error)) from error
+        self.take_offline(error)

@@ -1,0 +1,20 @@
+"""What a log starts from: found on disk by recovery, or just made."""
+
+from dataclasses import dataclass
+
+from chiplog_broker.storage.epochs import EpochHistory
+from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.segment import Segment
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """The parts of one log."""
+
+    segments: list[Segment]
+    epochs: EpochHistory
+    producers: ProducerStates
+    log_start_offset: int
+    durable_end_offset: int
+    unsynced: list[Segment]
+    """Segments that may hold bytes, or have names, that are not durable."""

@@ -1,0 +1,63 @@
+"""`meta.properties`: whose data directory this is. Java's properties format, version 1."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
+
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The broker and cluster that a directory belongs to, and its own id."""
+
+    node_id: int
+    cluster_id: str
+    directory_id: UUID
+
+
+def encode_identity(identity: Identity) -> bytes:
+    lines = (
+        "#",
+        f"version={VERSION}",
+        f"node.id={identity.node_id}",
+        f"cluster.id={_escape(identity.cluster_id)}",
+        f"directory.id={format_uuid(identity.directory_id)}",
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def decode_identity(data: bytes) -> Identity:
+    """`ValueError` for anything that does not name node, cluster and directory."""
+    properties = dict(_properties(data.decode()))
+    if properties.get("version") != VERSION:
+        raise ValueError("not a meta.properties file of version 1")
+    try:
+        return Identity(
+            node_id=int(properties["node.id"]),
+            cluster_id=properties["cluster.id"],
+            directory_id=parse_uuid(properties["directory.id"]),
+        )
+    except KeyError as error:
+        raise ValueError(f"{error} is missing") from None
+
+
+def _properties(text: str) -> list[tuple[str, str]]:
+    pairs = []
+    for line in text.splitlines():
+        if line and line[0] not in "#!":
+            name, _, value = line.partition("=")
+            pairs.append((name.strip(), _unescape(value.strip())))
+    return pairs
+
+
+def _escape(value: str) -> str:
+    return "".join(f"\\{character}" if character in "\\=:#!" else character for character in value)
+
+
+def _unescape(value: str) -> str:
+    characters = iter(value)
+    return "".join(
+        next(characters, "") if character == "\\" else character for character in characters
+    )

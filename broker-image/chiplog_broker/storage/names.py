@@ -1,0 +1,76 @@
+"""The names of files and directories, as Apache Kafka gives them."""
+
+import re
+from typing import NamedTuple
+from uuid import UUID
+
+DELETED_SUFFIX = ".deleted"
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+DELETED_DIRECTORY_SUFFIX = "-delete"
+STRAY_DIRECTORY_SUFFIX = "-stray"
+
+_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_MARKED_DIRECTORY = re.compile(r"\S+-\S+\.\S+-(?:delete|stray|future)")
+_OFFSET_DIGITS = 20
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic, by name."""
+
+    topic: str
+    partition: int
+
+    @property
+    def directory(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    """`00000000000000000042.log`"""
+    return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
+
+
+def offset_in_name(name: str, suffix: str) -> int | None:
+    """The offset that a file of this kind is named for; None if it is not of this kind."""
+    digits = name.removesuffix(suffix)
+    if len(digits) != _OFFSET_DIGITS or len(name) != _OFFSET_DIGITS + len(suffix):
+        return None
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def partition_in_name(name: str) -> TopicPartition | None:
+    """The partition whose replica a directory holds; None for anything else."""
+    if is_marked_directory(name):
+        return None
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    return TopicPartition(match[1], int(match[2])) if match else None
+
+
+def is_marked_directory(name: str) -> bool:
+    """Whether a directory is set aside: deleted, stray, or a copy that is not in use yet."""
+    return _MARKED_DIRECTORY.fullmatch(name) is not None
+
+
+def marked_directory(partition: TopicPartition, mark: UUID, suffix: str) -> str:
+    """A name that no replica has, and that Kafka skips when it opens the data directory."""
+    tail = f".{mark.hex}{suffix}"
+    # Topic names may be as long as a file name may be, so the name gives way to the mark.
+    return f"{partition.topic}-{partition.partition}"[: 255 - len(tail)] + tail

@@ -1,0 +1,58 @@
+"""Bringing producer states up to a point of the log: newest snapshot, then the batches after it."""
+
+from collections.abc import Iterator, Sequence
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.storage.batch_walk import walk_batches
+from chiplog_broker.storage.names import SNAPSHOT_SUFFIX, offset_in_name, segment_file
+from chiplog_broker.storage.producer_snapshot import SnapshotError, decode_snapshot
+from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.segment import Segment
+
+_BATCHES_A_SLICE = 2_000
+
+
+def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
+    """The offsets of all snapshot files, rising."""
+    offsets = (offset_in_name(name, SNAPSHOT_SUFFIX) for name in disk.names(directory))
+    return [offset for offset in offsets if offset is not None]
+
+
+def load_snapshot(
+    disk: Disk, directory: str, expiration_ms: int, log_start_offset: int, up_to_offset: int
+) -> ProducerStates:
+    """The newest whole snapshot not past `up_to_offset`; empty at the log start if none."""
+    for offset in reversed(snapshot_offsets(disk, directory)):
+        if not log_start_offset < offset <= up_to_offset:
+            continue
+        file = disk.open(f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}")
+        try:
+            entries = decode_snapshot(file.read(0, file.size()))
+        except SnapshotError:
+            continue
+        finally:
+            file.close()
+        states = ProducerStates(expiration_ms, offset)
+        states.restore(entries)
+        return states
+    return ProducerStates(expiration_ms, log_start_offset)
+
+
+def replay(states: ProducerStates, segments: Sequence[Segment], up_to_offset: int) -> Iterator[int]:
+    """Fold the batches from the states' end to `up_to_offset`; yields bytes walked, at times."""
+    batches = walked_bytes = 0
+    for segment in segments:
+        if segment.end_offset <= states.end_offset or segment.base_offset >= up_to_offset:
+            continue
+        start = segment.position_of(states.end_offset)
+        for _, header in walk_batches(segment.log, start, segment.size_bytes):
+            if header.last_offset >= up_to_offset:
+                break
+            if header.base_offset >= states.end_offset:
+                states.record(header, header.base_offset)
+            batches += 1
+            walked_bytes += header.size_bytes
+            if batches % _BATCHES_A_SLICE == 0:
+                yield walked_bytes
+                walked_bytes = 0
+    states.end_offset = max(states.end_offset, up_to_offset)

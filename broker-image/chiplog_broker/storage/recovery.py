@@ -1,0 +1,455 @@
+"""Opening a log that may have been left in any state.
+
+After a clean shutdown nothing is read but the tail behind the last index entry. Otherwise
+two regions are told apart by the recovery point, up to which everything was durable when
+the checkpoint was written:
+
+* **above** it, a crash may have left anything. Every batch is checked (framing, checksum,
+  offset continuity, epoch order); at the first fault the log is cut, because nothing from
+  there on can have been vouched for, and the cut is reported;
+* **below** it, nothing may be missing or changed. A fault is damage, the log is not opened
+  and its files stay as they are: what was acknowledged is refetched, never guessed.
+
+Index files, snapshots and epoch entries above the recovery point are not trusted either:
+they are derived anew from the batches. A generator, so that a large log does not hold the
+event loop: it yields the bytes it has read since the last time.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from chiplog_broker.ports.disk import Disk, File
+from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
+from chiplog_broker.records.errors import CorruptBatchError
+from chiplog_broker.storage.batch_walk import walk_batches
+from chiplog_broker.storage.checkpoint_text import CheckpointError
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.epochs import NO_EPOCH, EpochHistory, decode_epochs
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.loaded_log import LoadedLog
+from chiplog_broker.storage.names import (
+    DELETED_SUFFIX,
+    EPOCH_CHECKPOINT,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_in_name,
+    segment_file,
+)
+from chiplog_broker.storage.producer_replay import load_snapshot, replay, snapshot_offsets
+from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.segment import IndexSettings, Segment
+
+_SCAN_BYTES = 2**20
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp", ".cleaned")
+_UNFINISHED_SUFFIX = ".swap"
+
+Steps = Generator[int, None, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSource:
+    """What is known about a log before its files are looked at."""
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    now_ms: int
+    clean: bool
+    log_start_offset: int | None
+    """As checkpointed; None if there is no entry."""
+    recovery_point: int | None
+    """As checkpointed; None if that file is damaged, and then nothing may be cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was removed from the end of a log."""
+
+    offset: int
+    size_bytes: int
+    reason: str
+
+
+class LogRecovery:
+    """Opens one log. Run `run()` to its end, then take the results."""
+
+    def __init__(self, source: LogSource) -> None:
+        self._source = source
+        self._disk = source.disk
+        self._names = source.disk.names(source.directory)
+        self._trusted_end = source.recovery_point or 0
+        self.segments: list[Segment] = []
+        self.epochs = EpochHistory()
+        self.producers = ProducerStates(source.config.producer_id_expiration_ms)
+        self.log_start_offset = source.log_start_offset or 0
+        self.durable_end_offset = 0
+        self.cut: Cut | None = None
+        self.unsynced: list[Segment] = []
+        self._epochs_known = True
+
+    def run(self) -> Steps:
+        """Raises `DamagedLogError` if the log must not be used."""
+        self._remove_leftovers()
+        self._find_segments()
+        self._load_epochs()
+        try:
+            if self._source.clean:
+                yield from self._open_clean()
+            else:
+                yield from self._recover()
+        except CorruptBatchError as error:
+            raise DamagedLogError(str(error)) from error
+        self._settle_start()
+        self.epochs.truncate_end(self._end_offset)
+        self.epochs.truncate_start(self.log_start_offset)
+
+    def loaded(self) -> LoadedLog:
+        """What was found, for the log to start from."""
+        return LoadedLog(
+            segments=self.segments,
+            epochs=self.epochs,
+            producers=self.producers,
+            log_start_offset=self.log_start_offset,
+            durable_end_offset=self.durable_end_offset,
+            unsynced=self.unsynced,
+        )
+
+    def close(self) -> None:
+        """Let go of the files of a log that is not to be used."""
+        for segment in self.segments:
+            segment.close()
+
+    # --- files -------------------------------------------------------------------
+
+    def _remove_leftovers(self) -> None:
+        """Half-finished files whose content is somewhere else too, or not needed."""
+        bases = {offset_in_name(name, LOG_SUFFIX) for name in self._names}
+        for name in self._names:
+            if name.endswith(_UNFINISHED_SUFFIX):
+                raise DamagedLogError(f"{name}: an unfinished compaction")
+            index_of = _indexed_segment(name)
+            is_orphan = index_of is not None and index_of not in bases
+            if is_orphan or name.endswith(_LEFTOVER_SUFFIXES):
+                self._disk.remove(self._path(name))
+        self._names = self._disk.names(self._source.directory)
+
+    def _find_segments(self) -> None:
+        bases = [
+            offset
+            for name in self._names
+            if (offset := offset_in_name(name, LOG_SUFFIX)) is not None
+        ]
+        # A deletion that the crash interrupted: the log start had been raised before it.
+        while len(bases) > 1 and bases[1] <= self.log_start_offset:
+            self._remove_segment(bases.pop(0))
+        self.segments = [self._segment(base) for base in bases]
+        first = bases[0] if bases else None
+        checkpointed = self._source.log_start_offset
+        is_gone = first is None or (checkpointed is not None and first > checkpointed)
+        if is_gone:
+            self._require_nothing_durable()
+            self._replace_all(self.log_start_offset, "the segments it held are not there")
+
+    def _require_nothing_durable(self) -> None:
+        recovery_point = self._source.recovery_point
+        if recovery_point is None or recovery_point > self.log_start_offset:
+            raise DamagedLogError(
+                f"the segment of log start {self.log_start_offset} is missing, "
+                f"the log was durable up to {recovery_point}"
+            )
+
+    def _replace_all(self, base_offset: int, reason: str) -> None:
+        lost_bytes = sum(segment.log.size() for segment in self.segments)
+        for segment in self.segments:
+            segment.close()
+            self._remove_segment(segment.base_offset)
+        if lost_bytes:
+            self.cut = Cut(base_offset, lost_bytes, reason)
+        fresh = self._segment(base_offset)
+        fresh.create(self._source.now_ms)
+        self.segments = [fresh]
+
+    def _load_epochs(self) -> None:
+        """The history as saved; above the recovery point the batches know better."""
+        try:
+            self.epochs = decode_epochs(self._read_file(EPOCH_CHECKPOINT))
+        except (FileNotFoundError, CheckpointError):
+            self._epochs_known = False
+        if not self._source.clean:
+            self.epochs.truncate_end(self._trusted_end)
+
+    # --- after a clean shutdown ----------------------------------------------------
+
+    def _open_clean(self) -> Steps:
+        for number, segment in enumerate(self.segments[:-1]):
+            next_base = self.segments[number + 1].base_offset
+            if self._has_indexes(segment):
+                segment.open_sealed(next_base, self._source.now_ms)
+            else:
+                yield from self._rebuild_sealed(segment, next_base)
+        yield from self._open_tail(self.segments[-1])
+        self.durable_end_offset = self._end_offset
+        if (self._source.recovery_point or 0) > self._end_offset:
+            raise DamagedLogError(
+                f"the log ends at {self._end_offset}, "
+                f"it was durable up to {self._source.recovery_point}"
+            )
+        if not self._epochs_known:
+            yield from self._learn_epochs(self.segments)
+        self.producers = self._snapshot_up_to(self._end_offset)
+        yield from replay(self.producers, self.segments, self._end_offset)
+
+    def _open_tail(self, segment: Segment) -> Steps:
+        if self._has_indexes(segment):
+            try:
+                segment.open_active(self._source.now_ms)
+            except CorruptBatchError:
+                pass  # the index may be what is wrong: the batches decide
+            else:
+                return
+        yield from self._must_scan(segment)
+
+    # --- after anything else -------------------------------------------------------
+
+    def _recover(self) -> Steps:
+        suspect = self._first_suspect()
+        for number, segment in enumerate(self.segments[:suspect]):
+            yield from self._check_sealed(segment, self.segments[number + 1].base_offset)
+        if not self._epochs_known:
+            yield from self._learn_epochs(self.segments[:suspect])
+        yield from self._prepare_producers(suspect)
+        self.unsynced = self.segments[suspect:]
+        for number, segment in enumerate(self.unsynced, suspect):
+            fault = self._gap_before(number)
+            if fault is not None:
+                self._cut_after(number - 1, fault)
+                break
+            fault = yield from self._scan(segment)
+            if fault is not None:
+                self._cut_after(number, fault)
+                break
+        if self._end_offset < self._trusted_end:
+            self._cut_after(len(self.segments) - 1, "the log ends here")
+        self.unsynced = self.segments[suspect:]
+        for segment in self.segments[suspect:-1]:
+            segment.seal()
+            segment.sealed = True
+        self.durable_end_offset = min(self._trusted_end, self._end_offset)
+
+    def _first_suspect(self) -> int:
+        """The segment that holds the recovery point: its file was being written to."""
+        suspect = 0
+        for number, segment in enumerate(self.segments):
+            if segment.base_offset <= self._trusted_end:
+                suspect = number
+        return suspect
+
+    def _check_sealed(self, segment: Segment, next_base: int) -> Steps:
+        """A segment below the recovery point must lead up to the next one."""
+        if self._has_indexes(segment):
+            try:
+                segment.open_active(self._source.now_ms)
+            except CorruptBatchError:
+                pass  # the index may be what is wrong: the batches decide
+            else:
+                if segment.end_offset == next_base:
+                    segment.sealed = True
+                    return
+        yield from self._rebuild_sealed(segment, next_base)
+
+    def _prepare_producers(self, suspect: int) -> Steps:
+        for offset in snapshot_offsets(self._disk, self._source.directory):
+            if offset > self._trusted_end:
+                self._disk.remove(self._path(segment_file(offset, SNAPSHOT_SUFFIX)))
+        self.producers = self._snapshot_up_to(self._trusted_end)
+        base_offset = self.segments[suspect].base_offset
+        yield from replay(self.producers, self.segments[:suspect], base_offset)
+
+    def _gap_before(self, number: int) -> str | None:
+        if number == 0 or self.segments[number - 1].end_offset == self.segments[number].base_offset:
+            return None
+        return f"the next segment begins at offset {self.segments[number].base_offset}"
+
+    def _cut_after(self, number: int, reason: str) -> None:
+        """Drop what follows the last good batch of a segment, if nothing durable is lost."""
+        segment = self.segments[number]
+        position, offset = segment.size_bytes, segment.end_offset
+        place = f"{segment_file(segment.base_offset, LOG_SUFFIX)} at byte {position}"
+        recovery_point = self._source.recovery_point
+        if recovery_point is None or offset < recovery_point:
+            raise DamagedLogError(
+                f"{place}: {reason}; offset {offset} is below the recovery point {recovery_point}"
+            )
+        later = self.segments[number + 1 :]
+        lost_bytes = segment.log.size() - position + sum(lost.log.size() for lost in later)
+        for lost in later:
+            lost.close()
+            self._remove_segment(lost.base_offset)
+        del self.segments[number + 1 :]
+        segment.log.truncate(position)
+        self.cut = Cut(offset, lost_bytes, f"{place}: {reason}")
+
+    # --- reading batches -----------------------------------------------------------
+
+    def _rebuild_sealed(self, segment: Segment, next_base: int) -> Steps:
+        yield from self._must_scan(segment)
+        if segment.end_offset != next_base:
+            raise DamagedLogError(
+                f"{segment_file(segment.base_offset, LOG_SUFFIX)} ends at {segment.end_offset}, "
+                f"the next segment begins at {next_base}"
+            )
+        segment.seal()
+        segment.sealed = True
+
+    def _must_scan(self, segment: Segment) -> Steps:
+        """Read a segment that was durable: the indexes are made anew, a fault is damage."""
+        fault = yield from self._scan(segment, is_durable=True)
+        if fault is not None:
+            raise DamagedLogError(
+                f"{segment_file(segment.base_offset, LOG_SUFFIX)} "
+                f"at byte {segment.size_bytes}: {fault}"
+            )
+
+    def _scan(
+        self, segment: Segment, *, is_durable: bool = False
+    ) -> Generator[int, None, str | None]:
+        """Check every batch and rebuild the indexes; returns what is wrong where it stopped."""
+        segment.start_rebuild(self._source.now_ms)
+        unreported_bytes = 0
+        try:
+            for header, batch in _whole_batches(segment.log):
+                check_crc(batch, header)
+                _check_place(header, segment.end_offset)
+                self._check_epoch(header, is_durable=is_durable)
+                segment.rebuild_with(header)
+                if not is_durable and header.base_offset >= self.producers.end_offset:
+                    self.producers.record(header, header.base_offset)
+                unreported_bytes += header.size_bytes
+                if unreported_bytes >= _SCAN_BYTES:
+                    yield unreported_bytes
+                    unreported_bytes = 0
+        except CorruptBatchError as error:
+            return str(error)
+        yield unreported_bytes
+        return None
+
+    def _check_epoch(self, header: BatchHeader, *, is_durable: bool) -> None:
+        epoch, offset = header.leader_epoch, header.base_offset
+        if is_durable or offset < self._trusted_end:
+            known = self.epochs.epoch_at(offset)
+            if known not in (epoch, NO_EPOCH):
+                raise CorruptBatchError(f"offset {offset} has epoch {epoch}, not {known}")
+            if known == NO_EPOCH and not self._epochs_known:
+                self.epochs.assign(epoch, offset)
+            return
+        if epoch < self.epochs.last_epoch:
+            raise CorruptBatchError(
+                f"offset {offset} has epoch {epoch} after epoch {self.epochs.last_epoch}"
+            )
+        self.epochs.assign(epoch, offset)
+
+    def _learn_epochs(self, segments: list[Segment]) -> Steps:
+        """The history is lost: the batches of the log say it again."""
+        for segment in segments:
+            walked_bytes = 0
+            for _, header in walk_batches(segment.log, 0, segment.size_bytes):
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+                walked_bytes += header.size_bytes
+                if walked_bytes >= _SCAN_BYTES:
+                    yield walked_bytes
+                    walked_bytes = 0
+
+    # --- the rest ------------------------------------------------------------------
+
+    def _settle_start(self) -> None:
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        if self._end_offset < self.log_start_offset:
+            # What was left lies wholly below a log start that was raised durably.
+            self._replace_all(self.log_start_offset, "it lies below the log start")
+            self.unsynced = list(self.segments)
+            self.durable_end_offset = self.log_start_offset
+            self.producers = ProducerStates(
+                self._source.config.producer_id_expiration_ms, self.log_start_offset
+            )
+            self.epochs.clear()
+
+    @property
+    def _end_offset(self) -> int:
+        return self.segments[-1].end_offset
+
+    def _snapshot_up_to(self, offset: int) -> ProducerStates:
+        return load_snapshot(
+            self._disk,
+            self._source.directory,
+            self._source.config.producer_id_expiration_ms,
+            self.log_start_offset,
+            offset,
+        )
+
+    def _segment(self, base_offset: int) -> Segment:
+        config = self._source.config
+        settings = IndexSettings(config.index_interval_bytes, config.segment_index_bytes)
+        return Segment(self._disk, self._source.directory, base_offset, settings)
+
+    def _has_indexes(self, segment: Segment) -> bool:
+        names = (
+            segment_file(segment.base_offset, INDEX_SUFFIX),
+            segment_file(segment.base_offset, TIME_INDEX_SUFFIX),
+        )
+        return all(name in self._names for name in names) and segment.indexes_are_whole()
+
+    def _remove_segment(self, base_offset: int) -> None:
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
+            self._disk.remove(self._path(segment_file(base_offset, suffix)))
+
+    def _read_file(self, name: str) -> bytes:
+        file = self._disk.open(self._path(name))
+        try:
+            return file.read(0, file.size())
+        finally:
+            file.close()
+
+    def _path(self, name: str) -> str:
+        return f"{self._source.directory}/{name}"
+
+
+def _indexed_segment(name: str) -> int | None:
+    """The base offset of the segment that an index file of this name belongs to."""
+    for suffix in SEGMENT_SUFFIXES:
+        offset = offset_in_name(name, suffix)
+        if offset is not None and suffix != LOG_SUFFIX:
+            return offset
+    return None
+
+
+def _check_place(header: BatchHeader, expected: int) -> None:
+    """Base offset and epoch lie outside the checksum, so the neighbours must vouch for them."""
+    if header.base_offset != expected:
+        raise CorruptBatchError(f"offset {header.base_offset} where {expected} belongs")
+    if header.last_offset_delta < 0 or header.last_offset_delta + 1 < header.record_count:
+        raise CorruptBatchError(
+            f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
+        )
+
+
+def _whole_batches(file: File) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch of a file with all its bytes; a view is valid until the next step."""
+    size_bytes = file.size()
+    chunk, chunk_start = memoryview(b""), 0
+    position = 0
+    while position < size_bytes:
+        batch = chunk[position - chunk_start :]
+        needed = read_header(batch).size_bytes if len(batch) >= HEADER_BYTES else HEADER_BYTES
+        if position + needed > size_bytes:
+            raise CorruptBatchError(f"{needed} bytes do not fit into the rest of the file")
+        if len(batch) < needed:
+            chunk = memoryview(file.read(position, max(needed, _SCAN_BYTES)))
+            chunk_start = position
+            continue
+        header = read_header(batch)
+        if header.size_bytes == needed:
+            yield header, batch[:needed]
+            position += needed

@@ -1,0 +1,322 @@
+"""One segment: a file of batches, and the two sparse indexes into it.
+
+Only the newest segment of a log is written to. Positions are byte offsets in the file and
+always batch boundaries. `boundaries` remembers a few recent ones by offset, which is where
+almost every reader is: right behind the last append, or where its last read ended.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chiplog_broker.ports.disk import Buffer, Disk, File
+from chiplog_broker.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
+from chiplog_broker.storage.batch_walk import walk_batches
+from chiplog_broker.storage.names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    segment_file,
+)
+from chiplog_broker.storage.offset_index import ENTRY as OFFSET_ENTRY
+from chiplog_broker.storage.offset_index import OffsetIndex
+from chiplog_broker.storage.time_index import ENTRY as TIME_ENTRY
+from chiplog_broker.storage.time_index import TimeIndex
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Indexes store offsets relative to the segment's base, in four bytes."""
+
+_REMEMBERED_BOUNDARIES = 512
+
+
+class SegmentSlice(NamedTuple):
+    """Whole batches of one segment."""
+
+    position: int
+    size_bytes: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """How dense the indexes are and how large they may grow."""
+
+    interval_bytes: int
+    max_bytes: int
+
+
+class Segment:
+    """One segment of a log."""
+
+    __slots__ = (
+        "_boundaries",
+        "_bytes_since_entry",
+        "_directory",
+        "_disk",
+        "_log",
+        "_max_timestamp_ms",
+        "_max_timestamp_offset",
+        "base_offset",
+        "created_ms",
+        "end_offset",
+        "first_timestamp_ms",
+        "index_full",
+        "index_settings",
+        "offset_index",
+        "retired",
+        "sealed",
+        "size_bytes",
+        "time_index",
+        "unsynced",
+    )
+
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, index_settings: IndexSettings
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size_bytes = 0
+        self.sealed = False
+        self.retired = False
+        self.unsynced = False
+        self.created_ms = 0
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.offset_index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
+        self.index_settings = index_settings
+        self.index_full = False
+        self._bytes_since_entry = 0
+        self._log: File | None = None
+        self._max_timestamp_ms: int | None = None
+        self._max_timestamp_offset = base_offset
+        self._boundaries: dict[int, int] = {}
+
+    # --- opening -------------------------------------------------------------
+
+    def create(self, now_ms: int) -> None:
+        """Start empty, also where an earlier attempt left files of this name."""
+        self.log.truncate(0)
+        self.offset_index.start_empty()
+        self.time_index.start_empty()
+        self.created_ms = now_ms
+        self._max_timestamp_ms = NO_TIMESTAMP
+
+    def open_sealed(self, end_offset: int, now_ms: int) -> None:
+        """Take over a segment that another one follows; nothing is read."""
+        self.size_bytes = self.log.size()
+        self.end_offset = end_offset
+        self.created_ms = now_ms
+        self.sealed = True
+
+    def open_active(self, now_ms: int) -> None:
+        """Take over the newest segment: walk over what its indexes do not cover yet."""
+        self.size_bytes = self.log.size()
+        self.created_ms = now_ms
+        self.refresh_tail()
+
+    def refresh_tail(self) -> None:
+        """Find end offset and largest timestamp anew, from the last index entry on."""
+        self._boundaries.clear()
+        self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.maximum()
+        self.end_offset = self.base_offset
+        start = self.offset_index.last_position()
+        for _, header in walk_batches(self.log, start, self.size_bytes):
+            self._note(header)
+        self._bytes_since_entry = self.size_bytes - start
+        self.index_full = False
+        self.first_timestamp_ms = NO_TIMESTAMP
+        if self.size_bytes:
+            for _, first in walk_batches(self.log, 0, self.size_bytes):
+                self.first_timestamp_ms = first.max_timestamp_ms
+                break
+
+    def indexes_are_whole(self) -> bool:
+        """Whether both index files are there and hold nothing but whole entries."""
+        return self.offset_index.is_whole() and self.time_index.is_whole()
+
+    def start_rebuild(self, now_ms: int) -> None:
+        """Empty the indexes; `rebuild_with` is to be called for every batch of the file."""
+        self.created_ms = now_ms
+        self.offset_index.start_empty()
+        self.time_index.start_empty()
+        self._boundaries.clear()
+        self._max_timestamp_ms = NO_TIMESTAMP
+        self._max_timestamp_offset = self.end_offset = self.base_offset
+        self._bytes_since_entry = self.size_bytes = 0
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.index_full = False
+
+    def rebuild_with(self, header: BatchHeader) -> None:
+        """Count in one batch that is in the file already."""
+        self.count(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+
+    # --- writing -------------------------------------------------------------
+
+    def write(self, data: Buffer) -> None:
+        """Put whole batches at the end of the file; nothing changes if that fails.
+
+        `count` must follow for each of them.
+        """
+        self.log.append(data)
+
+    def count(self, last_offset: int, max_timestamp_ms: int, batch_bytes: int) -> None:
+        """The file holds one more batch: index it when due, and move the end."""
+        position = self.size_bytes
+        if position == 0:
+            self.first_timestamp_ms = max_timestamp_ms
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self._max_timestamp_ms = max_timestamp_ms
+            self._max_timestamp_offset = last_offset
+        if self._bytes_since_entry > self.index_settings.interval_bytes:
+            self._index(last_offset, position)
+        self._bytes_since_entry += batch_bytes
+        self.size_bytes = end = position + batch_bytes
+        self.end_offset = following = last_offset + 1
+        boundaries = self._boundaries
+        boundaries[following] = end
+        if len(boundaries) > _REMEMBERED_BOUNDARIES:
+            del boundaries[next(iter(boundaries))]
+
+    def seal(self) -> None:
+        """Complete the indexes; may be repeated, and followed by appends if a roll fails."""
+        if self.max_timestamp_ms > NO_TIMESTAMP:
+            self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Cut the file at a batch boundary; `end_offset` is the first offset that goes."""
+        self.log.truncate(position)
+        self.size_bytes = position
+        self.offset_index.cut_at_position(position)
+        self.time_index.cut_at_offset(end_offset)
+        self.sealed = False
+        self.refresh_tail()
+
+    async def sync(self) -> None:
+        """Make the bytes durable; of a sealed segment the indexes too."""
+        await self.log.sync()
+        if self.sealed and not self.retired:
+            await self.offset_index.sync()
+            await self.time_index.sync()
+
+    # --- reading -------------------------------------------------------------
+
+    @property
+    def log(self) -> File:
+        if self._log is None:
+            self._log = self._disk.open(self._path(LOG_SUFFIX), create=True)
+        return self._log
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp in the segment; -1 if there is none."""
+        if self._max_timestamp_ms is None:
+            self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.maximum()
+        return self._max_timestamp_ms
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the batch that holds the largest timestamp."""
+        return self._max_timestamp_offset if self.max_timestamp_ms >= 0 else self.base_offset
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that holds `offset`, or else the next one, begins."""
+        if offset >= self.end_offset:
+            return self.size_bytes
+        known = self._boundaries.get(offset)
+        if known is not None:
+            return known
+        start = self.offset_index.position_before(offset)
+        for position, header in walk_batches(self.log, start, self.size_bytes):
+            if header.last_offset >= offset:
+                return position
+        return self.size_bytes
+
+    def slice_from(
+        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool
+    ) -> SegmentSlice:
+        """Whole batches from the one that holds `offset`, ending at or before `up_to_offset`."""
+        start = self.position_of(offset)
+        bound = self.position_of(up_to_offset)
+        if start >= bound:
+            return SegmentSlice(start, 0, offset)
+        end = bound
+        if start + max_bytes < bound:
+            end = self._boundary_within(start, start + max_bytes)
+            if end == start and min_one:
+                end = start + self.header_at(start).size_bytes
+            if end == start:
+                return SegmentSlice(start, 0, offset)
+        next_offset = self._offset_at(end)
+        self._remember(next_offset, end)
+        return SegmentSlice(start, end - start, next_offset)
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that begins at `position`."""
+        return read_header(self.log.read(position, HEADER_BYTES))
+
+    def _boundary_within(self, start: int, limit: int) -> int:
+        """The last batch boundary in `start` to `limit`."""
+        boundary = max(start, self.offset_index.boundary_before(limit))
+        for position, header in walk_batches(self.log, boundary, self.size_bytes):
+            if position + header.size_bytes > limit:
+                return position
+        return self.size_bytes
+
+    def _offset_at(self, position: int) -> int:
+        if position == self.size_bytes:
+            return self.end_offset
+        return self.header_at(position).base_offset
+
+    def _remember(self, offset: int, position: int) -> None:
+        boundaries = self._boundaries
+        boundaries[offset] = position
+        if len(boundaries) > _REMEMBERED_BOUNDARIES:
+            del boundaries[next(iter(boundaries))]
+
+    def _index(self, last_offset: int, position: int) -> None:
+        self.offset_index.add_batch(last_offset, position)
+        self.time_index.add_maximum(self.max_timestamp_ms, self._max_timestamp_offset)
+        self._bytes_since_entry = 0
+        limit_bytes = self.index_settings.max_bytes
+        # The time index keeps one place free for the entry that sealing adds.
+        self.index_full = (
+            len(self.offset_index) >= limit_bytes // OFFSET_ENTRY.size
+            or len(self.time_index) >= limit_bytes // TIME_ENTRY.size - 1
+        )
+
+    # --- the end -------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Give the files the names of deleted ones. Readers may finish: they stay open."""
+        self.retired = True
+        for suffix in SEGMENT_SUFFIXES:
+            path = self._path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+
+    def remove_retired(self) -> None:
+        self.close()
+        for suffix in SEGMENT_SUFFIXES:
+            self._disk.remove(self._path(suffix) + DELETED_SUFFIX)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        self.offset_index.close()
+        self.time_index.close()
+
+    def _path(self, suffix: str) -> str:
+        return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
+
+    def _note(self, header: BatchHeader) -> None:
+        last_offset = header.last_offset
+        self.end_offset = last_offset + 1
+        if header.max_timestamp_ms > self.max_timestamp_ms:
+            self._max_timestamp_ms = header.max_timestamp_ms
+            self._max_timestamp_offset = last_offset

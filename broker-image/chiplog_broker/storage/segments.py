@@ -1,0 +1,111 @@
+"""The segments of one log, oldest first, the last one written to.
+
+There is always at least one. A segment that leaves keeps its files under another name for
+`file.delete.delay.ms`, so that a read under way can finish.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.storage.names import (
+    SNAPSHOT_SUFFIX,
+    offset_in_name,
+    segment_file,
+)
+from chiplog_broker.storage.segment import Segment
+
+_base_of = attrgetter("base_offset")
+
+
+class LogSegments:
+    """An ordered list of segments without gaps."""
+
+    __slots__ = ("_directory", "_disk", "_retired", "_segments", "active")
+
+    def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segments = segments
+        self._retired: list[tuple[int, Segment]] = []
+        self.active = segments[-1]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def as_list(self) -> list[Segment]:
+        return list(self._segments)
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def holding(self, offset: int) -> Segment:
+        """The segment in which `offset` lies or would lie."""
+        active = self.active
+        if offset >= active.base_offset:
+            return active
+        number = bisect_right(self._segments, offset, key=_base_of) - 1
+        return self._segments[max(number, 0)]
+
+    def add(self, segment: Segment) -> None:
+        """A new newest segment, which begins where the last one ends."""
+        self.active.sealed = True
+        self._segments.append(segment)
+        self.active = segment
+
+    def retire_oldest(self, count: int, remove_at_ms: int) -> None:
+        """Let the oldest go, with their snapshots; at least one segment must stay."""
+        for segment in self._segments[:count]:
+            self._retire(segment, remove_at_ms)
+            self._disk.remove(self._snapshot_path(segment.base_offset))
+        del self._segments[:count]
+
+    def retire_above(self, offset: int, remove_at_ms: int) -> None:
+        """Let go what begins above `offset`; the segment that holds it becomes the active one."""
+        while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
+            self._retire(self._segments.pop(), remove_at_ms)
+        self.active = self._segments[-1]
+
+    def replace_all(self, segment: Segment, remove_at_ms: int) -> None:
+        """Let all go; `segment` is the only one now."""
+        for old in self._segments:
+            self._retire(old, remove_at_ms)
+        self._segments[:] = [segment]
+        self.active = segment
+
+    def remove_snapshots_above(self, offset: int) -> None:
+        """Snapshots of what was cut off must never be read again."""
+        for name in self._disk.names(self._directory):
+            snapshot_offset = offset_in_name(name, SNAPSHOT_SUFFIX)
+            if snapshot_offset is not None and snapshot_offset > offset:
+                self._disk.remove(f"{self._directory}/{name}")
+
+    def remove_retired(self, now_ms: int) -> int:
+        """Remove the files whose delay has passed; how many segments that was."""
+        due = [segment for remove_at_ms, segment in self._retired if remove_at_ms <= now_ms]
+        self._retired = [entry for entry in self._retired if entry[0] > now_ms]
+        for segment in due:
+            segment.remove_retired()
+        return len(due)
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.close()
+        for _, segment in self._retired:
+            segment.close()
+
+    def _retire(self, segment: Segment, remove_at_ms: int) -> None:
+        segment.retire()
+        self._retired.append((remove_at_ms, segment))
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self._directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"

@@ -1,0 +1,143 @@
+"""A sorted table of fixed-size entries: what the offset index and the time index share.
+
+Entries are added at the end and looked up by binary search. The newest ones wait in memory
+until there are enough for one write, because a write for each would cost as much as the
+batch it points at. Nothing is lost by that: what is missing in the file after a crash is
+found again by recovery, and a sealed segment's index is complete.
+
+Kafka maps these files into memory; we read the few entries that a search touches.
+"""
+
+from bisect import bisect_right
+from operator import itemgetter
+from struct import Struct
+
+from chiplog_broker.ports.disk import Disk, File
+
+PENDING_ENTRIES = 512
+_PAGE_ENTRIES = 256
+"""Once a search is down to this many entries, one read fetches them all."""
+
+Entry = tuple[int, int]
+_COLUMNS = (itemgetter(0), itemgetter(1))
+
+
+class SparseIndex:
+    """Entries of two numbers, both of which never fall from one entry to the next."""
+
+    __slots__ = ("_disk", "_file", "_layout", "_path", "_pending", "_stored")
+
+    def __init__(self, disk: Disk, path: str, layout: Struct) -> None:
+        self._disk = disk
+        self._path = path
+        self._layout = layout
+        self._file: File | None = None
+        self._stored: int | None = None
+        self._pending: list[Entry] = []
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def __len__(self) -> int:
+        return self._stored_entries() + len(self._pending)
+
+    def is_whole(self) -> bool:
+        """Whether the file is there and holds whole entries only."""
+        return self._disk.exists(self._path) and self._opened().size() % self._layout.size == 0
+
+    def start_empty(self) -> None:
+        """Forget a file of this name without reading it."""
+        self._stored = 0
+        self._pending.clear()
+        if self._disk.exists(self._path):
+            self._opened().truncate(0)
+
+    def add(self, first: int, second: int) -> None:
+        """The next entry. The file may be written now, or later."""
+        self._pending.append((first, second))
+        if len(self._pending) % PENDING_ENTRIES == 0:
+            try:
+                self.flush()
+            except OSError:
+                # The entries stay in memory and are as good there; sealing the segment
+                # tries again and reports.
+                return
+
+    def flush(self) -> None:
+        """Write what waits; makes the file even if it stays empty."""
+        stored = self._stored_entries()
+        file = self._opened()
+        if self._pending:
+            pack = self._layout.pack
+            file.write_at(
+                stored * self._layout.size, b"".join(pack(*entry) for entry in self._pending)
+            )
+            self._stored = stored + len(self._pending)
+            self._pending.clear()
+
+    async def sync(self) -> None:
+        await self._opened().sync()
+
+    def entry(self, number: int) -> Entry:
+        stored = self._stored_entries()
+        if number >= stored:
+            return self._pending[number - stored]
+        return self._read(number, 1)[0]
+
+    def last(self) -> Entry | None:
+        count = len(self)
+        return self.entry(count - 1) if count else None
+
+    def floor(self, key: int, column: int) -> int:
+        """The number of the last entry whose `column` is not above `key`; -1 if none is."""
+        of = _COLUMNS[column]
+        stored = self._stored_entries()
+        pending = self._pending
+        if pending and of(pending[0]) <= key:
+            return stored + bisect_right(pending, key, key=of) - 1
+        low, high = 0, stored
+        while high - low > _PAGE_ENTRIES:
+            middle = (low + high) // 2
+            if of(self._read(middle, 1)[0]) <= key:
+                low = middle
+            else:
+                high = middle
+        if low == high:
+            return -1
+        return low + bisect_right(self._read(low, high - low), key, key=of) - 1
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        stored = self._stored_entries()
+        if count < stored:
+            self._opened().truncate(count * self._layout.size)
+            self._stored = count
+            self._pending.clear()
+        else:
+            del self._pending[count - stored :]
+
+    def renamed(self, path: str) -> None:
+        """The file has another name now."""
+        self._path = path
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _stored_entries(self) -> int:
+        if self._stored is None:
+            exists = self._disk.exists(self._path)
+            self._stored = self._opened().size() // self._layout.size if exists else 0
+        return self._stored
+
+    def _opened(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self._path, create=True)
+        return self._file
+
+    def _read(self, first: int, count: int) -> list[Entry]:
+        width = self._layout.size
+        data = self._opened().read(first * width, count * width)
+        return [(left, right) for left, right in self._layout.iter_unpack(data)]

@@ -1,0 +1,106 @@
+"""What a standalone cluster decides about topics, by Kafka's codes."""
+
+from uuid import UUID
+
+import pytest
+
+from chiplog_broker.metadata.operations import ConfigureTopic, CreateTopic, GrowTopic
+from chiplog_broker.metadata.standalone_plan import (
+    Defaults,
+    Refused,
+    TopicRecord,
+    configured,
+    created,
+    grown,
+)
+from chiplog_broker.protocol.errors import ErrorCode
+
+ID = UUID(int=77)
+DEFAULTS = Defaults(broker_id=1, partitions=4, session=7)
+ORDERS = TopicRecord("orders", ID, (3, 3), {"retention.ms": "1000"})
+
+
+def create(operation: CreateTopic) -> TopicRecord:
+    return created(operation, {"orders": ORDERS}, DEFAULTS, ID)
+
+
+def refusal(operation: CreateTopic) -> ErrorCode:
+    with pytest.raises(Refused) as refused:
+        create(operation)
+    assert str(refused.value)
+    return refused.value.code
+
+
+def test_counts_left_to_the_cluster_are_its_defaults() -> None:
+    assert create(CreateTopic(name="new")).made_in_sessions == (7, 7, 7, 7)
+
+
+def test_counts_can_follow_from_a_placement() -> None:
+    record = create(CreateTopic(name="new", assignments={1: (1,), 0: (1,)}))
+    assert record.made_in_sessions == (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        (CreateTopic(name="orders"), ErrorCode.topic_already_exists),
+        (CreateTopic(name=""), ErrorCode.invalid_topic_exception),
+        (CreateTopic(name=".."), ErrorCode.invalid_topic_exception),
+        (CreateTopic(name="x" * 250), ErrorCode.invalid_topic_exception),
+        (CreateTopic(name="naïve"), ErrorCode.invalid_topic_exception),
+        (CreateTopic(name="__consumer_offsets"), ErrorCode.invalid_topic_exception),
+        (CreateTopic(name="n", partitions=0), ErrorCode.invalid_partitions),
+        (CreateTopic(name="n", partitions=2001), ErrorCode.invalid_partitions),
+        (CreateTopic(name="n", replicas=2), ErrorCode.invalid_replication_factor),
+        (CreateTopic(name="n", replicas=0), ErrorCode.invalid_replication_factor),
+        (CreateTopic(name="n", assignments={0: (2,)}), ErrorCode.invalid_replica_assignment),
+        (CreateTopic(name="n", assignments={1: (1,)}), ErrorCode.invalid_replica_assignment),
+        (CreateTopic(name="n", partitions=1, assignments={0: (1,)}), ErrorCode.invalid_request),
+        (CreateTopic(name="n", config={"retention.mss": "1"}), ErrorCode.invalid_config),
+        (CreateTopic(name="n", config={"retention.ms": "-2"}), ErrorCode.invalid_config),
+        (CreateTopic(name="n", config={"cleanup.policy": "compact"}), ErrorCode.invalid_config),
+        (CreateTopic(name="n", config={"min.insync.replicas": "2"}), ErrorCode.invalid_config),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused(operation: CreateTopic, code: ErrorCode) -> None:
+    assert refusal(operation) is code
+
+
+def test_names_that_metrics_cannot_tell_apart_collide() -> None:
+    topics = {"a.b": TopicRecord("a.b", ID, (1,), {})}
+    with pytest.raises(Refused, match=r"a\.b") as refused:
+        created(CreateTopic(name="a_b"), topics, DEFAULTS, ID)
+    assert refused.value.code is ErrorCode.invalid_topic_exception
+
+
+def test_new_partitions_begin_their_epochs_in_this_session() -> None:
+    assert grown(GrowTopic(name="orders", partitions=4), ORDERS, DEFAULTS) == TopicRecord(
+        "orders", ID, (3, 3, 7, 7), ORDERS.config
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        (GrowTopic(name="orders", partitions=1), ErrorCode.invalid_partitions),
+        (GrowTopic(name="orders", partitions=2), ErrorCode.invalid_partitions),
+        (GrowTopic(name="orders", partitions=2001), ErrorCode.invalid_partitions),
+        (
+            GrowTopic(name="orders", partitions=4, assignments=((1,),)),
+            ErrorCode.invalid_replica_assignment,
+        ),
+        (
+            GrowTopic(name="orders", partitions=3, assignments=((2,),)),
+            ErrorCode.invalid_replica_assignment,
+        ),
+    ],
+)
+def test_growth_that_cannot_be_is_refused(operation: GrowTopic, code: ErrorCode) -> None:
+    with pytest.raises(Refused) as refused:
+        grown(operation, ORDERS, DEFAULTS)
+    assert refused.value.code is code
+
+
+def test_a_refused_configuration_names_key_and_remedy() -> None:
+    with pytest.raises(Refused, match=r"config\[retention\.mss\].*retention\.ms"):
+        configured(ConfigureTopic(name="orders", config={"retention.mss": "1"}), ORDERS)

@@ -1,0 +1,14 @@
+"""Every API that is advertised is served, and nothing else has a handler."""
+
+from typing import Any, cast
+
+from chiplog_broker.handlers.table import Parts, handler_table
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.protocol.apis import APIS
+
+
+def test_the_table_of_handlers_is_the_table_of_apis() -> None:
+    nothing = cast("Any", None)
+    cluster = ClusterView("cluster", 1)
+    parts = Parts(cluster, nothing, nothing, nothing, nothing, {}, "/data", 1)
+    assert set(handler_table(parts)) == set(APIS)

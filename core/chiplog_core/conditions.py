@@ -1,0 +1,130 @@
+"""Status conditions, shaped as Kubernetes' metav1.Condition.
+
+The planner reaches verdicts; what is published of them are conditions. The difference is the
+time: `lastTransitionTime` says since when the status of a condition has been what it is, so it
+must survive every re-evaluation that comes to the same result. `merge` is the only place where a
+condition's time is set.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.ids import MAX_INT64
+from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.manifest.constraints import Length, Pattern, Range
+
+
+class ConditionType(StrEnum):
+    """The conditions that objects of Chiplog carry."""
+
+    READY = "Ready"
+    """The object is as its spec says."""
+
+    WARNING = "Warning"
+    """It works, but something about it should be known, like a growth that re-maps keys."""
+
+    UNMANAGED = "Unmanaged"
+    """The operator leaves the object alone because an annotation says so."""
+
+    RECONCILIATION_PAUSED = "ReconciliationPaused"
+    """The operator changes nothing until the annotation that paused it is gone."""
+
+    HEALTHY = "Healthy"
+    """Every partition has a leader and all its replicas in sync."""
+
+    CONFIGURATION_APPLIED = "ConfigurationApplied"
+    """Every broker runs with the configuration of the spec."""
+
+    QUIESCED = "Quiesced"
+    """Nothing is in progress: no move, no roll, no election outstanding."""
+
+    STABLE = "Stable"
+    """Ready, healthy, applied and quiesced, all at once."""
+
+    METADATA_REGRESSED = "MetadataRegressed"
+    """A broker has applied newer metadata than the API server holds, as after a restored etcd."""
+
+    LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
+    """A consumer group's lag is below what its spec allows."""
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was found out about one aspect of an object, before it is published."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One published aspect of an object's state."""
+
+    type: Annotated[
+        str,
+        "What is said to hold or not, like Ready.",
+        Length(316, minimum=1),
+        Pattern("[A-Za-z][A-Za-z0-9./-]*", "a condition type, like Ready"),
+    ]
+    status: Annotated[ConditionStatus, "Whether it holds: True, False or Unknown."]
+    observed_generation: Annotated[
+        int,
+        "The metadata.generation this was judged by. Behind the object's own generation, the "
+        "condition says nothing about the newest spec yet.",
+        Range(0, MAX_INT64),
+    ]
+    last_transition_time: Annotated[datetime, "Since when the status has been what it is."]
+    reason: Annotated[
+        str,
+        "Why, in one CamelCase word for programs to compare.",
+        Length(1024, minimum=1),
+        Pattern("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", "one CamelCase word"),
+    ]
+    message: Annotated[
+        str, "Why, in a sentence for people, with what to do about it.", Length(MAX_MESSAGE_LENGTH)
+    ] = ""
+
+
+def merge(
+    previous: Iterable[Condition],
+    wanted: Iterable[Verdict],
+    *,
+    observed_generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """The conditions to publish: each verdict, dated by when its status last changed.
+
+    A type without a verdict is dropped: it no longer applies. The order is the verdicts', so
+    that two equal results are equal objects and cause no write.
+    """
+    published = {condition.type: condition for condition in previous}
+    return tuple(
+        Condition(
+            type=verdict.type,
+            status=verdict.status,
+            observed_generation=observed_generation,
+            last_transition_time=_since(published.get(verdict.type), verdict, now),
+            reason=verdict.reason,
+            message=verdict.message,
+        )
+        for verdict in wanted
+    )
+
+
+def _since(before: Condition | None, verdict: Verdict, now: datetime) -> datetime:
+    if before is not None and before.status == verdict.status:
+        return before.last_transition_time
+    return now.replace(microsecond=0)  # Kubernetes keeps whole seconds

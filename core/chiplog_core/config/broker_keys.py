@@ -1,0 +1,355 @@
+"""The configuration of brokers, under Kafka's own names.
+
+Users write these in `BrokerCluster.spec.config`, or in a `server.properties` for a broker without
+Kubernetes. Half of the table is derived: every topic key has broker keys that set its default.
+The rest is written out, with Apache Kafka 4.3's types, ranges and defaults, except
+
+* `auto.create.topics.enable` is off: a typo in a topic's name should be an error;
+* `replica.lag.time.max.ms` is 10 s, because a dead follower holds acks=all up for that long.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from chiplog_core.config.key import ConfigKey, KeyTable, Synonym
+from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
+from chiplog_core.config.value_types import BOOLEAN, INT, LIST, LONG, STRING
+from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
+from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32
+from chiplog_core.limits import (
+    MAX_PARTITIONS_PER_TOPIC,
+    MAX_REPLICAS,
+)
+
+NUM_PARTITIONS = ConfigKey(
+    name="num.partitions",
+    value_type=INT,
+    default=1,
+    minimum=1,
+    maximum=MAX_PARTITIONS_PER_TOPIC,
+    doc="Number of partitions of a new topic that names none.",
+)
+DEFAULT_REPLICATION_FACTOR = ConfigKey(
+    name="default.replication.factor",
+    value_type=INT,
+    default=1,
+    minimum=1,
+    maximum=MAX_REPLICAS,
+    doc="Number of replicas of a new topic that names none.",
+)
+AUTO_CREATE_TOPICS_ENABLE = ConfigKey(
+    name="auto.create.topics.enable",
+    value_type=BOOLEAN,
+    default=False,
+    doc="Whether a client that asks for an unknown topic creates it.",
+)
+LOG_RETENTION_CHECK_INTERVAL_MS = ConfigKey(
+    name="log.retention.check.interval.ms",
+    value_type=LONG,
+    default=5 * MINUTE_MS,
+    minimum=1,
+    doc="How often a broker looks for segments that retention lets it delete.",
+)
+LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
+    name="log.flush.offset.checkpoint.interval.ms",
+    value_type=INT,
+    default=MINUTE_MS,
+    minimum=0,
+    doc="How often a broker writes down up to where its logs are synced, which is where recovery "
+    "after a crash begins.",
+)
+LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
+    name="log.flush.start.offset.checkpoint.interval.ms",
+    value_type=INT,
+    default=MINUTE_MS,
+    minimum=0,
+    doc="How often a broker writes down where its logs begin.",
+)
+
+REPLICA_LAG_TIME_MAX_MS = ConfigKey(
+    name="replica.lag.time.max.ms",
+    value_type=LONG,
+    default=10 * SECOND_MS,
+    minimum=1,
+    doc="How long a follower may stay behind its leader before the leader proposes to take it "
+    "out of the in-sync replicas.",
+)
+REPLICA_FETCH_MAX_BYTES = ConfigKey(
+    name="replica.fetch.max.bytes",
+    value_type=INT,
+    default=MIB,
+    minimum=0,
+    doc="How many bytes a follower asks for per partition; one batch always fits.",
+)
+REPLICA_FETCH_WAIT_MAX_MS = ConfigKey(
+    name="replica.fetch.wait.max.ms",
+    value_type=INT,
+    default=500,
+    minimum=0,
+    doc="How long a leader may hold a follower's fetch back while there is nothing new.",
+)
+REPLICA_FETCH_RESPONSE_MAX_BYTES = ConfigKey(
+    name="replica.fetch.response.max.bytes",
+    value_type=INT,
+    default=10 * MIB,
+    minimum=0,
+    doc="How many bytes a follower asks for per fetch; one batch always fits.",
+)
+
+OFFSETS_RETENTION_MINUTES = ConfigKey(
+    name="offsets.retention.minutes",
+    value_type=INT,
+    default=7 * DAY_MS // MINUTE_MS,
+    minimum=1,
+    doc="How long a group without members keeps its committed offsets.",
+)
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = ConfigKey(
+    name="offsets.retention.check.interval.ms",
+    value_type=LONG,
+    default=10 * MINUTE_MS,
+    minimum=1,
+    doc="How often a coordinator looks for committed offsets that have expired.",
+)
+OFFSETS_TOPIC_NUM_PARTITIONS = ConfigKey(
+    name="offsets.topic.num.partitions",
+    value_type=INT,
+    default=50,
+    minimum=1,
+    maximum=MAX_PARTITIONS_PER_TOPIC,
+    needs_restart=True,
+    doc="Number of partitions of __consumer_offsets. A group's coordinator follows from it, so "
+    "it counts only when the cluster is made.",
+)
+OFFSETS_TOPIC_REPLICATION_FACTOR = ConfigKey(
+    name="offsets.topic.replication.factor",
+    value_type=INT,
+    default=3,
+    minimum=1,
+    maximum=MAX_REPLICAS,
+    doc="Number of replicas of __consumer_offsets, or as many as there are brokers, if fewer.",
+)
+OFFSETS_TOPIC_SEGMENT_BYTES = ConfigKey(
+    name="offsets.topic.segment.bytes",
+    value_type=INT,
+    default=100 * MIB,
+    minimum=1,
+    doc="Segment size of __consumer_offsets; small segments are compacted sooner and make a new "
+    "coordinator's start quicker.",
+)
+OFFSET_METADATA_MAX_BYTES = ConfigKey(
+    name="offset.metadata.max.bytes",
+    value_type=INT,
+    default=4 * KIB,
+    minimum=0,
+    doc="The longest note a client may store beside a committed offset.",
+)
+GROUP_INITIAL_REBALANCE_DELAY_MS = ConfigKey(
+    name="group.initial.rebalance.delay.ms",
+    value_type=INT,
+    default=3 * SECOND_MS,
+    minimum=0,
+    doc="How long a new group waits for more members before its first assignment.",
+)
+GROUP_MIN_SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.min.session.timeout.ms",
+    value_type=INT,
+    default=6 * SECOND_MS,
+    minimum=0,
+    doc="The shortest session timeout a consumer may ask for.",
+)
+GROUP_MAX_SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.max.session.timeout.ms",
+    value_type=INT,
+    default=30 * MINUTE_MS,
+    minimum=0,
+    doc="The longest session timeout a consumer may ask for.",
+)
+GROUP_MAX_SIZE = ConfigKey(
+    name="group.max.size",
+    value_type=INT,
+    default=MAX_INT32,
+    minimum=1,
+    doc="How many members one group may have.",
+)
+
+FETCH_MAX_BYTES = ConfigKey(
+    name="fetch.max.bytes",
+    value_type=INT,
+    default=55 * MIB,
+    minimum=KIB,
+    doc="The most bytes a broker returns for one fetch; one batch always fits.",
+)
+MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = ConfigKey(
+    name="max.incremental.fetch.session.cache.slots",
+    value_type=INT,
+    default=1000,
+    minimum=0,
+    needs_restart=True,
+    doc="How many incremental fetch sessions a broker remembers.",
+)
+PRODUCER_ID_EXPIRATION_MS = ConfigKey(
+    name="producer.id.expiration.ms",
+    value_type=INT,
+    default=DAY_MS,
+    minimum=1,
+    doc="How long a partition remembers an idempotent producer that sends nothing.",
+)
+SOCKET_REQUEST_MAX_BYTES = ConfigKey(
+    name="socket.request.max.bytes",
+    value_type=INT,
+    default=100 * MIB,
+    minimum=1,
+    needs_restart=True,
+    doc="The largest request a broker reads; a larger one closes the connection.",
+)
+SOCKET_SEND_BUFFER_BYTES = ConfigKey(
+    name="socket.send.buffer.bytes",
+    value_type=INT,
+    default=100 * KIB,
+    minimum=-1,
+    needs_restart=True,
+    doc="SO_SNDBUF of client connections; -1 leaves it to the operating system.",
+)
+SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
+    name="socket.receive.buffer.bytes",
+    value_type=INT,
+    default=100 * KIB,
+    minimum=-1,
+    needs_restart=True,
+    doc="SO_RCVBUF of client connections; -1 leaves it to the operating system.",
+)
+MAX_CONNECTIONS = ConfigKey(
+    name="max.connections",
+    value_type=INT,
+    default=MAX_INT32,
+    minimum=0,
+    doc="How many connections a broker keeps open in all.",
+)
+MAX_CONNECTIONS_PER_IP = ConfigKey(
+    name="max.connections.per.ip",
+    value_type=INT,
+    default=MAX_INT32,
+    minimum=0,
+    doc="How many connections a broker keeps open to one address.",
+)
+CONNECTIONS_MAX_IDLE_MS = ConfigKey(
+    name="connections.max.idle.ms",
+    value_type=LONG,
+    default=10 * MINUTE_MS,
+    minimum=1,
+    doc="After how long without a request a connection is closed.",
+)
+
+NODE_ID = ConfigKey(
+    name="node.id",
+    value_type=INT,
+    default=1,
+    minimum=1,
+    maximum=MAX_BROKER_ID,
+    needs_restart=True,
+    set_by="spec.replicas",
+    doc="The broker's id.",
+)
+LISTENERS = ConfigKey(
+    name="listeners",
+    value_type=LIST,
+    default=("127.0.0.1:9092",),
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="The addresses a broker listens on.",
+)
+ADVERTISED_LISTENERS: Final[ConfigKey[tuple[str, ...]]] = ConfigKey(
+    name="advertised.listeners",
+    value_type=LIST,
+    default=None,
+    needs_restart=True,
+    set_by="spec.listeners",
+    doc="The addresses a broker tells clients to use; where not set, those it listens on.",
+)
+LOG_DIRS = ConfigKey(
+    name="log.dirs",
+    value_type=LIST,
+    default=("/var/lib/chiplog/data",),
+    needs_restart=True,
+    set_by="spec.storage",
+    doc="The directories a broker keeps its logs in.",
+)
+BROKER_RACK: Final[ConfigKey[str]] = ConfigKey(
+    name="broker.rack",
+    value_type=STRING,
+    default=None,
+    needs_restart=True,
+    set_by="spec.rack",
+    doc="The rack or zone a broker is in.",
+)
+
+
+def _topic_defaults() -> Iterator[ConfigKey[Any]]:
+    """The broker keys that set the default of each topic key.
+
+    Of several synonyms the last one carries the default, as in Kafka, where retention.ms is
+    7 days because log.retention.hours is 168 and the finer two are not set.
+    """
+    for topic_key in TOPIC_KEYS.values():
+        for synonym in topic_key.synonyms:
+            is_last = synonym is topic_key.synonyms[-1]
+            yield ConfigKey(
+                name=synonym.name,
+                value_type=topic_key.value_type if synonym.unit == 1 else INT,
+                default=_in_unit(topic_key.default, synonym) if is_last else None,
+                minimum=topic_key.minimum,
+                maximum=topic_key.maximum,
+                choices=topic_key.choices,
+                doc=f"Default of {topic_key.name} for topics that do not set it.",
+            )
+
+
+def _in_unit(default: object, synonym: Synonym) -> object:
+    return default // synonym.unit if isinstance(default, int) and synonym.unit > 1 else default
+
+
+BROKER_KEYS = KeyTable(
+    "broker",
+    (
+        *_topic_defaults(),
+        NUM_PARTITIONS,
+        DEFAULT_REPLICATION_FACTOR,
+        AUTO_CREATE_TOPICS_ENABLE,
+        LOG_RETENTION_CHECK_INTERVAL_MS,
+        LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+        LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+        REPLICA_LAG_TIME_MAX_MS,
+        REPLICA_FETCH_MAX_BYTES,
+        REPLICA_FETCH_WAIT_MAX_MS,
+        REPLICA_FETCH_RESPONSE_MAX_BYTES,
+        OFFSETS_RETENTION_MINUTES,
+        OFFSETS_RETENTION_CHECK_INTERVAL_MS,
+        OFFSETS_TOPIC_NUM_PARTITIONS,
+        OFFSETS_TOPIC_REPLICATION_FACTOR,
+        OFFSETS_TOPIC_SEGMENT_BYTES,
+        OFFSET_METADATA_MAX_BYTES,
+        GROUP_INITIAL_REBALANCE_DELAY_MS,
+        GROUP_MIN_SESSION_TIMEOUT_MS,
+        GROUP_MAX_SESSION_TIMEOUT_MS,
+        GROUP_MAX_SIZE,
+        FETCH_MAX_BYTES,
+        MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
+        PRODUCER_ID_EXPIRATION_MS,
+        SOCKET_REQUEST_MAX_BYTES,
+        SOCKET_SEND_BUFFER_BYTES,
+        SOCKET_RECEIVE_BUFFER_BYTES,
+        MAX_CONNECTIONS,
+        MAX_CONNECTIONS_PER_IP,
+        CONNECTIONS_MAX_IDLE_MS,
+        NODE_ID,
+        LISTENERS,
+        ADVERTISED_LISTENERS,
+        LOG_DIRS,
+        BROKER_RACK,
+    ),
+)
+
+TOPIC_DEFAULTS = frozenset(
+    synonym.name for topic_key in TOPIC_KEYS.values() for synonym in topic_key.synonyms
+)
+"""The broker keys whose values topics inherit."""

@@ -1,0 +1,176 @@
+"""Checking a configuration as somebody gave it: a manifest, an admin request, a properties file.
+
+Manifests may say `3`, `true` or `"3"`; all become Kafka's text, so that `retention.ms: 3600000`
+and `retention.ms: "3600000"` are one configuration and not a change of each other. Nothing
+unknown is let through: a key with a typo that is silently without effect is how data expires.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_core.config.broker_keys import (
+    BROKER_KEYS,
+    GROUP_MAX_SESSION_TIMEOUT_MS,
+    GROUP_MIN_SESSION_TIMEOUT_MS,
+)
+from chiplog_core.config.key import ConfigKey, KeyTable
+from chiplog_core.config.topic_keys import (
+    ABSENT_TOPIC_KEYS,
+    CLEANUP_POLICY,
+    COMPACT,
+    COMPRESSION_TYPE,
+    MAX_COMPACTION_LAG_MS,
+    MIN_COMPACTION_LAG_MS,
+    PRODUCER_COMPRESSION,
+    TOPIC_KEYS,
+)
+from chiplog_core.problems import Problem, Reason, nearest
+from chiplog_core.unbuilt import Feature, unless_built
+
+LARGEST_EXACT_FLOAT = 2**53
+"""Above it a JSON number that arrives as a float may have lost digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenConfig:
+    """What was given: every value that could be read, and every problem with the rest."""
+
+    values: Mapping[str, str]
+    problems: tuple[Problem, ...]
+
+
+def given_topic_config(given: Mapping[str, object], field: str = "spec.config") -> GivenConfig:
+    """Check a topic's own configuration; problems name the key as `field[key]`."""
+    checked = _check(given, TOPIC_KEYS, field)
+    problems = (
+        *checked.problems,
+        *_unbuilt_values(checked.values, field, CLEANUP_POLICY.name, COMPRESSION_TYPE.name),
+        *_wrong_order(checked.values, field, MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS),
+    )
+    return GivenConfig(checked.values, problems)
+
+
+def given_broker_config(
+    given: Mapping[str, object], field: str = "spec.config", *, by_operator: bool = False
+) -> GivenConfig:
+    """Check a cluster's broker configuration.
+
+    Keys the operator writes itself (`listeners`, `node.id` …) are refused unless `by_operator`,
+    which is also how a broker reads its own `server.properties`.
+    """
+    checked = _check(given, BROKER_KEYS, field)
+    problems = (
+        *checked.problems,
+        *(() if by_operator else _operators_keys(checked.values, field)),
+        *_unbuilt_values(checked.values, field, "log.cleanup.policy", "compression.type"),
+        *_wrong_order(
+            checked.values, field, GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS
+        ),
+    )
+    return GivenConfig(checked.values, problems)
+
+
+def _check(given: Mapping[str, object], table: KeyTable, field: str) -> GivenConfig:
+    values: dict[str, str] = {}
+    problems: list[Problem] = []
+    for name, value in sorted(given.items()):
+        found = _read(name, value, table, f"{field}[{name}]")
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            values[name] = found
+    return GivenConfig(values, tuple(problems))
+
+
+def _read(name: str, value: object, table: KeyTable, path: str) -> str | Problem:
+    key = table.get(name)
+    if key is None:
+        return _unknown(name, table, path)
+    text = _as_text(value)
+    if text is None:
+        return Problem(
+            path, f"is {_type_name(value)}", "write a text, a number or a boolean in its place"
+        )
+    try:
+        return key.format(key.parse(text))
+    except ValueError as expected:
+        return Problem(path, f"is {text!r}", f"set it to {expected}")
+
+
+def _unknown(name: str, table: KeyTable, path: str) -> Problem:
+    if table is TOPIC_KEYS and name in ABSENT_TOPIC_KEYS:
+        return Problem(
+            path,
+            f"is a key of Kafka that Chiplog does not have: {ABSENT_TOPIC_KEYS[name]}",
+            "remove it",
+            Reason.NOT_SUPPORTED,
+        )
+    near = nearest(name, table)
+    return Problem(
+        path,
+        f"is no {table.level} configuration key",
+        f"did you mean {near}?" if near else "remove it, or see the reference for all keys",
+    )
+
+
+def _as_text(value: object) -> str | None:
+    """Kafka's text for a scalar of a manifest; None for anything that is no scalar."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | str():
+            return str(value)
+        case float() if value.is_integer() and abs(value) <= LARGEST_EXACT_FLOAT:
+            return str(int(value))  # 1e3 in YAML is the number 1000
+        case float():
+            return repr(value)
+        case _:
+            return None
+
+
+def _type_name(value: object) -> str:
+    match value:
+        case None:
+            return "empty"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
+    return [
+        Problem(f"{field}[{name}]", "is written by the operator", f"set {BROKER_KEYS[name].set_by}")
+        for name in values
+        if BROKER_KEYS[name].set_by is not None
+    ]
+
+
+def _unbuilt_values(
+    values: Mapping[str, str], field: str, cleanup_policy: str, compression_type: str
+) -> list[Problem]:
+    problems: list[Problem] = []
+    if COMPACT in values.get(cleanup_policy, "").split(","):
+        problems += unless_built(Feature.COMPACTION, f"{field}[{cleanup_policy}]")
+    if values.get(compression_type, PRODUCER_COMPRESSION) != PRODUCER_COMPRESSION:
+        problems += unless_built(Feature.RECOMPRESSION, f"{field}[{compression_type}]")
+    return problems
+
+
+def _wrong_order(
+    values: Mapping[str, str], field: str, lower: ConfigKey[Any], upper: ConfigKey[Any]
+) -> list[Problem]:
+    if lower.name not in values and upper.name not in values:
+        return []
+    low = int(values.get(lower.name, lower.format(lower.default)))
+    high = int(values.get(upper.name, upper.format(upper.default)))
+    if low <= high:
+        return []
+    return [
+        Problem(
+            f"{field}[{lower.name}]",
+            f"is {low}, above {upper.name}, which is {high}",
+            f"lower {lower.name} or raise {upper.name}",
+        )
+    ]

@@ -1,0 +1,298 @@
+"""The configuration of a topic, under Kafka's own names.
+
+Users write these in `Topic.spec.config`, admin clients in CreateTopics and AlterConfigs. Types,
+ranges, defaults and synonyms are those of Apache Kafka 4.3's `LogConfig` and
+`ServerTopicConfigSynonyms`, with three differences:
+
+* `unclean.leader.election.enable` can only be false: an unclean election is a decision about one
+  partition at one moment, made by an annotation that names both, never a standing permission.
+* `retention.ms` and `retention.bytes` end at -1, the one value that means "no limit"; Kafka
+  accepts other negative byte counts and treats them alike.
+* `chiplog.durability` is ours.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from chiplog_core.config.key import ConfigKey, KeyTable, Synonym
+from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
+from chiplog_core.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from chiplog_core.ids import MAX_INT64
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
+PRODUCER_COMPRESSION: Final = "producer"
+
+# A batch of the default maximum message size: Kafka adds the 12 bytes before a batch's length.
+DEFAULT_MAX_MESSAGE_BYTES: Final = MIB + 12
+
+
+class Durability(StrEnum):
+    """What an acknowledged record has survived."""
+
+    FSYNC = "Fsync"
+    """Leader and followers have synced it to disk before it counts."""
+
+    PAGE_CACHE = "PageCache"
+    """All in-sync replicas hold it in memory, as Kafka does by default."""
+
+
+CLEANUP_POLICY = ConfigKey(
+    name="cleanup.policy",
+    value_type=LIST,
+    default=(DELETE,),
+    choices=(DELETE, COMPACT),
+    synonyms=(Synonym("log.cleanup.policy"),),
+    doc="What becomes of old segments: delete drops them by age and size, compact keeps the "
+    "latest value of each key; both can be given, separated by a comma.",
+)
+COMPRESSION_TYPE = ConfigKey(
+    name="compression.type",
+    value_type=STRING,
+    default=PRODUCER_COMPRESSION,
+    choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", PRODUCER_COMPRESSION),
+    synonyms=(Synonym("compression.type"),),
+    doc="How batches are stored; producer keeps each batch as its producer compressed it.",
+)
+DELETE_RETENTION_MS = ConfigKey(
+    name="delete.retention.ms",
+    value_type=LONG,
+    default=DAY_MS,
+    minimum=0,
+    synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
+    doc="How long a compacted topic keeps the tombstone of a deleted key, so that a reader who "
+    "started before the deletion still sees it.",
+)
+FILE_DELETE_DELAY_MS = ConfigKey(
+    name="file.delete.delay.ms",
+    value_type=LONG,
+    default=MINUTE_MS,
+    minimum=0,
+    synonyms=(Synonym("log.segment.delete.delay.ms"),),
+    doc="How long a segment's files stay on disk after the segment was dropped from the log.",
+)
+FLUSH_MESSAGES = ConfigKey(
+    name="flush.messages",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=1,
+    synonyms=(Synonym("log.flush.interval.messages"),),
+    doc="With PageCache durability: sync to disk after this many records. Fsync durability syncs "
+    "before every acknowledgement and does not need it.",
+)
+FLUSH_MS = ConfigKey(
+    name="flush.ms",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=0,
+    synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    doc="With PageCache durability: sync to disk at least this often.",
+)
+INDEX_INTERVAL_BYTES = ConfigKey(
+    name="index.interval.bytes",
+    value_type=INT,
+    default=4 * KIB,
+    minimum=0,
+    synonyms=(Synonym("log.index.interval.bytes"),),
+    doc="Roughly how many bytes of log lie between two entries of its offset index.",
+)
+MAX_COMPACTION_LAG_MS = ConfigKey(
+    name="max.compaction.lag.ms",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=1,
+    synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
+    doc="The longest time a record of a compacted topic may wait to be compacted.",
+)
+MAX_MESSAGE_BYTES = ConfigKey(
+    name="max.message.bytes",
+    value_type=INT,
+    default=DEFAULT_MAX_MESSAGE_BYTES,
+    minimum=0,
+    synonyms=(Synonym("message.max.bytes"),),
+    doc="The largest record batch the topic takes, after compression.",
+)
+MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
+    name="message.timestamp.after.max.ms",
+    value_type=LONG,
+    default=HOUR_MS,
+    minimum=0,
+    synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
+    doc="How far a record's timestamp may lie in the broker's future before it is refused; "
+    "without effect where the broker sets the timestamps.",
+)
+MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
+    name="message.timestamp.before.max.ms",
+    value_type=LONG,
+    default=MAX_INT64,
+    minimum=0,
+    synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
+    doc="How far a record's timestamp may lie in the broker's past before it is refused; "
+    "without effect where the broker sets the timestamps.",
+)
+MESSAGE_TIMESTAMP_TYPE = ConfigKey(
+    name="message.timestamp.type",
+    value_type=STRING,
+    default="CreateTime",
+    choices=("CreateTime", "LogAppendTime"),
+    synonyms=(Synonym("log.message.timestamp.type"),),
+    doc="Whether records carry the time of their producer (CreateTime) or of the broker's append.",
+)
+MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
+    name="min.cleanable.dirty.ratio",
+    value_type=DOUBLE,
+    default=0.5,
+    minimum=0,
+    maximum=1,
+    synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
+    doc="The share of a compacted log that must be uncompacted before the cleaner takes it on.",
+)
+MIN_COMPACTION_LAG_MS = ConfigKey(
+    name="min.compaction.lag.ms",
+    value_type=LONG,
+    default=0,
+    minimum=0,
+    synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
+    doc="The shortest time a record stays as it was written before it may be compacted away.",
+)
+MIN_INSYNC_REPLICAS = ConfigKey(
+    name="min.insync.replicas",
+    value_type=INT,
+    default=1,  # raised to 2 for three and more replicas: see effective.min_isr
+    minimum=1,
+    synonyms=(Synonym("min.insync.replicas"),),
+    doc="How many replicas must hold a record before a producer with acks=all gets its answer. "
+    "Where nobody sets it, topics of three and more replicas have 2.",
+)
+PREALLOCATE = ConfigKey(
+    name="preallocate",
+    value_type=BOOLEAN,
+    default=False,
+    synonyms=(Synonym("log.preallocate"),),
+    doc="Whether a new segment's file takes its full size on disk at once.",
+)
+RETENTION_BYTES = ConfigKey(
+    name="retention.bytes",
+    value_type=LONG,
+    default=-1,
+    minimum=-1,
+    synonyms=(Synonym("log.retention.bytes"),),
+    doc="The size of a partition above which its oldest segments are deleted; -1 for no limit. "
+    "It counts per partition, not per topic.",
+)
+RETENTION_MS = ConfigKey(
+    name="retention.ms",
+    value_type=LONG,
+    default=7 * DAY_MS,
+    minimum=-1,
+    synonyms=(
+        Synonym("log.retention.ms"),
+        Synonym("log.retention.minutes", unit=MINUTE_MS),
+        Synonym("log.retention.hours", unit=HOUR_MS),
+    ),
+    doc="The age above which segments are deleted; -1 keeps records for ever.",
+)
+SEGMENT_BYTES = ConfigKey(
+    name="segment.bytes",
+    value_type=INT,
+    default=GIB,
+    minimum=MIB,
+    synonyms=(Synonym("log.segment.bytes"),),
+    doc="The size at which a log goes on in a new segment. Only whole segments expire.",
+)
+SEGMENT_INDEX_BYTES = ConfigKey(
+    name="segment.index.bytes",
+    value_type=INT,
+    default=10 * MIB,
+    minimum=4,
+    synonyms=(Synonym("log.index.size.max.bytes"),),
+    doc="The size of a segment's offset index at which the log goes on in a new segment.",
+)
+SEGMENT_JITTER_MS = ConfigKey(
+    name="segment.jitter.ms",
+    value_type=LONG,
+    default=0,
+    minimum=0,
+    synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", unit=HOUR_MS)),
+    doc="By how much, at random, a segment may end before segment.ms, so that not all partitions "
+    "begin new segments together.",
+)
+SEGMENT_MS = ConfigKey(
+    name="segment.ms",
+    value_type=LONG,
+    default=7 * DAY_MS,
+    minimum=1,
+    synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", unit=HOUR_MS)),
+    doc="The age at which a log goes on in a new segment even if the old one is not full, so "
+    "that retention can reach it.",
+)
+UNCLEAN_LEADER_ELECTION_ENABLE = ConfigKey(
+    name="unclean.leader.election.enable",
+    value_type=BOOLEAN,
+    default=False,
+    choices=(False,),
+    synonyms=(Synonym("unclean.leader.election.enable"),),
+    doc="Always false: a replica that may lack acknowledged records leads only if an annotation "
+    "names the partition and accepts the loss.",
+)
+DURABILITY = ConfigKey(
+    name="chiplog.durability",
+    value_type=STRING,
+    default=Durability.FSYNC.value,
+    choices=tuple(durability.value for durability in Durability),
+    synonyms=(Synonym("chiplog.durability"),),
+    doc="Fsync: records are on disk on leader and followers before they are acknowledged. "
+    "PageCache: they are in memory on all in-sync replicas, as Kafka does by default.",
+)
+
+TOPIC_KEYS = KeyTable(
+    "topic",
+    (
+        CLEANUP_POLICY,
+        COMPRESSION_TYPE,
+        DELETE_RETENTION_MS,
+        FILE_DELETE_DELAY_MS,
+        FLUSH_MESSAGES,
+        FLUSH_MS,
+        INDEX_INTERVAL_BYTES,
+        MAX_COMPACTION_LAG_MS,
+        MAX_MESSAGE_BYTES,
+        MESSAGE_TIMESTAMP_AFTER_MAX_MS,
+        MESSAGE_TIMESTAMP_BEFORE_MAX_MS,
+        MESSAGE_TIMESTAMP_TYPE,
+        MIN_CLEANABLE_DIRTY_RATIO,
+        MIN_COMPACTION_LAG_MS,
+        MIN_INSYNC_REPLICAS,
+        PREALLOCATE,
+        RETENTION_BYTES,
+        RETENTION_MS,
+        SEGMENT_BYTES,
+        SEGMENT_INDEX_BYTES,
+        SEGMENT_JITTER_MS,
+        SEGMENT_MS,
+        UNCLEAN_LEADER_ELECTION_ENABLE,
+        DURABILITY,
+    ),
+)
+
+ABSENT_TOPIC_KEYS = {
+    "compression.gzip.level": "brokers never compress",
+    "compression.lz4.level": "brokers never compress",
+    "compression.zstd.level": "brokers never compress",
+    "follower.replication.throttled.replicas": "replication is throttled by the operator",
+    "leader.replication.throttled.replicas": "replication is throttled by the operator",
+    "local.retention.bytes": "there is no tiered storage",
+    "local.retention.ms": "there is no tiered storage",
+    "message.downconversion.enable": "Kafka 4 and Chiplog know one message format only",
+    "message.format.version": "Kafka 4 and Chiplog know one message format only",
+    "message.timestamp.difference.max.ms": "Kafka 4 has message.timestamp.before.max.ms and "
+    "message.timestamp.after.max.ms in its place",
+    "remote.log.copy.disable": "there is no tiered storage",
+    "remote.log.delete.on.disable": "there is no tiered storage",
+    "remote.storage.enable": "there is no tiered storage",
+}
+"""Keys of Kafka that Chiplog does not have, and why: a better answer than "unknown"."""

@@ -1,0 +1,138 @@
+"""The types a configuration value can have, and their text form.
+
+Kafka's configuration is text: on the wire, in `server.properties`, on command lines. Each type
+here reads that text as Kafka does (surrounding blanks do not count, booleans in any case) and
+prints the one form that DescribeConfigs shows.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeVar
+
+from chiplog_core.ids import MAX_INT32, MAX_INT64
+
+V = TypeVar("V")
+
+
+class ConfigType(Enum):
+    """The type names of Kafka's DescribeConfigs."""
+
+    BOOLEAN = "boolean"
+    STRING = "string"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    LIST = "list"
+
+
+class ValueType(Protocol[V]):
+    """How one type of value is read and printed."""
+
+    @property
+    def type(self) -> ConfigType:
+        """What DescribeConfigs calls it."""
+
+    def parse(self, text: str) -> V:
+        """The value of `text`; a `ValueError` says what was expected, as "a whole number"."""
+
+    def format(self, value: V) -> str:
+        """The text Kafka would print for `value`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanType:
+    """`true` or `false`."""
+
+    type: ConfigType = ConfigType.BOOLEAN
+
+    def parse(self, text: str) -> bool:
+        match text.strip().lower():
+            case "true":
+                return True
+            case "false":
+                return False
+            case _:
+                raise ValueError("true or false")
+
+    def format(self, value: bool) -> str:
+        return "true" if value else "false"
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerType:
+    """A whole number of Java's width."""
+
+    type: ConfigType
+    largest: int
+
+    def parse(self, text: str) -> int:
+        # int() alone would also read '1_000' and digits of other scripts.
+        if not re.fullmatch("[+-]?[0-9]{1,19}", text.strip()):
+            raise ValueError("a whole number")
+        value = int(text)
+        if not -self.largest - 1 <= value <= self.largest:
+            raise ValueError(f"a whole number of at most {self.largest}")
+        return value
+
+    def format(self, value: int) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """A number with a fraction."""
+
+    type: ConfigType = ConfigType.DOUBLE
+
+    def parse(self, text: str) -> float:
+        try:
+            value = float(text.replace("_", "?"))  # float() would read '1_0' as 10
+        except ValueError:
+            raise ValueError("a number") from None
+        if not math.isfinite(value):
+            raise ValueError("a finite number")
+        return value
+
+    def format(self, value: float) -> str:
+        return repr(float(value))
+
+
+@dataclass(frozen=True, slots=True)
+class TextType:
+    """Any text; where a key allows only some words, its choices say so."""
+
+    type: ConfigType = ConfigType.STRING
+
+    def parse(self, text: str) -> str:
+        return text.strip()
+
+    def format(self, value: str) -> str:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """Words separated by commas."""
+
+    type: ConfigType = ConfigType.LIST
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        words = tuple(word.strip() for word in text.split(","))
+        if not all(words):
+            raise ValueError("words separated by commas, none of them empty")
+        if len(set(words)) < len(words):
+            raise ValueError("words separated by commas, each of them once")
+        return words
+
+    def format(self, value: tuple[str, ...]) -> str:
+        return ",".join(value)
+
+
+BOOLEAN = BooleanType()
+INT = IntegerType(ConfigType.INT, MAX_INT32)
+LONG = IntegerType(ConfigType.LONG, MAX_INT64)
+DOUBLE = DecimalType()
+STRING = TextType()
+LIST = ListType()

@@ -1,0 +1,323 @@
+"""From a manifest, as parsed from JSON or YAML, to the program's values.
+
+All problems of a manifest are found in one pass, each with the path of its field. The API server
+has checked most of this before; it is checked again because objects outlive the schema they were
+stored under, and because a broker without Kubernetes has no API server.
+
+Readers are built once per class and then only called: the map of a topic with 2,000 partitions is
+read with every change of any of them.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from functools import singledispatch
+from typing import Any, TypeAlias
+
+from chiplog_core.limits import MAX_CONFIG_ENTRIES
+from chiplog_core.manifest.constraints import Pattern
+from chiplog_core.manifest.shapes import (
+    BooleanShape,
+    ChoiceShape,
+    ConfigShape,
+    FieldShape,
+    IntegerShape,
+    ListShape,
+    MapShape,
+    ObjectShape,
+    QuantityShape,
+    Shape,
+    TextShape,
+    TimeShape,
+    ValueShape,
+    object_shape,
+)
+from chiplog_core.problems import InvalidManifest, Problem, nearest
+from chiplog_core.quantities import MAX_QUANTITY_LENGTH, QUANTITY_MEANING, QUANTITY_PATTERN
+
+Reader: TypeAlias = Callable[[object, str, list[Problem]], Any]
+"""Reads a value at a path. What it returns counts only if it added no problem."""
+
+
+class Unknown(Enum):
+    """What to do about a field that is not in the declaration."""
+
+    REFUSE = "refuse"
+    """It may be a typo, or a wish that a newer Chiplog would understand: never ignore a wish."""
+
+    IGNORE = "ignore"
+    """It was written by a newer version of the same software, which adds fields compatibly."""
+
+
+def read(shape: Shape, value: object, path: str, unknown: Unknown) -> Any:
+    """The value of a declared shape that a manifest holds at `path`; raises `InvalidManifest`."""
+    problems: list[Problem] = []
+    found = _reader(shape, unknown)(value, path, problems)
+    if problems:
+        raise InvalidManifest(problems)
+    return found
+
+
+@singledispatch
+def _reader(shape: Shape, unknown: Unknown) -> Reader:
+    raise TypeError(f"no reader for {shape}")
+
+
+@_reader.register
+def _boolean(_shape: BooleanShape, _unknown: Unknown) -> Reader:
+    def read_boolean(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, bool):
+            problems.append(_wrong_type(value, path, "true or false"))
+        return value
+
+    return read_boolean
+
+
+@_reader.register
+def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
+    minimum, maximum = shape.minimum, shape.maximum
+
+    def read_integer(value: object, path: str, problems: list[Problem]) -> object:
+        if type(value) is not int:  # a bool is an int to isinstance
+            problems.append(_wrong_type(value, path, "a whole number"))
+        elif not minimum <= value <= maximum:
+            remedy = f"set it to a number from {minimum} to {maximum}"
+            problems.append(Problem(path, f"is {value}", remedy))
+        return value
+
+    return read_integer
+
+
+@_reader.register
+def _text(shape: TextShape, _unknown: Unknown) -> Reader:
+    def read_text(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, str):
+            problems.append(_wrong_type(value, path, "a text"))
+        else:
+            problems.extend(_wrong_text(value, path, shape.min_length, shape.max_length))
+            if shape.pattern is not None:
+                problems.extend(_wrong_form(value, path, shape.pattern))
+        return value
+
+    return read_text
+
+
+@_reader.register
+def _value(shape: ValueShape, _unknown: Unknown) -> Reader:
+    from_text, meaning = shape.type.from_text, shape.type.MEANING
+
+    def read_value(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, str):
+            problems.append(_wrong_type(value, path, meaning))
+            return None
+        try:
+            return from_text(value)
+        except ValueError as error:
+            problems.append(Problem(path, f"is wrong ({error})", f"write {meaning}"))
+            return None
+
+    return read_value
+
+
+@_reader.register
+def _quantity(_shape: QuantityShape, _unknown: Unknown) -> Reader:
+    pattern = Pattern(QUANTITY_PATTERN, QUANTITY_MEANING)
+
+    def read_quantity(value: object, path: str, problems: list[Problem]) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            problems.append(_wrong_type(value, path, QUANTITY_MEANING))
+            return value
+        text = str(value)
+        problems.extend(_wrong_text(text, path, 1, MAX_QUANTITY_LENGTH))
+        problems.extend(_wrong_form(text, path, pattern))
+        return text
+
+    return read_quantity
+
+
+@_reader.register
+def _choice(shape: ChoiceShape, _unknown: Unknown) -> Reader:
+    choices = {choice.value: choice for choice in shape.type}
+
+    def read_choice(value: object, path: str, problems: list[Problem]) -> object:
+        if isinstance(value, str) and value in choices:
+            return choices[value]
+        problems.append(Problem(path, f"is {value!r}", f"set it to one of {', '.join(choices)}"))
+        return None
+
+    return read_choice
+
+
+@_reader.register
+def _time(_shape: TimeShape, _unknown: Unknown) -> Reader:
+    meaning = "a moment with its time zone, like 2026-01-31T12:00:00Z"
+
+    def read_time(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, str):
+            problems.append(_wrong_type(value, path, meaning))
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            problems.append(Problem(path, f"is {value!r}", f"write {meaning}"))
+            return None
+        return moment.astimezone(UTC)
+
+    return read_time
+
+
+@_reader.register
+def _list(shape: ListShape, unknown: Unknown) -> Reader:
+    read_item = _reader(shape.item, unknown)
+    items = shape.items
+
+    def read_list(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, list | tuple):
+            problems.append(_wrong_type(value, path, "a list"))
+            return ()
+        problems.extend(_wrong_size(len(value), path, items.minimum, items.maximum))
+        before = len(problems)
+        found = tuple(
+            read_item(item, f"{path}[{index}]", problems) for index, item in enumerate(value)
+        )
+        if len(problems) == before:
+            problems.extend(_repeated(value, path, unique=items.unique, key=items.key))
+        return found
+
+    return read_list
+
+
+@_reader.register
+def _map(shape: MapShape, unknown: Unknown) -> Reader:
+    read_entry = _reader(shape.value, unknown)
+
+    def read_map(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, Mapping):
+            problems.append(_wrong_type(value, path, "an object"))
+            return {}
+        problems.extend(_wrong_size(len(value), path, 0, shape.entries.maximum))
+        return {
+            str(name): read_entry(entry, f"{path}[{name}]", problems)
+            for name, entry in value.items()
+        }
+
+    return read_map
+
+
+@_reader.register
+def _config(_shape: ConfigShape, _unknown: Unknown) -> Reader:
+    def read_config(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, Mapping):
+            problems.append(_wrong_type(value, path, "an object"))
+            return {}
+        problems.extend(_wrong_size(len(value), path, 0, MAX_CONFIG_ENTRIES))
+        return {str(name): entry for name, entry in value.items()}
+
+    return read_config
+
+
+@_reader.register
+def _object(shape: ObjectShape, unknown: Unknown) -> Reader:
+    return _object_reader(shape.type, unknown)
+
+
+_object_readers: dict[tuple[type[Any], Unknown], Reader] = {}
+
+
+def _object_reader(cls: type[Any], unknown: Unknown) -> Reader:
+    if (cls, unknown) not in _object_readers:
+        _object_readers[cls, unknown] = _new_object_reader(cls, unknown)
+    return _object_readers[cls, unknown]
+
+
+def _new_object_reader(cls: type[Any], unknown: Unknown) -> Reader:
+    fields = object_shape(cls).fields
+    readers = [(field, field.name, _reader(field.shape, unknown)) for field in fields]
+    names = {field.name for field in fields}
+
+    def read_object(value: object, path: str, problems: list[Problem]) -> object:
+        if not isinstance(value, Mapping):
+            problems.append(_wrong_type(value, path, "an object"))
+            return None
+        before = len(problems)
+        found: dict[str, object] = {}
+        for field, name, read_field in readers:
+            given = value.get(name)
+            if given is not None:  # null is how JSON says "absent"
+                found[field.attribute] = read_field(given, f"{path}.{name}", problems)
+            elif field.required:
+                problems.append(_missing(field, path))
+        if unknown is Unknown.REFUSE:
+            problems.extend(_unknown_fields(value, path, names))
+        return cls(**found) if len(problems) == before else None
+
+    return read_object
+
+
+def _wrong_type(value: object, path: str, wanted: str) -> Problem:
+    return Problem(path, f"is {_in_words(value)}", f"write {wanted}")
+
+
+def _in_words(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f"the text {value!r}"
+        case list() | tuple():
+            return "a list"
+        case None:
+            return "empty"
+        case _:
+            return "an object"
+
+
+def _wrong_text(text: str, path: str, minimum: int, maximum: int) -> list[Problem]:
+    if minimum <= len(text) <= maximum:
+        return []
+    return [Problem(path, f"has {len(text)} characters", f"write a text of {minimum} to {maximum}")]
+
+
+def _wrong_form(text: str, path: str, pattern: Pattern) -> list[Problem]:
+    if re.fullmatch(pattern.regex, text):
+        return []
+    return [Problem(path, f"is {text!r}", f"write {pattern.meaning}")]
+
+
+def _wrong_size(size: int, path: str, minimum: int, maximum: int) -> list[Problem]:
+    if minimum <= size <= maximum:
+        return []
+    return [Problem(path, f"has {size} entries", f"give it {minimum} to {maximum}")]
+
+
+def _repeated(
+    items: list[Any] | tuple[Any, ...], path: str, *, unique: bool, key: tuple[str, ...]
+) -> list[Problem]:
+    if unique:
+        identities = list(items)
+    elif key:
+        identities = [tuple(item.get(name) for name in key) for item in items]
+    else:
+        return []
+    if len(set(identities)) == len(identities):
+        return []
+    what = f"two items with the same {' and '.join(key)}" if key else "an item twice"
+    return [Problem(path, f"has {what}", "remove one of them")]
+
+
+def _missing(field: FieldShape, path: str) -> Problem:
+    return Problem(f"{path}.{field.name}", "is missing", "add it")
+
+
+def _unknown_fields(value: Mapping[str, object], path: str, names: set[str]) -> list[Problem]:
+    problems = []
+    for name in sorted(set(value) - names):
+        near = nearest(name, names)
+        remedy = f"did you mean {near}?" if near else "remove it"
+        problems.append(Problem(f"{path}.{name}", "is no field of this kind", remedy))
+    return problems

@@ -1,0 +1,67 @@
+"""From the program's values to a manifest, ready for JSON.
+
+A field that has its default is left out: what is written is what was decided, a status that says
+nothing is empty, and a map of 2,000 partitions stays small. Reading what was written gives the
+same value again.
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import singledispatch
+from typing import Any
+
+from chiplog_core.manifest.shapes import (
+    ChoiceShape,
+    ListShape,
+    MapShape,
+    ObjectShape,
+    Shape,
+    TimeShape,
+    ValueShape,
+    object_shape,
+)
+
+
+def write(value: Any) -> dict[str, Any]:
+    """The manifest of a dataclass's value."""
+    return _write_object(object_shape(type(value)), value)
+
+
+@singledispatch
+def _written(_shape: Shape, value: Any) -> Any:
+    return value  # numbers and texts are in JSON what they are in the program
+
+
+@_written.register
+def _choice(_shape: ChoiceShape, value: StrEnum) -> str:
+    return value.value
+
+
+@_written.register
+def _value(_shape: ValueShape, value: Any) -> str:
+    return str(value)
+
+
+@_written.register
+def _time(_shape: TimeShape, value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+@_written.register
+def _list(shape: ListShape, value: tuple[Any, ...]) -> list[Any]:
+    return [_written(shape.item, item) for item in value]
+
+
+@_written.register
+def _map(shape: MapShape, value: Any) -> dict[str, Any]:
+    return {name: _written(shape.value, entry) for name, entry in value.items()}
+
+
+@_written.register
+def _write_object(shape: ObjectShape, value: Any) -> dict[str, Any]:
+    manifest = {}
+    for field in shape.fields:
+        found = getattr(value, field.attribute)
+        if field.required or found != field.default:
+            manifest[field.name] = _written(field.shape, found)
+    return manifest

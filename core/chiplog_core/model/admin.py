@@ -1,0 +1,76 @@
+"""Requests that change metadata, on their way from a Kafka client to the operator and back.
+
+A broker may write nothing but its own status, so a client's CreateTopics waits there until the
+operator has carried it out and put the answer into the broker's spec. The broker removes a
+request when it has answered its client; the operator then removes the answer.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.metadata import Uid
+from chiplog_core.model.references import TopicName
+
+RequestId = Annotated[str, Length(64, minimum=1)]
+
+
+class AdminOperation(StrEnum):
+    """The requests of Kafka's protocol that only the operator can carry out."""
+
+    CREATE_TOPICS = "CreateTopics"
+    DELETE_TOPICS = "DeleteTopics"
+    CREATE_PARTITIONS = "CreatePartitions"
+    ALTER_CONFIGS = "AlterConfigs"
+    INCREMENTAL_ALTER_CONFIGS = "IncrementalAlterConfigs"
+    ELECT_LEADERS = "ElectLeaders"
+    ALTER_PARTITION_REASSIGNMENTS = "AlterPartitionReassignments"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminRequest:
+    """What a client asked a broker for."""
+
+    id: Annotated[RequestId, "Name of the request, unique for this broker."]
+    principal: Annotated[str, "Who asks, as authenticated by the broker.", Length(512)]
+    op: Annotated[AdminOperation, "Name of the Kafka request."]
+    body: Annotated[
+        str,
+        "The request as JSON, with the field names of Kafka's protocol.",
+        Length(MAX_ADMIN_BODY_LENGTH),
+    ]
+    deadline: Annotated[
+        datetime,
+        "When the client stops waiting. The operator drops what it has not begun by then.",
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminResult:
+    """What became of one topic of a request."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    error_code: Annotated[int, "Kafka's error code; 0 for success.", Range(-1, 32_767)]
+    error_message: Annotated[str, "What the client is told.", Length(4_096)] = ""
+    topic_uid: Annotated[
+        Uid | None,
+        "metadata.uid of the Topic object. The broker reports success when it has seen the map "
+        "that this object owns.",
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminAnswer:
+    """What the operator did about a request."""
+
+    id: Annotated[RequestId, "Id of the request."]
+    error_code: Annotated[
+        int, "Kafka's error code for the request as a whole; 0 for none.", Range(-1, 32_767)
+    ] = 0
+    error_message: Annotated[str, "What the client is told.", Length(4_096)] = ""
+    results: Annotated[
+        tuple[AdminResult, ...], "What became of each topic of the request.", Items(1_000)
+    ] = ()

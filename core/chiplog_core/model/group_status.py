@@ -1,0 +1,172 @@
+"""The status of a ConsumerGroup: who consumes, how far they are, what a reset did.
+
+The numbers of one partition are taken by the coordinator at one instant, so that a lag is never
+negative. They are written in bands, not with every record: the exact, current ones are metrics.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.conditions import Condition
+from chiplog_core.ids import MAX_INT32, MAX_INT64, BrokerId, Offset, PartitionIndex
+from chiplog_core.limits import (
+    MAX_CONDITIONS,
+    MAX_GROUP_STATUS_MEMBERS,
+    MAX_GROUP_STATUS_PARTITIONS,
+    MAX_GROUP_TOPICS,
+    MAX_MESSAGE_LENGTH,
+    MAX_PARTITIONS_PER_TOPIC,
+)
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.references import GroupId, TopicName
+
+NO_COMMIT = -1
+"""The committed offset and lag of a partition the group has never committed for."""
+
+LagRecords = Annotated[int, Range(NO_COMMIT, MAX_INT64)]
+LagSeconds = Annotated[int, Range(NO_COMMIT, MAX_INT32)]
+
+
+class GroupState(StrEnum):
+    """The states of a group, in Kafka's words."""
+
+    UNKNOWN = "Unknown"
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    DEAD = "Dead"
+
+
+class ResetState(StrEnum):
+    """How far a reset has come."""
+
+    PLANNED = "Planned"
+    REFUSED = "Refused"
+    RUNNING = "Running"
+    DONE = "Done"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedTopic:
+    """The partitions of one topic that a member consumes."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    partitions: Annotated[
+        tuple[PartitionIndex, ...],
+        "Numbers of the partitions.",
+        Items(MAX_PARTITIONS_PER_TOPIC),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One consumer of the group."""
+
+    member_id: Annotated[str, "The id its coordinator gave it.", Length(512)]
+    client_id: Annotated[str, "Its client.id.", Length(512)]
+    host: Annotated[str, "The address it connects from.", Length(253)]
+    group_instance_id: Annotated[
+        str | None, "Its group.instance.id, if it is a static member.", Length(512)
+    ] = None
+    assignment: Annotated[
+        tuple[AssignedTopic, ...],
+        "What it consumes.",
+        Items(MAX_GROUP_TOPICS, key=("topic",)),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """Where the group stands in one partition; all of it read at one instant."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    committed_offset: Annotated[
+        int,
+        "The next offset the group will read; -1 if it has never committed one.",
+        Range(NO_COMMIT, MAX_INT64),
+    ]
+    end_offset: Annotated[Offset, "The offset the next record will get."]
+    lag: Annotated[LagRecords, "Records between the two; -1 if nothing was ever committed."]
+    lag_seconds: Annotated[
+        LagSeconds, "Age of the first record not yet consumed, by its timestamp; 0 if none is."
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffset:
+    """What a reset does, or did, to one partition."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    offset: Annotated[
+        int, "The committed offset before; -1 if there was none.", Range(NO_COMMIT, MAX_INT64)
+    ]
+    new_offset: Annotated[Offset, "The committed offset after."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetStatus:
+    """The last reset that was asked for."""
+
+    id: Annotated[str, "Its id, from the spec.", Length(63)]
+    state: Annotated[
+        ResetState,
+        "Planned: a dry run. Refused: see message. Running: members are fenced. Done: the new "
+        "offsets are committed.",
+    ]
+    message: Annotated[str, "Why it was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
+    time: Annotated[datetime | None, "When this state was reached."] = None
+    offsets: Annotated[
+        tuple[ResetOffset, ...],
+        "Each partition's offset before and after.",
+        Items(MAX_GROUP_STATUS_PARTITIONS, key=("topic", "partition")),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupStatus:
+    """What the group is, as of the last time the operator asked its coordinator."""
+
+    observed_generation: Annotated[
+        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        "Ready says whether the spec is in force; LagWithinObjective, whether maxLag is kept.",
+        Items(MAX_CONDITIONS, key=("type",), shared=True),
+    ] = ()
+    group_id: Annotated[GroupId | None, "The group.id of the consumers."] = None
+    state: Annotated[
+        GroupState | None, "The group's state, as kafka-consumer-groups.sh calls it."
+    ] = None
+    protocol: Annotated[
+        str | None, "How partitions are assigned to members, like range.", Length(249)
+    ] = None
+    coordinator: Annotated[BrokerId | None, "Id of the broker that coordinates the group."] = None
+    member_count: Annotated[int | None, "Number of members.", Range(0, MAX_INT32)] = None
+    members: Annotated[
+        tuple[Member, ...],
+        f"The members, at most {MAX_GROUP_STATUS_MEMBERS} of them.",
+        Items(MAX_GROUP_STATUS_MEMBERS, key=("memberId",)),
+    ] = ()
+    total_lag: Annotated[
+        LagRecords | None, "Sum of the lag of all partitions with a committed offset."
+    ] = None
+    max_lag: Annotated[LagRecords | None, "The largest lag of any partition."] = None
+    max_lag_seconds: Annotated[
+        LagSeconds | None, "Age of the oldest record not yet consumed, over all partitions."
+    ] = None
+    partitions: Annotated[
+        tuple[PartitionLag, ...],
+        "Each partition's offsets and lag, the largest lags first, at most "
+        f"{MAX_GROUP_STATUS_PARTITIONS} of them.",
+        Items(MAX_GROUP_STATUS_PARTITIONS, key=("topic", "partition")),
+    ] = ()
+    reset: Annotated[ResetStatus | None, "The last reset that was asked for."] = None

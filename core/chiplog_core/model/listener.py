@@ -1,0 +1,72 @@
+"""Where clients connect, and the addresses they find there."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core import ports
+from chiplog_core.limits import MAX_NAME_LENGTH
+from chiplog_core.manifest.constraints import Length, Pattern, Range
+
+INTERNAL_LISTENER_NAME = "internal"
+"""The brokers' own listener, which they and the operator use among themselves."""
+
+ListenerName = Annotated[
+    str,
+    Length(11, minimum=1),
+    Pattern("[a-z0-9]+", "lower-case letters and digits"),
+]
+Port = Annotated[int, Range(ports.MIN_PORT, ports.MAX_PORT)]
+Host = Annotated[
+    str,
+    Length(MAX_NAME_LENGTH, minimum=1),
+    Pattern("[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?", "a DNS name or an IP address"),
+]
+
+
+class ListenerType(StrEnum):
+    """From where a listener can be reached."""
+
+    INTERNAL = "internal"
+    NODE_PORT = "nodeport"
+    LOAD_BALANCER = "loadbalancer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One way for clients to connect."""
+
+    name: Annotated[
+        ListenerName,
+        "Name of the listener, like plain. The name internal is the brokers' own.",
+    ]
+    type: Annotated[
+        ListenerType,
+        "internal: from inside the Kubernetes cluster. nodeport: through a port of every node. "
+        "loadbalancer: through one load balancer per broker.",
+    ]
+    port: Annotated[
+        Port,
+        f"Port the brokers listen on, like {ports.PLAIN} (inside) or {ports.EXTERNAL} (outside).",
+    ]
+    advertised_host: Annotated[
+        Host | None,
+        "Only for nodeport and loadbalancer: the host brokers tell clients to connect to. Where "
+        "not set: the internal address of the broker's node, or its load balancer's.",
+    ] = None
+    node_port_base: Annotated[
+        int | None,
+        "Only for nodeport: this port is the bootstrap's, the next one is broker 1's, and so "
+        "on. Where not set, Kubernetes chooses ports.",
+        Range(ports.MIN_NODE_PORT, ports.MAX_NODE_PORT),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerStatus:
+    """Where clients of one listener begin."""
+
+    name: Annotated[ListenerName, "Name of the listener."]
+    bootstrap_servers: Annotated[
+        str, "What clients set bootstrap.servers to.", Length(MAX_NAME_LENGTH + 6)
+    ]

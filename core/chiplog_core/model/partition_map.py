@@ -1,0 +1,188 @@
+"""PartitionMap: who leads, who follows, who is in sync. The metadata of one topic name.
+
+Together these objects are what a controller quorum's log is elsewhere: small, explicit and
+changed only by compare-and-set on the resource version, by the operator alone. It is all in the
+spec, because backups drop statuses. It has no owner reference: nothing that holds data is ever
+deleted because something else is missing.
+
+Invariants that validation does not see because they span two states: leader epochs and partition
+epochs never decrease, an in-sync set never falls below min(min ISR, its size) by a decision of
+the planner, and a topic id that a tombstone names never comes back.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core import api
+from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionIndex,
+    ReplicaRef,
+    TopicId,
+)
+from chiplog_core.limits import (
+    MAX_BROKERS,
+    MAX_GENERATIONS,
+    MAX_PARTITIONS_PER_TOPIC,
+    MAX_REPLICAS,
+    MAX_REPLICAS_PER_PARTITION,
+    MAX_TOMBSTONES,
+)
+from chiplog_core.manifest.constraints import Items, Range
+from chiplog_core.model.broker_status import FenceNumber, Isr, SwitchNumber
+from chiplog_core.model.metadata import Uid
+from chiplog_core.model.references import ClusterName, ConfigTexts, ReplicaList, TopicName
+from chiplog_core.model.resource import Resource
+
+FIRST_OFFSET = Offset(0)
+
+MovingReplicas = Annotated[tuple[BrokerId, ...], Items(MAX_REPLICAS_PER_PARTITION, unique=True)]
+BrokerIds = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
+
+
+class FencePurpose(StrEnum):
+    """Why a topic takes no records."""
+
+    HIBERNATE = "Hibernate"
+    REPARTITION = "Repartition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition: the unit of every decision."""
+
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    replicas: Annotated[
+        ReplicaList, "Ids of the brokers that hold it; the first one is its preferred leader."
+    ]
+    isr: Annotated[
+        Isr,
+        "The replicas, in their session, that hold every acknowledged record. Dead ones stay "
+        "listed where fewer than min ISR would be left.",
+    ]
+    leader: Annotated[
+        ReplicaRef | None,
+        "The replica, in its session, that takes and gives records; not set while the partition "
+        "is offline.",
+    ] = None
+    leader_epoch: Annotated[
+        LeaderEpoch, "Raised with every change of the leader or of the leader's session."
+    ]
+    partition_epoch: Annotated[PartitionEpoch, "Raised with every change of this entry."]
+    adding: Annotated[
+        MovingReplicas, "Replicas that a move adds and that are not yet in sync."
+    ] = ()
+    removing: Annotated[MovingReplicas, "Replicas that go when those a move adds are in sync."] = ()
+    reports_wanted: Annotated[
+        bool,
+        "Nothing is decided here until every replica has reported what its disk knows, because "
+        "one of them knew more than this map.",
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One set of partitions under the topic's name, with an id of its own."""
+
+    topic_id: Annotated[TopicId, "Kafka's id of this generation."]
+    start_offset: Annotated[
+        Offset,
+        "Where its offsets begin: above every offset an older generation ever gave out, so that "
+        "an old position is never silently valid.",
+    ] = FIRST_OFFSET
+    trash_until: Annotated[
+        datetime | None, "Set in the trash: until when the generation can be restored."
+    ] = None
+    partitions: Annotated[
+        tuple[PartitionState, ...],
+        "Its partitions.",
+        Items(MAX_PARTITIONS_PER_TOPIC, minimum=1, key=("partition",)),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """The order to delete the data of a topic id: the only thing that lets a broker do so."""
+
+    topic_id: Annotated[TopicId, "Id of the topic whose data goes."]
+    brokers: Annotated[BrokerIds, "Ids of the brokers that held a replica."]
+    confirmed: Annotated[
+        BrokerIds, "Those that hold nothing of it any more, or are proven dead for good."
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """The topic takes no records until the operator lifts this. No clock ever does."""
+
+    number: Annotated[FenceNumber, "Counts the topic's fences; leaders acknowledge it."]
+    purpose: Annotated[FencePurpose, "What the fence is for."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMapSpec:
+    """What the operator has decided about a topic name."""
+
+    cluster: Annotated[ClusterName, "Name of the BrokerCluster."]
+    topic_name: Annotated[TopicName, "Name of the topic for Kafka clients."]
+    owner_uid: Annotated[
+        Uid | None,
+        "metadata.uid of the Topic object that has the name. Another Topic of this name is "
+        "refused, whatever its age says. Not set for topics of the cluster itself.",
+    ] = None
+    current: Annotated[
+        TopicId | None,
+        "The generation that the name means now; not set while the topic is deleted.",
+    ] = None
+    min_isr: Annotated[
+        int,
+        "Replicas that must hold a record before acks=all is answered. Changed only here.",
+        Range(1, MAX_REPLICAS),
+    ]
+    durability: Annotated[Durability, "What an acknowledged record has survived."]
+    durability_switch: Annotated[SwitchNumber, "Counts the changes of durability."] = 0
+    unflushed: Annotated[
+        BrokerIds,
+        "After a change to Fsync: brokers that have not yet synced what they held before. The "
+        "topic counts as PageCache until there are none.",
+    ] = ()
+    config: Annotated[ConfigTexts, "Configuration the topic sets itself."] = field(
+        default_factory=dict
+    )
+    inherited_config: Annotated[
+        ConfigTexts, "Configuration of the cluster that the topic follows: keys of brokers."
+    ] = field(default_factory=dict)
+    hibernated: Annotated[
+        bool, "The map is frozen: no elections, no changes of in-sync replicas."
+    ] = False
+    fence: Annotated[Fence | None, "The topic takes no records until the operator lifts this."] = (
+        None
+    )
+    generations: Annotated[
+        tuple[Generation, ...],
+        "The sets of partitions under this name, each with an id of its own.",
+        Items(MAX_GENERATIONS, key=("topicId",)),
+    ] = ()
+    tombstones: Annotated[
+        tuple[Tombstone, ...],
+        "Orders to delete data. The name is free when every one of them is confirmed.",
+        Items(MAX_TOMBSTONES, key=("topicId",)),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMap(Resource):
+    """Leaders, replicas and in-sync replicas of a topic. Written by the operator, not by users.
+
+    Never delete it: it is the only place that knows which replica may lead.
+    """
+
+    KIND = api.PARTITION_MAP
+
+    spec: PartitionMapSpec

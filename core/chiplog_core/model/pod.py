@@ -1,0 +1,108 @@
+"""What a user may say about pods.
+
+A whitelist: who can write a BrokerCluster should not be able to run any pod they like, so host
+paths, privileges, extra containers and service accounts are not here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.ids import MAX_INT32
+from chiplog_core.limits import MAX_LABEL_LENGTH
+from chiplog_core.manifest.constraints import Entries, Items, Length, Pattern, Range
+from chiplog_core.model.references import ObjectName
+from chiplog_core.quantities import Quantity
+
+Image = Annotated[
+    str, Length(512, minimum=1), Pattern(r"[^\s]+", "an image reference without blanks")
+]
+LabelKey = Annotated[str, Length(316, minimum=1)]
+LabelValue = Annotated[str, Length(MAX_LABEL_LENGTH)]
+
+
+class PullPolicy(StrEnum):
+    """When a node pulls an image."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class TolerationOperator(StrEnum):
+    """How a toleration compares its value."""
+
+    EXISTS = "Exists"
+    EQUAL = "Equal"
+
+
+class TaintEffect(StrEnum):
+    """What a taint does to pods."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """CPU and memory of a container, as in a pod."""
+
+    requests: Annotated[
+        Mapping[str, Quantity],
+        "What is reserved, like cpu: 500m and memory: 1Gi.",
+        Entries(10),
+    ] = field(default_factory=dict)
+    limits: Annotated[
+        Mapping[str, Quantity],
+        "What is never exceeded. A broker above its memory limit is killed.",
+        Entries(10),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """Lets a pod run on nodes with a taint, as in a pod."""
+
+    key: Annotated[LabelKey | None, "Key of the taint; where not set, every taint."] = None
+    operator: Annotated[TolerationOperator, "Equal compares value as well, Exists only key."] = (
+        TolerationOperator.EQUAL
+    )
+    value: Annotated[LabelValue, "Value of the taint."] = ""
+    effect: Annotated[TaintEffect | None, "Effect of the taint; where not set, every effect."] = (
+        None
+    )
+    toleration_seconds: Annotated[
+        int | None,
+        "How long the pod stays on a node that gets a NoExecute taint; where not set, for ever.",
+        Range(0, MAX_INT32),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTemplate:
+    """Settings of the brokers' pods."""
+
+    labels: Annotated[Mapping[str, LabelValue], "Labels added to each pod.", Entries(50)] = field(
+        default_factory=dict
+    )
+    annotations: Annotated[
+        Mapping[str, Annotated[str, Length(8_192)]],
+        "Annotations added to each pod.",
+        Entries(50),
+    ] = field(default_factory=dict)
+    node_selector: Annotated[
+        Mapping[str, LabelValue], "Labels a node must have to run a broker.", Entries(50)
+    ] = field(default_factory=dict)
+    tolerations: Annotated[
+        tuple[Toleration, ...], "Taints of nodes that brokers put up with.", Items(50)
+    ] = ()
+    priority_class_name: Annotated[ObjectName | None, "Name of the PriorityClass of the pods."] = (
+        None
+    )
+    image_pull_secrets: Annotated[
+        tuple[ObjectName, ...],
+        "Names of Secrets to pull images with.",
+        Items(20, unique=True),
+    ] = ()

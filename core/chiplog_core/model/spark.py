@@ -1,0 +1,72 @@
+"""How Spark jobs are run for a cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.durations import Duration
+from chiplog_core.manifest.constraints import Entries, Length, Pattern, Range
+from chiplog_core.model.pod import Image
+from chiplog_core.model.references import ObjectName
+
+ONE_DAY = Duration("1d")
+
+SparkMemory = Annotated[
+    str, Length(16, minimum=2), Pattern("[0-9]{1,9}[kmgt]", "a number and k, m, g or t, like 1g")
+]
+
+
+class SparkLauncher(StrEnum):
+    """What runs a Spark job."""
+
+    AUTO = "Auto"
+    KUBEFLOW = "Kubeflow"
+    APACHE = "Apache"
+    JOB = "Job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkDriver:
+    """The driver of a Spark job."""
+
+    cores: Annotated[int, "CPU cores.", Range(1, 64)] = 1
+    memory: Annotated[SparkMemory, "Heap size, like 1g."] = "1g"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkExecutor:
+    """The executors of a Spark job."""
+
+    instances: Annotated[int, "How many there are.", Range(1, 1_000)] = 2
+    cores: Annotated[int, "CPU cores of each.", Range(1, 64)] = 1
+    memory: Annotated[SparkMemory, "Heap size of each, like 1g."] = "1g"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """How jobs that verify, rebalance or export data are run."""
+
+    launcher: Annotated[
+        SparkLauncher,
+        "Kubeflow: sparkoperator.k8s.io. Apache: spark.apache.org. Job: spark-submit in a plain "
+        "Job, for clusters without a Spark operator. Auto: whichever the API server offers.",
+    ] = SparkLauncher.AUTO
+    image: Annotated[
+        Image | None, "Container image of the jobs; where not set, the operator's choice."
+    ] = None
+    service_account_name: Annotated[
+        ObjectName | None,
+        "ServiceAccount the drivers run as; where not set, one the operator makes.",
+    ] = None
+    driver: Annotated[SparkDriver | None, "The driver of each job."] = None
+    executor: Annotated[SparkExecutor | None, "The executors of each job."] = None
+    spark_conf: Annotated[
+        Mapping[str, Annotated[str, Length(4_096)]],
+        "Further Spark configuration, like spark.sql.shuffle.partitions.",
+        Entries(100),
+    ] = field(default_factory=dict)
+    retries: Annotated[int, "How often a failed job is started again.", Range(0, 20)] = 2
+    time_to_live: Annotated[
+        Duration, "How long a finished job's objects are kept, for its logs, like 1d."
+    ] = ONE_DAY

@@ -1,0 +1,27 @@
+"""The volume of a broker."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from chiplog_core.model.references import ObjectName
+from chiplog_core.quantities import Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The volume each broker keeps its data on."""
+
+    size: Annotated[
+        Quantity,
+        "Size of the volume, like 100Gi. It can grow, if its storage class can expand volumes, "
+        "and never shrink.",
+    ]
+    class_: Annotated[
+        ObjectName | None,
+        "Name of the StorageClass; where not set, the default one. It cannot be changed later.",
+    ] = None
+    delete_claim: Annotated[
+        bool,
+        "Delete the volumes when the cluster is deleted. Where false, a cluster made again "
+        "under this name goes on with its data.",
+    ] = False

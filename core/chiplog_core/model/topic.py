@@ -1,0 +1,198 @@
+"""Topic: what a user wants of one topic, and what the operator tells them about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core import api
+from chiplog_core.conditions import Condition
+from chiplog_core.config.topic_keys import TOPIC_KEYS
+from chiplog_core.durations import Duration
+from chiplog_core.ids import MAX_INT64, PartitionIndex, TopicId
+from chiplog_core.limits import (
+    MAX_CONDITIONS,
+    MAX_MESSAGE_LENGTH,
+    MAX_PARTITIONS_PER_TOPIC,
+    MAX_REPLICAS,
+)
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.references import ClusterRef, ConfigScalar, ReplicaList, TopicName
+from chiplog_core.model.resource import UsersResource
+
+
+class GrowthStrategy(StrEnum):
+    """How a topic gets more (or fewer) partitions."""
+
+    APPEND = "Append"
+    REPARTITION = "Repartition"
+
+
+class Partitioner(StrEnum):
+    """The hash by which producers choose a key's partition."""
+
+    AUTO = "auto"
+    MURMUR2 = "murmur2"
+    CRC32 = "crc32"
+    FNV1A = "fnv1a"
+
+
+class DeletionPolicy(StrEnum):
+    """What becomes of the data when a Topic object is deleted."""
+
+    DELETE = "Delete"
+    RETAIN = "Retain"
+    TRASH = "Trash"
+
+
+class ReplicasChangeState(StrEnum):
+    """How far a change of the replication factor has come."""
+
+    PENDING = "pending"
+    ONGOING = "ongoing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How the topic gets another number of partitions."""
+
+    strategy: Annotated[
+        GrowthStrategy,
+        "Append adds empty partitions: quick, but most keys map to other partitions from then "
+        "on, so the order of a key's records holds only before and after. Repartition copies "
+        "the records into a new set of partitions with Spark, keeps the order per key and can "
+        "also shrink a topic.",
+    ] = GrowthStrategy.APPEND
+    partitioner: Annotated[
+        Partitioner | None,
+        "Only with Repartition: the hash the producers use. murmur2 is that of the Java client "
+        "and kafka-python, crc32 librdkafka's default, fnv1a sarama's; auto measures which one "
+        "fits the records there are.",
+    ] = None
+    max_replay: Annotated[
+        int | None,
+        "Only with Repartition: how many records a consumer group may have to read a second "
+        "time because of the change. Above it the change waits.",
+        Range(0, MAX_INT64),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Which brokers hold one partition."""
+
+    partition: Annotated[PartitionIndex, "Number of the partition, from 0."]
+    replicas: Annotated[
+        ReplicaList, "Ids of the brokers that hold it; the first one is its preferred leader."
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """What the topic should be."""
+
+    cluster_ref: Annotated[
+        ClusterRef, "The BrokerCluster the topic lives on. It cannot be changed later."
+    ]
+    topic_name: Annotated[
+        TopicName | None,
+        "Name of the topic for Kafka clients; where not set, metadata.name. Needed for names "
+        "that Kubernetes does not allow, like order_placed. It cannot be changed later.",
+    ] = None
+    partitions: Annotated[
+        int | None,
+        "Number of partitions. It bounds how many consumers of one group can share the work. It "
+        "can grow at any time, see growth.strategy for what that does to keys; it can shrink "
+        "only with growth.strategy Repartition. Where not set: the cluster's num.partitions "
+        "when the topic is made, and what it has from then on.",
+        Range(1, MAX_PARTITIONS_PER_TOPIC),
+    ] = None
+    replicas: Annotated[
+        int | None,
+        "Number of brokers that hold each partition, at most as many as there are. Where not "
+        "set: the cluster's default.replication.factor.",
+        Range(1, MAX_REPLICAS),
+    ] = None
+    config: Annotated[
+        Mapping[str, ConfigScalar],
+        "Configuration under Kafka's own names, like retention.ms. Numbers, booleans and texts "
+        "are accepted. A key that is not set follows the cluster's configuration. A key that "
+        "does not exist is refused by the Ready condition, which names it.",
+        TOPIC_KEYS,
+    ] = field(default_factory=dict)
+    growth: Annotated[Growth | None, "How the topic gets another number of partitions."] = None
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        "What becomes of the records when this object is deleted. Delete: they go at once. "
+        "Retain: they stay and an equal Topic made later takes them over. Trash: they stay for "
+        "trashTTL and can be restored.",
+    ] = DeletionPolicy.DELETE
+    trash_ttl: Annotated[
+        Duration | None,
+        "Only with deletionPolicy Trash: how long a deleted topic can be restored, like 7d.",
+    ] = None
+    assignments: Annotated[
+        tuple[Assignment, ...],
+        "Placement by hand: the brokers of every partition. Where not set, the operator spreads "
+        "leaders and replicas evenly over brokers and racks.",
+        Items(MAX_PARTITIONS_PER_TOPIC, key=("partition",)),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasChange:
+    """A change of the replication factor that is not complete."""
+
+    target_replicas: Annotated[
+        int, "The number of replicas it will end with.", Range(1, MAX_REPLICAS)
+    ]
+    state: Annotated[
+        ReplicasChangeState, "pending: not begun. ongoing: new replicas are catching up."
+    ]
+    message: Annotated[str, "How far it is, or why it waits.", Length(MAX_MESSAGE_LENGTH)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStatus:
+    """What the topic is, as of the last time the operator looked."""
+
+    observed_generation: Annotated[
+        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        "Ready says whether the topic is as its spec says; Warning, what should be known.",
+        Items(MAX_CONDITIONS, key=("type",), shared=True),
+    ] = ()
+    topic_name: Annotated[TopicName | None, "Name of the topic for Kafka clients."] = None
+    topic_id: Annotated[
+        TopicId | None,
+        "Kafka's id of the topic. A topic deleted and made again under its name has another.",
+    ] = None
+    partitions: Annotated[
+        int | None, "Number of partitions the topic has now.", Range(0, MAX_PARTITIONS_PER_TOPIC)
+    ] = None
+    replicas: Annotated[
+        int | None, "Number of replicas each partition has now.", Range(0, MAX_REPLICAS)
+    ] = None
+    replicas_change: Annotated[
+        ReplicasChange | None, "Set while the number of replicas is being changed."
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic(UsersResource):
+    """A topic of a BrokerCluster: its partitions, replicas and configuration.
+
+    Writing this object and `kafka-topics.sh --create` are the same act.
+    """
+
+    KIND = api.TOPIC
+
+    spec: TopicSpec
+    status: TopicStatus = field(default_factory=TopicStatus)
+
+    @property
+    def topic_name(self) -> str:
+        """The topic's name for Kafka clients."""
+        return self.spec.topic_name or self.metadata.name

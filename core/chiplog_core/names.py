@@ -1,0 +1,105 @@
+"""What every Kubernetes object of a cluster is called.
+
+Names are derived, never stored: whoever knows a cluster and a broker id knows its pod, its volume
+and its Lease, and a second operator finds what the first one made.
+
+Invariants: every result is a valid name of its kind of object as long as the cluster's name is
+valid (`CLUSTER_NAME_PATTERN`, at most `MAX_CLUSTER_NAME_LENGTH` characters); two clusters, or
+two brokers of one, never share a name.
+"""
+
+import hashlib
+import re
+
+from chiplog_core.ids import MAX_BROKER_ID, BrokerId
+from chiplog_core.limits import MAX_LABEL_LENGTH
+
+OPERATOR_LEASE = "chiplog-operator"
+DATA_PATH = "/var/lib/chiplog/data"
+
+# A Service's name starts with a letter (DNS-1035), so a cluster's does.
+CLUSTER_NAME_PATTERN = "[a-z]([-a-z0-9]*[a-z0-9])?"
+CLUSTER_NAME_MEANING = (
+    "a DNS label: lower-case letters, digits and '-', beginning with a letter, not ending with '-'"
+)
+
+_LONGEST_SERVICE_SUFFIX = max(
+    len("-kafka-external-bootstrap"), len(f"-broker-{MAX_BROKER_ID}-external")
+)
+MAX_CLUSTER_NAME_LENGTH = MAX_LABEL_LENGTH - _LONGEST_SERVICE_SUFFIX
+"""So that the longest Service name of a cluster still is one DNS label."""
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_PLAIN_LENGTH = 200
+_MAX_STEM_LENGTH = 180
+
+
+def stateful_set(cluster: str, broker_id: BrokerId) -> str:
+    """The StatefulSet of one broker: one for each, so that each can be moved or resized alone."""
+    return f"{cluster}-broker-{broker_id}"
+
+
+def pod(cluster: str, broker_id: BrokerId) -> str:
+    """The only pod of the broker's StatefulSet."""
+    return f"{stateful_set(cluster, broker_id)}-0"
+
+
+def volume_claim(cluster: str, broker_id: BrokerId) -> str:
+    """The PersistentVolumeClaim that its StatefulSet makes for the broker's data."""
+    return f"data-{pod(cluster, broker_id)}"
+
+
+def service_account(cluster: str, broker_id: BrokerId) -> str:
+    """Each broker has its own, so that plain RBAC can say which objects are its own."""
+    return stateful_set(cluster, broker_id)
+
+
+def bootstrap_service(cluster: str) -> str:
+    """Where clients inside the Kubernetes cluster begin."""
+    return f"{cluster}-kafka-bootstrap"
+
+
+def brokers_service(cluster: str) -> str:
+    """The headless Service that gives each broker's pod its DNS name."""
+    return f"{cluster}-kafka-brokers"
+
+
+def external_bootstrap_service(cluster: str) -> str:
+    """Where clients outside the Kubernetes cluster begin."""
+    return f"{cluster}-kafka-external-bootstrap"
+
+
+def external_broker_service(cluster: str, broker_id: BrokerId) -> str:
+    """The address of one broker for clients outside the Kubernetes cluster."""
+    return f"{stateful_set(cluster, broker_id)}-external"
+
+
+def broker(cluster: str, broker_id: BrokerId) -> str:
+    """The broker's Broker object."""
+    return f"{cluster}-{broker_id}"
+
+
+def broker_lease(cluster: str, broker_id: BrokerId) -> str:
+    """The Lease by which the broker shows that it lives; named like its Broker object."""
+    return broker(cluster, broker_id)
+
+
+def partition_map(cluster: str, topic_name: str) -> str:
+    """The PartitionMap of a topic name. No cluster's name has a dot, so the first one divides."""
+    return f"{cluster}.{object_name(topic_name)}"
+
+
+def object_name(kafka_name: str) -> str:
+    """The `metadata.name` for a topic or group whose Kafka name came first.
+
+    The name itself where Kubernetes allows it (at most 200 characters), else its lower-case form
+    with '-' for every other character, cut at 180, and the start of the name's SHA-256, which
+    keeps `Orders`, `orders` and `order_s` apart. Next to a dot or an end no '-' may stand, so
+    there it is dropped: `_schemas` becomes `schemas-` and 8 hex digits.
+    """
+    if len(kafka_name) <= _MAX_PLAIN_LENGTH and _SUBDOMAIN.fullmatch(kafka_name):
+        return kafka_name
+    digest = hashlib.sha256(kafka_name.encode()).hexdigest()[:8]
+    dashed = re.sub(r"[^a-z0-9.-]", "-", kafka_name.lower())
+    stem = re.sub(r"-*(\.-*)+", ".", dashed)[:_MAX_STEM_LENGTH].strip("-.")
+    return f"{stem}-{digest}" if stem else digest

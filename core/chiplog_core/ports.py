@@ -1,0 +1,28 @@
+"""The TCP ports every cluster uses."""
+
+INTERNAL = 9091
+"""Broker to broker and operator to broker: SASL/SCRAM with the cluster's own secret."""
+
+PLAIN = 9092
+"""Clients inside the Kubernetes cluster."""
+
+TLS = 9093
+"""Reserved for the TLS listener."""
+
+EXTERNAL = 9094
+"""Clients outside the Kubernetes cluster."""
+
+METRICS = 9404
+
+HEALTH = 8080
+"""Answers `/startupz`, `/readyz` and `/livez`."""
+
+RESERVED = frozenset({INTERNAL, METRICS, HEALTH})
+"""Ports no listener of a user may take: each broker already listens there."""
+
+MIN_PORT = 1
+MAX_PORT = 65_535
+
+MIN_NODE_PORT = 30_000
+MAX_NODE_PORT = 32_767
+"""The range Kubernetes gives node ports from, unless its API server is told otherwise."""

@@ -1,0 +1,36 @@
+"""Kubernetes quantities, `100Gi` or `500m`: compared exactly, never as floats.
+
+A volume may grow and never shrink, so two sizes must be compared the way the API server does.
+"""
+
+import re
+from fractions import Fraction
+from typing import NewType
+
+Quantity = NewType("Quantity", str)
+
+_NUMBER = r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})"
+_EXPONENT = "[eE][+-]?[0-9]{1,2}"
+_SUFFIX = "[KMGTPE]i|[numkMGTPE]"
+
+QUANTITY_PATTERN = f"({_NUMBER})({_EXPONENT}|{_SUFFIX})?"
+QUANTITY_MEANING = "a Kubernetes quantity, like 100Gi or 500m"
+MAX_QUANTITY_LENGTH = 44
+
+_FACTORS = {
+    "": Fraction(1),
+    **{f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+    **{letter: Fraction(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
+    **{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", start=1)},
+}
+
+
+def quantity_value(text: Quantity) -> Fraction:
+    """The number a quantity stands for, in its own base unit (bytes for a size)."""
+    match = re.fullmatch(QUANTITY_PATTERN, text)
+    if match is None:
+        raise ValueError(f"{text!r} is not {QUANTITY_MEANING}")
+    number, suffix = match[1], match[2] or ""
+    if suffix in _FACTORS:
+        return Fraction(number) * _FACTORS[suffix]
+    return Fraction(number) * Fraction(10) ** int(suffix[1:])

@@ -1,0 +1,63 @@
+"""What the manifests can already say but Chiplog cannot yet do.
+
+Fields of later versions are in the schemas from the start, where users will write them. Until
+the code behind a field exists, whoever sets it is told so by a condition: nothing may pretend.
+This is the one place that knows. Building a feature ends with deleting its entry here.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from chiplog_core.problems import Problem, Reason
+
+
+class Feature(StrEnum):
+    """A thing users can ask for."""
+
+    REPLICATION = "more than one replica per partition"
+    COMPACTION = "compaction"
+    RECOMPRESSION = "compression by the broker"
+    REPARTITION = "growth by repartitioning"
+    TRASH = "the trash for deleted topics"
+    MANUAL_PLACEMENT = "placement of replicas by hand"
+    GROUP_DISCOVERY = "discovery of consumer groups"
+    GROUP_RESET = "offset resets"
+    GROUP_OBJECTIVE = "lag objectives"
+    GROUP_RETENTION = "offset retention per group"
+    GROUP_SCALING = "scaling by lag"
+    SPARK = "Spark jobs"
+    ROLL_POLICY = "roll policies"
+    HIBERNATION = "hibernation"
+    MAINTENANCE = "maintenance of single brokers"
+    TOPIC_POLICIES = "topic policies"
+    LOAD_BALANCERS = "listeners behind load balancers"
+
+
+UNBUILT: Mapping[Feature, str] = {
+    Feature.REPLICATION: "set it to 1",
+    Feature.COMPACTION: "set it to delete",
+    Feature.RECOMPRESSION: "set it to producer",
+    Feature.REPARTITION: "set it to Append",
+    Feature.TRASH: "set it to Delete or Retain",
+    Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",
+    Feature.GROUP_DISCOVERY: "set it to false",
+    Feature.GROUP_RESET: "remove it; use kafka-consumer-groups.sh --reset-offsets",
+    Feature.GROUP_OBJECTIVE: "remove it",
+    Feature.GROUP_RETENTION: "remove it; offsets.retention.minutes counts for all groups",
+    Feature.GROUP_SCALING: "remove it",
+    Feature.SPARK: "remove it",
+    Feature.ROLL_POLICY: "remove it; brokers restart one at a time",
+    Feature.HIBERNATION: "set it to false",
+    Feature.MAINTENANCE: "remove it",
+    Feature.TOPIC_POLICIES: "remove it",
+    Feature.LOAD_BALANCERS: "set it to internal or nodeport",
+}
+"""Each feature that is not built yet, with what to do in its place."""
+
+
+def unless_built(feature: Feature, field: str) -> tuple[Problem, ...]:
+    """The problem with `field`, which asks for `feature`; none once the feature is built."""
+    if feature not in UNBUILT:
+        return ()
+    message = f"asks for {feature}, which is not built yet"
+    return (Problem(field, message, UNBUILT[feature], Reason.NOT_SUPPORTED),)

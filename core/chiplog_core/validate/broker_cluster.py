@@ -1,0 +1,172 @@
+"""Rules for clusters."""
+
+import re
+from collections.abc import Iterator
+
+from chiplog_core import ports
+from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
+from chiplog_core.config.given import given_broker_config
+from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
+from chiplog_core.durations import Duration, duration_ms
+from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterSpec
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
+from chiplog_core.model.topic_policies import TopicPolicies
+from chiplog_core.names import (
+    CLUSTER_NAME_MEANING,
+    CLUSTER_NAME_PATTERN,
+    MAX_CLUSTER_NAME_LENGTH,
+)
+from chiplog_core.problems import Problem, Reason
+from chiplog_core.quantities import quantity_value
+from chiplog_core.unbuilt import Feature, unless_built
+
+
+def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """What is wrong with a BrokerCluster by itself."""
+    return tuple(
+        problem
+        for rule in (_name, _storage, _listeners, _config, _policies, _unbuilt)
+        for problem in rule(cluster)
+    )
+
+
+def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[Problem, ...]:
+    """What is wrong with turning one BrokerCluster into another."""
+    problems = []
+    was, is_now = before.spec.storage, after.spec.storage
+    if quantity_value(is_now.size) < quantity_value(was.size):
+        message = f"is {is_now.size}, but volumes of {was.size} cannot shrink"
+        problems.append(Problem("spec.storage.size", message, f"set it to {was.size} or more"))
+    if is_now.class_ != was.class_:
+        problems.append(
+            Problem(
+                "spec.storage.class",
+                "cannot be changed",
+                f"set it back to {was.class_}" if was.class_ else "remove it",
+                Reason.NOT_SUPPORTED,
+            )
+        )
+    return tuple(problems)
+
+
+def check_scale_in(spec: BrokerClusterSpec, most_replicas: int) -> tuple[Problem, ...]:
+    """Whether the brokers suffice for the topics, the widest of which has `most_replicas`."""
+    if spec.replicas >= most_replicas:
+        return ()
+    return (
+        Problem(
+            "spec.replicas",
+            f"is {spec.replicas}, but there is a topic with {most_replicas} replicas",
+            f"set it to {most_replicas} or more, or lower that topic's replicas first",
+        ),
+    )
+
+
+def _name(cluster: BrokerCluster) -> Iterator[Problem]:
+    name = cluster.metadata.name
+    if len(name) > MAX_CLUSTER_NAME_LENGTH:
+        message = f"has {len(name)} characters, too many for the names of Services made from it"
+        yield Problem("metadata.name", message, f"choose one of at most {MAX_CLUSTER_NAME_LENGTH}")
+    if not re.fullmatch(CLUSTER_NAME_PATTERN, name):
+        yield Problem("metadata.name", f"is {name!r}", f"choose {CLUSTER_NAME_MEANING}")
+
+
+def _storage(cluster: BrokerCluster) -> Iterator[Problem]:
+    size = cluster.spec.storage.size
+    if quantity_value(size) <= 0:
+        yield Problem("spec.storage.size", f"is {size}", "set it to a size above zero, like 100Gi")
+
+
+def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
+    listeners = cluster.spec.listeners
+    for index, listener in enumerate(listeners):
+        field = f"spec.listeners[{index}]"
+        yield from _listener(listener, field)
+        if any(other.port == listener.port for other in listeners[:index]):
+            message = f"is {listener.port}, which another listener has"
+            yield Problem(f"{field}.port", message, "choose another port")
+        base = listener.node_port_base
+        if base is not None and base + cluster.spec.replicas > ports.MAX_NODE_PORT:
+            message = f"is {base}, which leaves too few ports for {cluster.spec.replicas} brokers"
+            remedy = f"set it to at most {ports.MAX_NODE_PORT - cluster.spec.replicas}"
+            yield Problem(f"{field}.nodePortBase", message, remedy)
+
+
+def _listener(listener: Listener, field: str) -> Iterator[Problem]:
+    if listener.name == INTERNAL_LISTENER_NAME:
+        message = f"is {listener.name}, the name of the brokers' own listener"
+        yield Problem(f"{field}.name", message, "choose another name, like plain")
+    if listener.port in ports.RESERVED:
+        message = f"is {listener.port}, which brokers use themselves"
+        yield Problem(f"{field}.port", message, f"choose another port, like {ports.PLAIN}")
+    if listener.type is ListenerType.INTERNAL and listener.advertised_host is not None:
+        message = "is set, but a listener of type internal advertises the brokers' pods"
+        yield Problem(f"{field}.advertisedHost", message, "remove it")
+    if listener.type is not ListenerType.NODE_PORT and listener.node_port_base is not None:
+        message = "is set, but only type nodeport uses it"
+        yield Problem(f"{field}.nodePortBase", message, "remove it")
+
+
+def _config(cluster: BrokerCluster) -> Iterator[Problem]:
+    given = given_broker_config(cluster.spec.config)
+    yield from given.problems
+    replication_factor = int(given.values.get(DEFAULT_REPLICATION_FACTOR.name, "1"))
+    if replication_factor > 1:
+        field = f"spec.config[{DEFAULT_REPLICATION_FACTOR.name}]"
+        yield from unless_built(Feature.REPLICATION, field)
+    for key in (DEFAULT_REPLICATION_FACTOR.name, MIN_INSYNC_REPLICAS.name):
+        if int(given.values.get(key, "1")) > cluster.spec.replicas:
+            message = f"is {given.values[key]}, but there are {cluster.spec.replicas} brokers"
+            remedy = f"set it to at most {cluster.spec.replicas}, or raise spec.replicas"
+            yield Problem(f"spec.config[{key}]", message, remedy)
+
+
+def _policies(cluster: BrokerCluster) -> Iterator[Problem]:
+    policies = cluster.spec.topic_policies
+    if policies is None:
+        return
+    yield from _name_pattern(policies)
+    if policies.min_replicas is not None and policies.min_replicas > cluster.spec.replicas:
+        message = f"is {policies.min_replicas}, but there are {cluster.spec.replicas} brokers"
+        yield Problem("spec.topicPolicies.minReplicas", message, "lower it, or raise spec.replicas")
+    shortest = duration_ms(policies.min_retention or Duration("0s"))
+    if policies.max_retention is not None and shortest > duration_ms(policies.max_retention):
+        message = f"is {policies.min_retention}, longer than maxRetention, {policies.max_retention}"
+        yield Problem("spec.topicPolicies.minRetention", message, "lower it, or raise maxRetention")
+
+
+def _name_pattern(policies: TopicPolicies) -> Iterator[Problem]:
+    try:
+        re.compile(policies.name_pattern or "")
+    except re.error as error:
+        message = f"is no regular expression ({error})"
+        remedy = "write one, like payments\\.[a-z]+"
+        yield Problem("spec.topicPolicies.namePattern", message, remedy)
+
+
+def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
+    spec = cluster.spec
+    groups = spec.consumer_groups
+    asked = [
+        (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),
+        (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
+        (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
+        (Feature.TOPIC_POLICIES, "spec.topicPolicies", spec.topic_policies is not None),
+        (
+            Feature.GROUP_DISCOVERY,
+            "spec.consumerGroups.discover",
+            groups is not None and groups.discover,
+        ),
+        (Feature.SPARK, "spec.spark", spec.spark is not None),
+    ]
+    asked += [
+        (
+            Feature.LOAD_BALANCERS,
+            f"spec.listeners[{index}].type",
+            listener.type is ListenerType.LOAD_BALANCER,
+        )
+        for index, listener in enumerate(spec.listeners)
+    ]
+    for feature, field, is_asked in asked:
+        if is_asked:
+            yield from unless_built(feature, field)

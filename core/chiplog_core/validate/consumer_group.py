@@ -1,0 +1,110 @@
+"""Rules for consumer groups."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.consumer_group import ConsumerGroup, Reset, ResetStrategy, WhileActive
+from chiplog_core.problems import Problem
+from chiplog_core.unbuilt import Feature, unless_built
+
+PARAMETER_OF = {
+    ResetStrategy.TO_OFFSET: "offset",
+    ResetStrategy.TO_DATETIME: "datetime",
+    ResetStrategy.BY_DURATION: "duration",
+    ResetStrategy.SHIFT_BY: "shiftBy",
+}
+"""The field of a reset that says where its strategy goes to; the other strategies need none."""
+
+
+def check_group(group: ConsumerGroup) -> tuple[Problem, ...]:
+    """What is wrong with a ConsumerGroup by itself."""
+    return tuple(
+        problem for rule in (_reset, _max_lag, _scale, _unbuilt) for problem in rule(group)
+    )
+
+
+def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """What is wrong with a ConsumerGroup in the cluster it names."""
+    namespace = group.metadata.namespace
+    if cluster.allows(namespace):
+        return ()
+    return (
+        Problem(
+            "spec.clusterRef",
+            f"names {cluster.metadata.name}, which takes no groups from namespace {namespace}",
+            f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
+        ),
+    )
+
+
+def check_group_change(before: ConsumerGroup, after: ConsumerGroup) -> tuple[Problem, ...]:
+    """What is wrong with turning one ConsumerGroup into another."""
+    problems = []
+    if before.spec.cluster_ref != after.spec.cluster_ref:
+        remedy = "delete this ConsumerGroup and make one for the other cluster"
+        problems.append(Problem("spec.clusterRef", "cannot be changed", remedy))
+    if before.group_id != after.group_id:
+        remedy = "make another ConsumerGroup; a group cannot be renamed"
+        problems.append(Problem("spec.groupId", "cannot be changed", remedy))
+    if _is_another_reset(before.spec.reset, after.spec.reset):
+        remedy = "give it another spec.reset.id: one id runs once"
+        problems.append(Problem("spec.reset", "is another reset under the same id", remedy))
+    return tuple(problems)
+
+
+def _is_another_reset(before: Reset | None, after: Reset | None) -> bool:
+    """Whether a reset keeps its id and yet goes elsewhere. It may go from plan to run."""
+    if before is None or after is None or before.id != after.id:
+        return False
+    return _where_to(before) != _where_to(after)
+
+
+def _where_to(reset: Reset) -> Reset:
+    return replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
+
+
+def _reset(group: ConsumerGroup) -> Iterator[Problem]:
+    reset = group.spec.reset
+    if reset is None:
+        return
+    given = {
+        "offset": reset.offset,
+        "datetime": reset.datetime,
+        "duration": reset.duration,
+        "shiftBy": reset.shift_by,
+    }
+    needed = PARAMETER_OF.get(reset.strategy)
+    for name, value in given.items():
+        if value is not None and name != needed:
+            message = f"is set, but strategy {reset.strategy} does not use it"
+            yield Problem(f"spec.reset.{name}", message, "remove it")
+        if value is None and name == needed:
+            message = f"is missing, but strategy {reset.strategy} needs it"
+            yield Problem(f"spec.reset.{name}", message, "add it")
+
+
+def _max_lag(group: ConsumerGroup) -> Iterator[Problem]:
+    max_lag = group.spec.max_lag
+    if max_lag is not None and max_lag.records is None and max_lag.seconds is None:
+        yield Problem("spec.maxLag", "says nothing", "set records or seconds, or both")
+
+
+def _scale(group: ConsumerGroup) -> Iterator[Problem]:
+    scale = group.spec.scale
+    if scale is not None and scale.min > scale.max:
+        message = f"is {scale.min}, above max, which is {scale.max}"
+        yield Problem("spec.scale.min", message, "lower it, or raise spec.scale.max")
+
+
+def _unbuilt(group: ConsumerGroup) -> Iterator[Problem]:
+    spec = group.spec
+    asked = (
+        (Feature.GROUP_RESET, "spec.reset", spec.reset),
+        (Feature.GROUP_OBJECTIVE, "spec.maxLag", spec.max_lag),
+        (Feature.GROUP_RETENTION, "spec.offsetRetention", spec.offset_retention),
+        (Feature.GROUP_SCALING, "spec.scale", spec.scale),
+    )
+    for feature, field, value in asked:
+        if value is not None:
+            yield from unless_built(feature, field)

@@ -1,0 +1,208 @@
+"""Rules for topics."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
+from chiplog_core.config.effective import broker_value
+from chiplog_core.config.given import given_broker_config, given_topic_config
+from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.topic import DeletionPolicy, Growth, GrowthStrategy, Topic, TopicSpec
+from chiplog_core.problems import Problem, Reason
+from chiplog_core.topic_name import NAMES_OF_NO_TOPIC, collision_key, is_internal
+from chiplog_core.unbuilt import Feature, unless_built
+
+MIN_ISR_FIELD = f"spec.config[{MIN_INSYNC_REPLICAS.name}]"
+
+
+def check_topic(topic: Topic) -> tuple[Problem, ...]:
+    """What is wrong with a Topic by itself."""
+    return tuple(
+        problem
+        for rule in (_name, _config, _growth, _deletion, _assignments, _unbuilt)
+        for problem in rule(topic)
+    )
+
+
+def check_topic_in_cluster(topic: Topic, cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """What is wrong with a Topic in the cluster it names."""
+    return (*_namespace(topic, cluster), *_replicas_in_cluster(topic, cluster))
+
+
+def check_topic_change(before: Topic, after: Topic) -> tuple[Problem, ...]:
+    """What is wrong with turning one Topic into another."""
+    problems = []
+    if before.spec.cluster_ref != after.spec.cluster_ref:
+        remedy = "delete this Topic and make one for the other cluster"
+        problems.append(Problem("spec.clusterRef", "cannot be changed", remedy))
+    if before.topic_name != after.topic_name:
+        remedy = "make another Topic; a topic cannot be renamed"
+        problems.append(Problem("spec.topicName", "cannot be changed", remedy))
+    if before.spec.partitions is not None:
+        problems.extend(check_partition_count(before.spec.partitions, after.spec))
+    return tuple(problems)
+
+
+def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
+    """What is wrong with going from the `current` number of partitions to the spec's."""
+    shrinks = spec.partitions is not None and spec.partitions < current
+    if not shrinks or _strategy(spec.growth) is GrowthStrategy.REPARTITION:
+        return ()
+    return (
+        Problem(
+            "spec.partitions",
+            f"is {spec.partitions}, but the topic has {current} and appended partitions cannot "
+            "be taken away",
+            f"set it to {current} or more, or set spec.growth.strategy to Repartition",
+            Reason.NOT_SUPPORTED,
+        ),
+    )
+
+
+def check_topic_name_is_free(topic: Topic, owners: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Whether another Topic of the cluster has the name, or one that metrics cannot tell apart.
+
+    `owners` are the names in use in the cluster, each with the uid of the Topic that has it.
+    """
+    name, uid = topic.topic_name, topic.metadata.uid
+    for other, owner in sorted(owners.items()):
+        if owner == uid or collision_key(other) != collision_key(name):
+            continue
+        message = (
+            f"is {name}, which another Topic (uid {owner}) already has"
+            if other == name
+            else f"is {name}, which Kafka's metrics cannot tell from the topic {other}"
+        )
+        return (Problem("spec.topicName", message, "choose another", Reason.RESOURCE_CONFLICT),)
+    return ()
+
+
+def warn_about_topic(topic: Topic) -> tuple[Problem, ...]:
+    """What works but will surprise its owner."""
+    replicas, min_isr = topic.spec.replicas, _own_min_isr(topic)
+    if replicas is None or replicas == 1 or min_isr != replicas:
+        return ()
+    return (
+        Problem(
+            MIN_ISR_FIELD,
+            f"equals spec.replicas ({replicas}), so that one broker away stops all writes "
+            "with acks=all",
+            f"set it to {replicas - 1}",
+        ),
+    )
+
+
+def _name(topic: Topic) -> Iterator[Problem]:
+    if topic.topic_name in NAMES_OF_NO_TOPIC:
+        yield Problem("spec.topicName", f"is {topic.topic_name!r}", "choose another name")
+    if is_internal(topic.topic_name):
+        message = f"is {topic.topic_name}, which belongs to the cluster itself"
+        yield Problem("spec.topicName", message, "choose another name")
+
+
+def _config(topic: Topic) -> Iterator[Problem]:
+    yield from given_topic_config(topic.spec.config).problems
+    min_isr, replicas = _own_min_isr(topic), topic.spec.replicas
+    if min_isr is not None and replicas is not None and min_isr > replicas:
+        yield Problem(
+            MIN_ISR_FIELD,
+            f"is {min_isr}, but spec.replicas is {replicas}",
+            f"set it to at most {replicas}",
+        )
+
+
+def _own_min_isr(topic: Topic) -> int | None:
+    text = given_topic_config(topic.spec.config).values.get(MIN_INSYNC_REPLICAS.name)
+    return None if text is None else int(text)
+
+
+def _strategy(growth: Growth | None) -> GrowthStrategy:
+    return GrowthStrategy.APPEND if growth is None else growth.strategy
+
+
+def _growth(topic: Topic) -> Iterator[Problem]:
+    growth = topic.spec.growth
+    if growth is None or growth.strategy is GrowthStrategy.REPARTITION:
+        return
+    for name, value in (("partitioner", growth.partitioner), ("maxReplay", growth.max_replay)):
+        if value is not None:
+            message = "is set, but only Repartition uses it"
+            yield Problem(f"spec.growth.{name}", message, "remove it")
+
+
+def _deletion(topic: Topic) -> Iterator[Problem]:
+    spec = topic.spec
+    if spec.trash_ttl is not None and spec.deletion_policy is not DeletionPolicy.TRASH:
+        message = "is set, but only deletionPolicy Trash uses it"
+        yield Problem("spec.trashTTL", message, "remove it, or set spec.deletionPolicy to Trash")
+
+
+def _assignments(topic: Topic) -> Iterator[Problem]:
+    spec = topic.spec
+    if not spec.assignments:
+        return
+    assigned = sorted(assignment.partition for assignment in spec.assignments)
+    if assigned != list(range(len(assigned))):
+        message = f"names the partitions {_shortened(assigned)}"
+        yield Problem("spec.assignments", message, "name every partition from 0 on, without gaps")
+    if spec.partitions not in {None, len(assigned)}:
+        message = f"has {len(assigned)} entries, but spec.partitions is {spec.partitions}"
+        yield Problem("spec.assignments", message, "give every partition one entry")
+    counts = {len(assignment.replicas) for assignment in spec.assignments}
+    if len(counts) > 1 or (spec.replicas is not None and counts != {spec.replicas}):
+        yield Problem(
+            "spec.assignments",
+            f"gives partitions {_shortened(sorted(counts))} replicas",
+            "give every partition the same number, that of spec.replicas",
+        )
+
+
+def _shortened(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:10]))
+    return f"{shown} …" if len(numbers) > 10 else shown
+
+
+def _unbuilt(topic: Topic) -> Iterator[Problem]:
+    spec = topic.spec
+    asked = (
+        (Feature.REPLICATION, "spec.replicas", (spec.replicas or 1) > 1),
+        (
+            Feature.REPARTITION,
+            "spec.growth.strategy",
+            _strategy(spec.growth) is GrowthStrategy.REPARTITION,
+        ),
+        (Feature.TRASH, "spec.deletionPolicy", spec.deletion_policy is DeletionPolicy.TRASH),
+        (Feature.MANUAL_PLACEMENT, "spec.assignments", bool(spec.assignments)),
+    )
+    for feature, field, is_asked in asked:
+        if is_asked:
+            yield from unless_built(feature, field)
+
+
+def _namespace(topic: Topic, cluster: BrokerCluster) -> Iterator[Problem]:
+    namespace = topic.metadata.namespace
+    if not cluster.allows(namespace):
+        yield Problem(
+            "spec.clusterRef",
+            f"names {cluster.metadata.name}, which takes no topics from namespace {namespace}",
+            f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
+        )
+
+
+def _replicas_in_cluster(topic: Topic, cluster: BrokerCluster) -> Iterator[Problem]:
+    values = given_broker_config(cluster.spec.config).values
+    default = broker_value(values, DEFAULT_REPLICATION_FACTOR) or 1
+    replicas, brokers = topic.spec.replicas or default, cluster.spec.replicas
+    if replicas > brokers:
+        yield Problem(
+            "spec.replicas",
+            f"is {replicas}, but cluster {cluster.metadata.name} has {brokers} brokers",
+            f"set it to at most {brokers}, or add brokers",
+        )
+    min_isr = _own_min_isr(topic)
+    if topic.spec.replicas is None and min_isr is not None and min_isr > default:
+        yield Problem(
+            MIN_ISR_FIELD,
+            f"is {min_isr}, but the cluster's {DEFAULT_REPLICATION_FACTOR.name} is {default}",
+            "set spec.replicas",
+        )

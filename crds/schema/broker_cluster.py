@@ -1,0 +1,151 @@
+"""The BrokerCluster definition."""
+
+from chiplog_core import ports
+from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
+from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, ListenerType
+from chiplog_core.names import (
+    CLUSTER_NAME_MEANING,
+    CLUSTER_NAME_PATTERN,
+    MAX_CLUSTER_NAME_LENGTH,
+)
+from crds.schema.definition import AGE, MESSAGE, READY, REASON, ROOT, Column, Definition
+from crds.schema.rules import Rule, RuleReason, optional, unchanged
+
+
+def _at_most_brokers(key: str) -> Rule:
+    path = f"self.config.{key.replace('.', '__dot__')}"
+    return Rule(
+        optional(path, f"int({path}) <= self.replicas"),
+        f"{key} is above spec.replicas, the number of brokers: lower it, or raise spec.replicas",
+        field=".config",
+    )
+
+
+BROKER_CLUSTER = Definition(
+    model=BrokerCluster,
+    columns=(
+        Column("Brokers", "integer", ".spec.replicas", "Number of brokers wanted."),
+        Column(
+            "Ready brokers",
+            "integer",
+            ".status.readyReplicas",
+            "Number of brokers in sync with all they hold.",
+        ),
+        Column("Topics", "integer", ".status.topics", "Number of topics."),
+        Column("Partitions", "integer", ".status.partitions", "Number of partitions."),
+        Column("Offline", "integer", ".status.offlinePartitions", "Partitions without a leader."),
+        Column(
+            "Under replicated",
+            "integer",
+            ".status.underReplicatedPartitions",
+            "Partitions with fewer replicas in sync than they have.",
+        ),
+        READY,
+        REASON,
+        AGE,
+        Column(
+            "Bootstrap",
+            "string",
+            ".status.listeners[*].bootstrapServers",
+            "Where clients begin.",
+            wide=True,
+        ),
+        Column("Cluster id", "string", ".status.clusterId", "Kafka's id of it.", wide=True),
+        MESSAGE,
+    ),
+    scale={
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    },
+    rules={
+        ROOT: (
+            Rule(
+                f"size(self.metadata.name) <= {MAX_CLUSTER_NAME_LENGTH}",
+                "metadata.name is too long for the names of Services made from it: shorten it to "
+                f"{MAX_CLUSTER_NAME_LENGTH} characters",
+            ),
+            Rule(
+                f"self.metadata.name.matches('^{CLUSTER_NAME_PATTERN}$')",
+                f"metadata.name must be {CLUSTER_NAME_MEANING}",
+            ),
+        ),
+        "spec": (
+            _at_most_brokers(DEFAULT_REPLICATION_FACTOR.name),
+            _at_most_brokers(MIN_INSYNC_REPLICAS.name),
+            Rule(
+                "!has(self.listeners) || self.listeners.all(l, !has(l.nodePortBase) || "
+                f"l.nodePortBase + self.replicas <= {ports.MAX_NODE_PORT})",
+                "nodePortBase leaves too few ports for the bootstrap and every broker: lower it",
+                field=".listeners",
+            ),
+            Rule(
+                optional(
+                    "self.topicPolicies.minReplicas",
+                    "self.topicPolicies.minReplicas <= self.replicas",
+                ),
+                "topicPolicies.minReplicas is above spec.replicas, the number of brokers: lower "
+                "it, or raise spec.replicas",
+                field=".topicPolicies.minReplicas",
+            ),
+        ),
+        "spec.storage": (
+            Rule(
+                "quantity(string(self.size)).isGreaterThan(quantity('0'))",
+                "spec.storage.size must be above zero, like 100Gi",
+                field=".size",
+            ),
+            Rule(
+                "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
+                "spec.storage.size cannot shrink: set it back",
+                message_expression="'spec.storage.size cannot shrink from %s to %s: set it to %s "
+                "or more'.format([string(oldSelf.size), string(self.size), string(oldSelf.size)])",
+                field=".size",
+            ),
+            Rule(
+                unchanged("self.class"),
+                "spec.storage.class cannot be changed: set it back",
+                reason=RuleReason.FORBIDDEN,
+                field=".class",
+            ),
+        ),
+        "spec.listeners": (
+            Rule(
+                "self.all(l, self.exists_one(other, other.port == l.port))",
+                "two listeners have the same port: give each its own",
+                reason=RuleReason.DUPLICATE,
+            ),
+        ),
+        "spec.listeners[]": (
+            Rule(
+                f"self.name != '{INTERNAL_LISTENER_NAME}'",
+                "the name internal belongs to the brokers' own listener: choose another, like "
+                "plain",
+                reason=RuleReason.FORBIDDEN,
+                field=".name",
+            ),
+            Rule(
+                f"!(self.port in {sorted(ports.RESERVED)})",
+                f"ports {', '.join(map(str, sorted(ports.RESERVED)))} are used by the brokers "
+                f"themselves: choose another, like {ports.PLAIN}",
+                reason=RuleReason.FORBIDDEN,
+                field=".port",
+            ),
+            Rule(
+                f"!has(self.advertisedHost) || self.type != '{ListenerType.INTERNAL}'",
+                "advertisedHost is not for listeners of type internal, which advertise the "
+                "brokers' pods: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".advertisedHost",
+            ),
+            Rule(
+                f"!has(self.nodePortBase) || self.type == '{ListenerType.NODE_PORT}'",
+                "nodePortBase is only for listeners of type nodeport: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=".nodePortBase",
+            ),
+        ),
+    },
+)

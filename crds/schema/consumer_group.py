@@ -1,0 +1,108 @@
+"""The ConsumerGroup definition."""
+
+from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.validate.consumer_group import PARAMETER_OF
+from crds.schema.definition import AGE, MESSAGE, READY, REASON, ROOT, Column, Definition
+from crds.schema.rules import Rule, RuleReason, unchanged
+
+_GROUP_ID = "(has({0}.spec.groupId) ? {0}.spec.groupId : {0}.metadata.name)"
+_SAME_RESET = " && ".join(
+    f"({unchanged(f'self.{field}')})" for field in ("strategy", "topics", *PARAMETER_OF.values())
+)
+
+
+def _parameter_rules() -> list[Rule]:
+    rules = []
+    for strategy, field in PARAMETER_OF.items():
+        rules.append(
+            Rule(
+                f"self.strategy != '{strategy}' || has(self.{field})",
+                f"reset strategy {strategy} needs {field}: add it",
+                reason=RuleReason.REQUIRED,
+                field=f".{field}",
+            )
+        )
+        rules.append(
+            Rule(
+                f"self.strategy == '{strategy}' || !has(self.{field})",
+                f"{field} is only for reset strategy {strategy}: remove it",
+                reason=RuleReason.FORBIDDEN,
+                field=f".{field}",
+            )
+        )
+    return rules
+
+
+CONSUMER_GROUP = Definition(
+    model=ConsumerGroup,
+    columns=(
+        Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster it belongs to."),
+        Column("State", "string", ".status.state", "The group's state, as Kafka calls it."),
+        Column("Members", "integer", ".status.memberCount", "Number of consumers."),
+        Column("Lag", "integer", ".status.totalLag", "Records not yet consumed, in all."),
+        Column("Max lag", "integer", ".status.maxLag", "Largest lag of any partition, in records."),
+        READY,
+        REASON,
+        AGE,
+        Column(
+            "Lag seconds",
+            "integer",
+            ".status.maxLagSeconds",
+            "Age of the oldest record not yet consumed.",
+            wide=True,
+        ),
+        Column(
+            "Within objective",
+            "string",
+            '.status.conditions[?(@.type=="LagWithinObjective")].status',
+            "Whether spec.maxLag is kept.",
+            wide=True,
+        ),
+        Column("Reset", "string", ".status.reset.state", "How the last reset went.", wide=True),
+        MESSAGE,
+    ),
+    rules={
+        ROOT: (
+            Rule(
+                f"{_GROUP_ID.format('self')} == {_GROUP_ID.format('oldSelf')}",
+                "spec.groupId cannot be changed: a group cannot be renamed; make another "
+                "ConsumerGroup",
+                reason=RuleReason.FORBIDDEN,
+                field=".spec.groupId",
+            ),
+        ),
+        "spec": (
+            Rule(
+                "self.clusterRef == oldSelf.clusterRef",
+                "spec.clusterRef cannot be changed: delete this ConsumerGroup and make one for "
+                "the other cluster",
+                reason=RuleReason.FORBIDDEN,
+                field=".clusterRef",
+            ),
+        ),
+        "spec.reset": (
+            *_parameter_rules(),
+            Rule(
+                f"self.id != oldSelf.id || ({_SAME_RESET})",
+                "spec.reset is another reset under the same id, and one id runs once: give it "
+                "another id",
+                reason=RuleReason.FORBIDDEN,
+                field=".id",
+            ),
+        ),
+        "spec.maxLag": (
+            Rule(
+                "has(self.records) || has(self.seconds)",
+                "spec.maxLag says nothing: set records or seconds, or both",
+                reason=RuleReason.REQUIRED,
+            ),
+        ),
+        "spec.scale": (
+            Rule(
+                "self.min <= self.max",
+                "spec.scale.min is above max: lower it, or raise max",
+                field=".min",
+            ),
+        ),
+    },
+)

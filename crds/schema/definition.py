@@ -1,0 +1,151 @@
+"""One CustomResourceDefinition, put together from a kind's model and what kubectl should show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chiplog_core import api
+from chiplog_core.manifest.shapes import ObjectShape, object_shape
+from chiplog_core.model.resource import Resource, UsersResource
+from crds.schema.openapi import PROGRAMS, USERS, Schema, schema_of
+from crds.schema.rules import Rule
+
+ROOT = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`."""
+
+    name: str
+    type: str
+    path: str
+    description: str
+    wide: bool = False
+    """Shown only with `-o wide`."""
+
+    def to_manifest(self) -> dict[str, Any]:
+        manifest = {
+            "name": self.name,
+            "type": self.type,
+            "jsonPath": self.path,
+            "description": self.description,
+        }
+        return {**manifest, "priority": 1} if self.wide else manifest
+
+
+READY = Column(
+    "Ready",
+    "string",
+    '.status.conditions[?(@.type=="Ready")].status',
+    "Whether the object is as its spec says.",
+)
+REASON = Column(
+    "Reason",
+    "string",
+    '.status.conditions[?(@.type=="Ready")].reason',
+    "Why it is ready or not.",
+)
+MESSAGE = Column(
+    "Message",
+    "string",
+    '.status.conditions[?(@.type=="Ready")].message',
+    "Why it is ready or not, in a sentence.",
+    wide=True,
+)
+AGE = Column("Age", "date", ".metadata.creationTimestamp", "How long ago it was made.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A kind as the API server knows it."""
+
+    model: type[Resource]
+    columns: Sequence[Column]
+    rules: Mapping[str, Sequence[Rule]] = field(default_factory=dict)
+    """Rules by where they stand: `spec`, `spec.listeners[]` for each item, `ROOT`."""
+
+    scale: Mapping[str, str] = field(default_factory=dict)
+    """Paths for `kubectl scale`; empty for kinds that cannot be scaled."""
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.model.KIND.definition_name}.yaml"
+
+    def to_manifest(self) -> dict[str, Any]:
+        kind = self.model.KIND
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": kind.definition_name},
+            "spec": {
+                "group": api.GROUP,
+                "names": {
+                    "kind": kind.kind,
+                    "listKind": f"{kind.kind}List",
+                    "plural": kind.plural,
+                    "singular": kind.singular,
+                    "shortNames": [kind.short_name],
+                    "categories": [api.CATEGORY],
+                },
+                "scope": "Namespaced",
+                "versions": [self._version()],
+            },
+        }
+
+    def _version(self) -> dict[str, Any]:
+        version: dict[str, Any] = {
+            "name": api.VERSION,
+            "served": True,
+            "storage": True,
+            "additionalPrinterColumns": [column.to_manifest() for column in self.columns],
+            "schema": {"openAPIV3Schema": self.schema()},
+        }
+        subresources: dict[str, Any] = {}
+        if "status" in version["schema"]["openAPIV3Schema"]["properties"]:
+            subresources["status"] = {}
+        if self.scale:
+            subresources["scale"] = dict(self.scale)
+        return {**version, "subresources": subresources} if subresources else version
+
+    def schema(self) -> Schema:
+        """The OpenAPI schema of an object of this kind."""
+        shape = object_shape(self.model)
+        root: Schema = {
+            "type": "object",
+            "description": shape.description,
+            "required": ["spec"],
+            "properties": {
+                # kubectl and the API server describe these three themselves.
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                **self._parts(shape),
+            },
+        }
+        for path, rules in self.rules.items():
+            node = _node(root, path)
+            node.setdefault("x-kubernetes-validations", []).extend(
+                rule.to_manifest() for rule in rules
+            )
+        return root
+
+    def _parts(self, shape: ObjectShape) -> dict[str, Schema]:
+        for_users = issubclass(self.model, UsersResource)
+        return {
+            part.name: schema_of(
+                part.shape, USERS if for_users and part.name == "spec" else PROGRAMS
+            )
+            for part in shape.fields
+            if part.name != "metadata"
+        }
+
+
+def _node(root: Schema, path: str) -> Schema:
+    """The schema at a path; `[]` goes to the items of a list."""
+    node = root
+    for name in path.split(".") if path else []:
+        node = node["properties"][name.removesuffix("[]")]
+        if name.endswith("[]"):
+            node = node["items"]
+    return node

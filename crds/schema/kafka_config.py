@@ -1,0 +1,81 @@
+"""The schema of Kafka configuration in a manifest.
+
+Every key of the table is a property, so that `kubectl explain topic.spec.config` is the list of
+them and a number out of range is refused at once. Unknown keys are kept rather than pruned: the
+operator refuses them by name, while pruning would silently drop what a user asked for.
+
+A value may be written as its own type or as text (`3` or `"3"`), because both are what people
+write. Kubernetes knows "integer or string" but no "boolean or string" or "number or string", so
+those keys have no type; their values or their range say what is allowed.
+"""
+
+from typing import Any
+
+from chiplog_core.config.key import ConfigKey, KeyTable
+from chiplog_core.config.value_types import ConfigType
+
+MAX_VALUE_LENGTH = 1_024
+LARGEST_EXACT_FLOAT = 2**53
+"""The API server keeps bounds as floats."""
+
+
+def config_schema(table: KeyTable, max_entries: int) -> dict[str, Any]:
+    """The schema of an object whose fields are configuration keys."""
+    return {
+        "type": "object",
+        "maxProperties": max_entries,
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            name: {"description": _description(key), **_value_schema(key)}
+            for name, key in sorted(table.items())
+            if key.set_by is None
+        },
+    }
+
+
+def _description(key: ConfigKey[Any]) -> str:
+    restart = " A change restarts the brokers, one at a time." if key.needs_restart else ""
+    default = "" if key.default is None else f" Kafka type {key.value_type.type.value}, default "
+    shown = "" if key.default is None else f"{key.format(key.default)}."
+    return f"{key.doc}{default}{shown}{restart}"
+
+
+def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
+    match key.value_type.type:
+        case ConfigType.BOOLEAN:
+            words = [choice for choice in (True, False) if choice in (key.choices or (True, False))]
+            texts = [str(word).lower() for word in words]
+            return {"x-kubernetes-preserve-unknown-fields": True, "enum": [*words, *texts]}
+        case ConfigType.INT | ConfigType.LONG:
+            return {
+                "x-kubernetes-int-or-string": True,
+                "anyOf": [{"type": "integer"}, {"type": "string"}],
+                "pattern": "^[+-]?[0-9]{1,19}$",
+                **_bounds(key),
+            }
+        case ConfigType.DOUBLE:
+            return {
+                "x-kubernetes-preserve-unknown-fields": True,
+                "pattern": "^[+-]?[0-9]*[.]?[0-9]+([eE][+-]?[0-9]+)?$",
+                **_bounds(key),
+            }
+        case ConfigType.STRING if key.choices:
+            return {"type": "string", "enum": list(key.choices)}
+        case ConfigType.LIST if key.choices:
+            word = f"({'|'.join(str(choice) for choice in key.choices)})"
+            return {
+                "type": "string",
+                "maxLength": MAX_VALUE_LENGTH,
+                "pattern": f"^ *{word}( *, *{word})* *$",
+            }
+        case _:
+            return {"type": "string", "maxLength": MAX_VALUE_LENGTH}
+
+
+def _bounds(key: ConfigKey[Any]) -> dict[str, Any]:
+    bounds = {"minimum": key.minimum, "maximum": key.maximum}
+    return {
+        name: bound
+        for name, bound in bounds.items()
+        if bound is not None and abs(bound) <= LARGEST_EXACT_FLOAT
+    }

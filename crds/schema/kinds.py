@@ -1,0 +1,9 @@
+"""All definitions, in the order in which people meet them."""
+
+from crds.schema.broker import BROKER
+from crds.schema.broker_cluster import BROKER_CLUSTER
+from crds.schema.consumer_group import CONSUMER_GROUP
+from crds.schema.partition_map import PARTITION_MAP
+from crds.schema.topic import TOPIC
+
+DEFINITIONS = (BROKER_CLUSTER, TOPIC, CONSUMER_GROUP, BROKER, PARTITION_MAP)

@@ -1,0 +1,57 @@
+"""aiokafka, which speaks the oldest request versions of the five."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from aiokafka import (  # type: ignore[import-untyped]
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    TopicPartition,
+)
+
+from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+
+
+class Aiokafka(Client):
+    name: ClassVar[str] = "aiokafka"
+
+    def produce(
+        self, bootstrap: str, topic: str, records: Sequence[Record], codec: str = "none"
+    ) -> None:
+        asyncio.run(send(bootstrap, topic, records, codec))
+
+    def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
+        return asyncio.run(read(bootstrap, TopicPartition(topic, partition), count))
+
+
+async def send(bootstrap: str, topic: str, records: Sequence[Record], codec: str) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap,
+        enable_idempotence=True,
+        compression_type=None if codec == "none" else codec,
+        linger_ms=5,
+    )
+    async with asyncio.timeout(READ_LIMIT_S), producer:
+        sent = [
+            await producer.send(topic, one.value, one.key, headers=list(one.headers))
+            for one in records
+        ]
+        await asyncio.gather(*sent)
+
+
+async def read(bootstrap: str, where: TopicPartition, count: int) -> list[Landed]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+    found: list[Landed] = []
+    async with consumer:
+        consumer.assign([where])
+        await consumer.seek_to_beginning(where)
+        try:
+            async with asyncio.timeout(READ_LIMIT_S):
+                while len(found) < count:
+                    one = await consumer.getone(where)
+                    record = Record(one.value, one.key, tuple(one.headers))
+                    found.append(Landed(one.partition, one.offset, record))
+        except TimeoutError:
+            pass  # the caller sees that some are missing
+    return found

@@ -1,0 +1,60 @@
+"""kafka-python."""
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import ClassVar
+
+from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+
+with warnings.catch_warnings():
+    # It reads its own files by a function that Python has since deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+    from kafka import codec as installed
+
+
+class KafkaPython(Client):
+    name: ClassVar[str] = "kafka-python"
+    # It compresses with further packages, where they are installed.
+    codecs: ClassVar[tuple[str, ...]] = (
+        "none",
+        "gzip",
+        *(one for one in ("snappy", "lz4", "zstd") if getattr(installed, f"has_{one}")()),
+    )
+
+    def produce(
+        self, bootstrap: str, topic: str, records: Sequence[Record], codec: str = "none"
+    ) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=True,
+            acks="all",
+            linger_ms=5,
+        )
+        try:
+            sent = [
+                producer.send(topic, one.value, one.key, headers=list(one.headers))
+                for one in records
+            ]
+            for future in sent:
+                future.get(timeout=READ_LIMIT_S)
+        finally:
+            producer.close()
+
+    def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+        where = TopicPartition(topic, partition)
+        found: list[Landed] = []
+        try:
+            consumer.assign([where])
+            consumer.seek_to_beginning(where)
+            deadline_s = time.monotonic() + READ_LIMIT_S
+            while len(found) < count and time.monotonic() < deadline_s:
+                for one in consumer.poll(timeout_ms=500).get(where, ()):
+                    record = Record(one.value, one.key, tuple(one.headers))
+                    found.append(Landed(one.partition, one.offset, record))
+        finally:
+            consumer.close()
+        return found[:count]

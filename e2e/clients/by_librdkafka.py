@@ -1,0 +1,99 @@
+"""librdkafka, through confluent-kafka."""
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar, cast
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
+
+# What goes wrong it tells its caller too; a broker that is down is no news here.
+QUIET = {"log_level": 0}
+ANY_PARTITION = -1  # the partitioner decides
+
+
+class Librdkafka(Client):
+    name: ClassVar[str] = "librdkafka"
+
+    def produce(
+        self,
+        bootstrap: str,
+        topic: str,
+        records: Sequence[Record],
+        codec: str = "none",
+        partition: int = ANY_PARTITION,
+    ) -> None:
+        """As of every client; and to one partition, where the caller says which."""
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "compression.codec": codec,
+                "linger.ms": 5,
+                **QUIET,
+                # Choose anew for each record without a key, not every ten milliseconds.
+                "sticky.partitioning.linger.ms": 0,
+            }
+        )
+        for one in records:
+            producer.produce(
+                topic,
+                one.value,
+                one.key,
+                partition,
+                headers=list(one.headers),
+                on_delivery=must_arrive,
+            )
+        if left := producer.flush(READ_LIMIT_S):
+            raise TimeoutError(f"{left} records are not acknowledged after {READ_LIMIT_S} s")
+
+    def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
+        # It asks for a group's name even where it joins none.
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "none",
+                "enable.auto.commit": False,
+                **QUIET,
+            }
+        )
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        found: list[Landed] = []
+        deadline_s = time.monotonic() + READ_LIMIT_S
+        try:
+            while len(found) < count and time.monotonic() < deadline_s:
+                for one in consumer.consume(count - len(found), timeout=0.5):
+                    must_arrive(one.error(), one)
+                    found.append(landed(one))
+        finally:
+            consumer.close()
+        return found
+
+
+def landed(message: "Message[bytes, bytes]") -> Landed:
+    partition, offset = place(message)
+    headers = cast("list[tuple[str, bytes]]", message.headers() or [])
+    return Landed(partition, offset, Record(message.value(), message.key(), tuple(headers)))
+
+
+def place(message: "Message[bytes, bytes]") -> tuple[int, int]:
+    """Partition and offset of a message that came from, or reached, a broker."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
+
+
+def must_arrive(error: KafkaError | None, _message: "Message[bytes, bytes]") -> None:
+    """Called by librdkafka with what became of a record."""
+    if error is not None:
+        raise KafkaException(error)

@@ -1,0 +1,57 @@
+"""A client that behaves, and notices how long it is made to wait."""
+
+import threading
+import time
+from statistics import quantiles
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Producer
+
+from e2e.clients.by_librdkafka import QUIET, must_arrive
+
+ANSWER_LIMIT_S = 10
+PAUSE_S = 0.005
+
+
+class Honest:
+    """Sends a record at a time, from its own thread, until the `with` block is left.
+
+    Leaving raises `TimeoutError` where a record was not acknowledged in time.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET})
+        self.waits_ms: list[float] = []
+        self.unanswered = 0
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self) -> None:
+        while not self.ending.wait(PAUSE_S):
+            started_s = time.monotonic()
+            self.producer.produce(self.topic, b"honest", on_delivery=must_arrive)
+            self.unanswered = self.producer.flush(ANSWER_LIMIT_S)
+            if self.unanswered:
+                return
+            self.waits_ms.append((time.monotonic() - started_s) * 1000)
+
+    def p99_ms(self) -> float:
+        """Of the waits up to now; there must be some."""
+        return quantiles(self.waits_ms, n=100)[98]
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.ending.set()
+        self.thread.join(2 * ANSWER_LIMIT_S)
+        if kind is None and self.unanswered:
+            raise TimeoutError(f"no answer to an honest record for {ANSWER_LIMIT_S} s")

@@ -1,0 +1,95 @@
+"""A producer under way while its broker crashes, and the ledger of what it was promised.
+
+The ledger is written by librdkafka's delivery reports alone: a record counts from the
+moment its producer was told that it is stored. Values are unique, so that whatever is
+found later can be named.
+"""
+
+import threading
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from e2e.clients.by_librdkafka import QUIET, place
+
+PADDING = b"." * 200
+FLUSH_LIMIT_S = 60
+IN_FLIGHT_RECORDS = 2000
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What a producer was told."""
+
+    acknowledged: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    """Value -> partition and offset."""
+    refused: list[str] = field(default_factory=list)
+
+
+class Load:
+    """Produces to all partitions of a topic in turns, from its own thread, until left.
+
+    Leaving waits until every record sent is either acknowledged or refused.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.topic, self.partitions = topic, partitions
+        self.ledger = Ledger()
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "queue.buffering.max.messages": IN_FLIGHT_RECORDS,
+                "reconnect.backoff.max.ms": 200,
+                "retry.backoff.max.ms": 200,
+                **QUIET,
+            }
+        )
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.ending = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        while not self.ending.is_set():
+            try:
+                self.producer.produce(
+                    self.topic,
+                    b"%010d" % self.sent + PADDING,
+                    partition=self.sent % self.partitions,
+                    on_delivery=self.report,
+                )
+                self.sent += 1
+                self.producer.poll(0)
+            except BufferError:  # the broker is away: its queue is full
+                self.producer.poll(0.01)
+
+    def report(self, error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+        if error is None:
+            self.ledger.acknowledged[message.value() or b""] = place(message)
+        else:
+            self.ledger.refused.append(str(error))
+
+    def acknowledged(self) -> int:
+        """How many records are promised by now."""
+        return len(self.ledger.acknowledged)
+
+    def has_acknowledged(self, count: int) -> bool:
+        return self.acknowledged() >= count
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.ending.set()
+        self.thread.join(FLUSH_LIMIT_S)
+        if kind is None and (left := self.producer.flush(FLUSH_LIMIT_S)):
+            raise TimeoutError(f"{left} records neither acknowledged nor refused")

@@ -1,0 +1,1 @@
+"""Tests of a broker through its clients; they need Java (`-m clients`)."""

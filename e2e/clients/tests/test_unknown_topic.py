@@ -1,0 +1,50 @@
+"""A topic nobody made: the client is told so, and none is created by asking for it."""
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from e2e.clients.topics import topic_names
+from e2e.cluster.shell import CommandFailed
+from e2e.kafka.process import BrokerProcess
+from e2e.kafka.tools import run_tool
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
+
+NOWHERE = "nobody-made-this"
+
+
+def test_a_producer_is_told(broker: BrokerProcess) -> None:
+    """librdkafka gives up on a topic once the broker has said that it does not exist."""
+    told: list[int] = []
+
+    def on_delivery(error: KafkaError | None, _message: "Message[bytes, bytes]") -> None:
+        told.append(error.code() if error else KafkaError.NO_ERROR)
+
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "topic.metadata.propagation.max.ms": 100}
+    )
+    producer.produce(NOWHERE, b"lost", on_delivery=on_delivery)
+    assert producer.flush(20) == 0
+    assert told in ([KafkaError.UNKNOWN_TOPIC_OR_PART], [KafkaError._UNKNOWN_TOPIC])
+    assert NOWHERE not in topic_names(broker.bootstrap)
+
+
+def test_a_java_producer_is_told(broker: BrokerProcess) -> None:
+    printed = run_tool(
+        "kafka-console-producer.sh",
+        *("--bootstrap-server", broker.bootstrap, "--topic", NOWHERE),
+        *("--command-property", "max.block.ms=2000"),
+        input_text="lost\n",
+        check=False,
+    )
+    assert f"Topic {NOWHERE} not present in metadata" in printed
+    assert NOWHERE not in topic_names(broker.bootstrap)
+
+
+def test_tools_name_it(broker: BrokerProcess) -> None:
+    with pytest.raises(CommandFailed, match=f"Topic '{NOWHERE}' does not exist"):
+        run_tool(
+            "kafka-topics.sh",
+            *("--bootstrap-server", broker.bootstrap, "--describe", "--topic", NOWHERE),
+        )
+    assert NOWHERE not in topic_names(broker.bootstrap)

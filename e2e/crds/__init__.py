@@ -1,0 +1,1 @@
+"""The custom resources, judged by a real API server."""

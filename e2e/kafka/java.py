@@ -1,0 +1,51 @@
+"""How Java programs are run here: Kafka's own, and the few written for the tests."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from e2e.cluster import layout
+from e2e.cluster.content import content_key
+from e2e.cluster.shell import run
+from e2e.kafka import debian
+from e2e.kafka.jars import jars
+
+# A tool lives for a second: compiling fully or starting collector threads does not pay.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+def java(
+    main_class: str, options: Sequence[str] = (), classes: Path | None = None, log: str = "error"
+) -> list[str]:
+    """The command that runs a class out of Kafka's jars, or out of `classes` beside them.
+
+    `log` is the level from which on Kafka's own log is printed, on standard error.
+    """
+    folders = [f"{jars()}/*", *([str(classes)] if classes else [])]
+    return [
+        debian.program("java"),
+        *options,
+        f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log}",
+        *("-cp", ":".join(folders)),
+        main_class,
+    ]
+
+
+@cache
+def compiled(source: Path) -> Path:
+    """The folder with the classes of one source file, compiled where it changed."""
+    folder = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars()))}"
+    if not folder.exists():
+        making = folder.with_name(f"{folder.name}.{os.getpid()}")
+        run(
+            debian.program("javac"),
+            *("-Xlint:all,-classfile,-path", "-Werror", "--release", "17"),
+            *("-cp", f"{jars()}/*", "-d", str(making), str(source)),
+        )
+        if folder.exists():  # another checkout was quicker
+            shutil.rmtree(making)
+        else:
+            making.rename(folder)
+    return folder

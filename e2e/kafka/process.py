@@ -1,0 +1,161 @@
+"""A broker as a process of this machine: started, awaited, measured, ended by its pid.
+
+What is the same for Apache Kafka (`broker.py`) and for Chiplog
+(`e2e.clients.standalone`): tests and measurements take either, and cannot tell
+which they have.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from e2e.kafka.ports import LOOPBACK, free_ports
+
+START_LIMIT_S = 60
+STOP_LIMIT_S = 30
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has taken of the machine up to now."""
+
+    cpu_s: float
+    rss_mib: float
+
+
+class BrokerProcess(ABC):
+    """One broker on ports of its own; its settings and what it prints lie in `folder`.
+
+    Everything it stores lies in `home`, of which `logs` is the log directory.
+    `settings` are lines of server.properties under Kafka's names, for both brokers.
+    As a context manager it is ready inside and killed afterwards: its data are of no
+    interest then.
+    """
+
+    title: ClassVar[str]
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        home: Path | None = None,
+        fsync: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.home = home or folder / "home"
+        self.fsync = fsync
+        self.settings = dict(settings or {})
+        self.port, *self.side_ports = free_ports(3)
+        self.properties = folder / "server.properties"
+        self.output = folder / "output"
+        self.child: subprocess.Popen[bytes] | None = None
+
+    @property
+    @abstractmethod
+    def logs(self) -> Path:
+        """The folder with a folder for each partition."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Write what the first start needs; called before every start."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The program and its arguments."""
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it says itself that it serves."""
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        if self.child is None:
+            raise RuntimeError(f"{self.title} is not running")
+        return self.child.pid
+
+    def launch(self) -> None:
+        """Start the process without waiting for it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.prepare()
+        with self.output.open("ab") as output:
+            self.child = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.launch()
+        deadline_s = time.monotonic() + START_LIMIT_S
+        while not self.is_ready():
+            if self.exit_status() is not None or time.monotonic() > deadline_s:
+                self.kill()
+                raise TimeoutError(f"{self.title} did not start:\n{self.output_tail()}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ask it to end and wait for that."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would. Nothing happens where it does not run."""
+        if self.child is not None:
+            self._end(signal.SIGKILL)
+
+    def _end(self, sig: signal.Signals) -> None:
+        child, self.child = self.child, None
+        if child is not None:
+            child.send_signal(sig)
+            try:
+                child.wait(STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+                raise
+
+    def exit_status(self) -> int | None:
+        """Its exit status where it ended by itself."""
+        return None if self.child is None else self.child.poll()
+
+    def usage(self) -> Usage:
+        """CPU time since its start, of all its threads, and memory resident now."""
+        folder = Path(f"/proc/{self.pid}")
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        user, system, pages = int(fields[11]), int(fields[12]), int(fields[21])
+        return Usage((user + system) / TICKS_PER_S, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+    def output_tail(self, lines: int = 30) -> str:
+        """The end of what it printed."""
+        try:
+            return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
+        except FileNotFoundError:
+            return "(nothing)"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def write_properties(path: Path, values: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Names and values of a properties file, without its comments."""
+    lines = (line.strip() for line in path.read_text().splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
