@@ -41,7 +41,7 @@ check: setup ## Format, lint, types, import contracts, generated files, unit tes
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python crds/generate.py --check
-	$(BIN)/pytest -m "not cluster"
+	$(BIN)/pytest -m "not cluster and not clients"
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend
@@ -59,7 +59,7 @@ lock: setup ## Resolve the dependencies of pyproject.toml anew
 	$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/broker.lock requirements/broker.in
 	@rm requirements/broker.in
 
-# ---- with a cluster: CLUSTER=local (root on Debian 12), kind, or current ------
+# ---- with real programs: clients, and a cluster (CLUSTER=local, kind or current) --
 
 .PHONY: cluster-up
 cluster-up: setup ## Start the Kubernetes that the tests run on
@@ -78,8 +78,8 @@ tools: setup ## Put kubectl and helm into .tools/bin
 	@$(BIN)/python -m e2e.cluster tools .tools/bin
 
 .PHONY: e2e
-e2e: setup ## Run the tests that need a cluster (KEEP_CLUSTER=1 leaves it running)
-	$(BIN)/pytest -m cluster
+e2e: setup ## Run the end-to-end tests, LANE=clients or LANE=cluster for one part
+	$(BIN)/pytest -m "$(or $(LANE),clients or cluster)"
 
 .PHONY: test
 test: ## Everything, short forms: what CI runs

@@ -115,7 +115,6 @@ BROKER_CLUSTER = Definition(
             Rule(
                 "self.all(l, self.exists_one(other, other.port == l.port))",
                 "two listeners have the same port: give each its own",
-                reason=RuleReason.DUPLICATE,
             ),
         ),
         "spec.listeners[]": (

@@ -9,12 +9,14 @@ from enum import StrEnum
 
 
 class RuleReason(StrEnum):
-    """The kinds of refusal that the API server knows."""
+    """The kinds of refusal that the API server knows and shows with the rule's message.
+
+    The fourth, FieldValueDuplicate, hides the message and is of no use.
+    """
 
     INVALID = "FieldValueInvalid"
     FORBIDDEN = "FieldValueForbidden"
     REQUIRED = "FieldValueRequired"
-    DUPLICATE = "FieldValueDuplicate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Every example is accepted, every invalid manifest refused with its message."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,10 +83,10 @@ def test_columns_tell_what_a_user_asks_first(namespace: Kubectl) -> None:
     namespace("apply", *(word for path in EXAMPLES for word in ("-f", str(path))))
     try:
         # A status as the operator writes it, so that the columns have something to show.
-        status = '{"status": {"conditions": [{"type": "Ready", "status": "True", '
-        status += (
-            '"reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}'
-        )
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "all is well"}
+        ready |= {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+        conditions = [{**ready, "observedGeneration": 1}]
+        status = json.dumps({"status": {"conditions": conditions}})
         namespace("patch", "topic", "orders", "--subresource=status", "--type=merge", "-p", status)
         header, *rows = namespace("get", "topics").splitlines()
         assert header.split()[:2] == ["NAME", "CLUSTER"]

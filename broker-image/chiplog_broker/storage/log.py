@@ -409,10 +409,11 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             await self.truncate_fully_and_start_at(offset, now_ms)
             return
-        async with self._no_writers(offset):
-            if offset < self.end_offset:
-                await self._lower_recovery_point(offset)
-                await self._cut(offset, now_ms)
+        end_offset = self._batch_start(offset)
+        async with self._no_writers(end_offset):
+            if end_offset < self.end_offset:
+                await self._lower_recovery_point(end_offset)
+                await self._cut(end_offset, now_ms)
             self._epochs.truncate_end(offset)
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -605,12 +606,14 @@ class PartitionLog:
         if (recovery_points.get(self.partition) or 0) > offset:
             await recovery_points.put(self.partition, offset)
 
-    async def _cut(self, offset: int, now_ms: int) -> None:
+    def _batch_start(self, offset: int) -> int:
+        """The first offset of the batch that holds `offset`; the log end if none does."""
+        if offset >= self.end_offset:
+            return self.end_offset
         segment = self._segments.holding(offset)
-        position = segment.position_of(offset)
-        end_offset = offset
-        if position < segment.size_bytes:
-            end_offset = segment.header_at(position).base_offset
+        return segment.header_at(segment.position_of(offset)).base_offset
+
+    async def _cut(self, end_offset: int, now_ms: int) -> None:
         producers = load_snapshot(
             self._env.disk,
             self._directory,
@@ -621,9 +624,10 @@ class PartitionLog:
         for _ in replay(producers, self._segments.as_list(), end_offset):
             await self._env.clock.sleep(0)
         # From here to the end nothing waits: other tasks see the log before or after.
+        position = self._segments.holding(end_offset).position_of(end_offset)
         remove_at_ms = now_ms + self._config.file_delete_delay_ms
         try:
-            self._segments.retire_above(offset, remove_at_ms)
+            self._segments.retire_above(end_offset, remove_at_ms)
             self._segments.remove_snapshots_above(end_offset)
             self._segments.active.truncate(position, end_offset)
         except OSError as error:

@@ -48,7 +48,7 @@ def replay(states: ProducerStates, segments: Sequence[Segment], up_to_offset: in
         for _, header in walk_batches(segment.log, start, segment.size_bytes):
             if header.last_offset >= up_to_offset:
                 break
-            if header.base_offset >= states.end_offset:
+            if header.last_offset >= states.end_offset:
                 states.record(header, header.base_offset)
             batches += 1
             walked_bytes += header.size_bytes

@@ -325,7 +325,7 @@ class LogRecovery:
                 _check_place(header, segment.end_offset)
                 self._check_epoch(header, is_durable=is_durable)
                 segment.rebuild_with(header)
-                if not is_durable and header.base_offset >= self.producers.end_offset:
+                if not is_durable and header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes
                 if unreported_bytes >= _SCAN_BYTES:
@@ -340,10 +340,11 @@ class LogRecovery:
         epoch, offset = header.leader_epoch, header.base_offset
         if is_durable or offset < self._trusted_end:
             known = self.epochs.epoch_at(offset)
-            if known not in (epoch, NO_EPOCH):
-                raise CorruptBatchError(f"offset {offset} has epoch {epoch}, not {known}")
-            if known == NO_EPOCH and not self._epochs_known:
+            if known == NO_EPOCH:
+                # The entry was not durable yet, or the log start has passed this batch.
                 self.epochs.assign(epoch, offset)
+            elif known != epoch:
+                raise CorruptBatchError(f"offset {offset} has epoch {epoch}, not {known}")
             return
         if epoch < self.epochs.last_epoch:
             raise CorruptBatchError(

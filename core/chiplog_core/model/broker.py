@@ -91,7 +91,7 @@ class BrokerSpec:
         BrokerIntent,
         "Serve: normal work. Drain: no leaderships and no new replicas. Remove: its replicas "
         "move elsewhere, then it is retired.",
-    ] = BrokerIntent.SERVE
+    ]
     retired: Annotated[
         bool, "The broker is gone for good. Its id and its session numbers are not used again."
     ] = False

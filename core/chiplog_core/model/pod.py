@@ -66,9 +66,11 @@ class Toleration:
     """Lets a pod run on nodes with a taint, as in a pod."""
 
     key: Annotated[LabelKey | None, "Key of the taint; where not set, every taint."] = None
-    operator: Annotated[TolerationOperator, "Equal compares value as well, Exists only key."] = (
-        TolerationOperator.EQUAL
-    )
+    # No default in the schema: a default inside a list shows as drift in every `kubectl apply`.
+    operator: Annotated[
+        TolerationOperator | None,
+        "Equal compares value as well, Exists only key. Where not set: Equal.",
+    ] = None
     value: Annotated[LabelValue, "Value of the taint."] = ""
     effect: Annotated[TaintEffect | None, "Effect of the taint; where not set, every effect."] = (
         None

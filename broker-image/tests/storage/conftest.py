@@ -1,0 +1,123 @@
+"""Fixtures of the storage tests: a disk that can lose power, a clock that stands still."""
+
+import asyncio
+import importlib.util
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import pytest
+
+from chiplog_broker.records.batch import Codec
+from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.storage.memory_disk import ManualClock, MemoryDisk
+
+_T = TypeVar("_T")
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
+
+
+def _load(name: str) -> Any:
+    """A helper module beside this file; the tests' folders are no packages."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"storage_tests_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_memory_disk = _load("memory_disk")
+
+
+@dataclass
+class StorageKit:
+    """What a storage test needs; `disk` is the machine in use, and can be exchanged."""
+
+    disk: "MemoryDisk"
+    clock: "ManualClock"
+    config: LogConfig
+    orders: TopicPartition = ORDERS
+    topic_id: UUID = TOPIC_ID
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run(coroutine)
+
+    async def open(self) -> LogDirectory:
+        """Open the data directory on the disk in use."""
+        ports = StoragePorts(self.disk, self.clock, _memory_disk.SeededRng())
+        options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: self.config)
+        return await LogDirectory.open(ports, options)
+
+    async def new_log(self) -> tuple[LogDirectory, PartitionLog]:
+        """A new directory with one empty log."""
+        directory = await self.open()
+        return directory, await directory.create(self.orders, self.topic_id, self.config)
+
+    async def reopened(self) -> PartitionLog:
+        """The log as the next process finds it on the disk in use."""
+        self.disk.release_locks()
+        directory = await self.open()
+        assert self.orders in directory.logs, directory.quarantined
+        return directory.logs[self.orders]
+
+    def cut_power(self, seed: int = 0) -> None:
+        self.disk = self.disk.after_power_cut(seed)
+
+    def kill(self) -> None:
+        self.disk = self.disk.after_kill()
+
+    def path(self, name: str) -> str:
+        return f"{self.orders.directory}/{name}"
+
+
+@pytest.fixture
+def kit() -> StorageKit:
+    return new_kit()
+
+
+@pytest.fixture
+def kits() -> Callable[[], StorageKit]:
+    """For tests that need many machines, one after the other."""
+    return new_kit
+
+
+def new_kit() -> StorageKit:
+    return StorageKit(_memory_disk.MemoryDisk(), _memory_disk.ManualClock(), LogConfig())
+
+
+def batch_of(
+    values: list[bytes],
+    *,
+    timestamp_ms: int = 1_000_000,
+    producer: Producer | None = None,
+    codec: Codec = Codec.NONE,
+) -> memoryview:
+    """A batch as a client sends it."""
+    records = [NewRecord(value, timestamp_ms=timestamp_ms) for value in values]
+    options = BatchOptions(producer=producer or Producer(), codec=codec)
+    return memoryview(build_batch(records, options))
+
+
+@pytest.fixture
+def make_batch() -> Callable[..., memoryview]:
+    return batch_of
+
+
+@pytest.fixture
+def power_cut() -> type[Exception]:
+    """What a disk without power raises."""
+    error: type[Exception] = _memory_disk.PowerCutError
+    return error

@@ -1,0 +1,409 @@
+"""A disk in memory that can lose power.
+
+Reads see what was written at once, as from a page cache. What survives a power cut is
+decided anew for each: a synced byte and a name in a synced directory always do; each write,
+truncation and change of a name since then may be kept or lost on its own, whatever its
+order, and a kept write may be torn. That is more than any journaling file system allows
+itself, so whoever survives it survives those too.
+
+Every call that changes something is counted, and `cut_power_at` makes one of them the last.
+"""
+
+import asyncio
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from chiplog_broker.ports.disk import Buffer, DiskUsage
+
+SECTOR_BYTES = 512
+_TOTAL_BYTES = 2**40
+
+
+class PowerCutError(Exception):
+    """The machine is off. Not an `OSError`, so that nobody handles it."""
+
+
+@dataclass
+class _Write:
+    position: int
+    data: bytes
+
+    def apply(self, content: bytearray) -> None:
+        if len(content) < self.position:
+            content.extend(bytes(self.position - len(content)))
+        content[self.position : self.position + len(self.data)] = self.data
+
+    def torn(self, chance: random.Random) -> "_Write":
+        """A part of the write, ending at a sector's edge."""
+        edge = self.position + chance.randrange(len(self.data) + 1)
+        edge = max(self.position, edge - edge % SECTOR_BYTES)
+        return _Write(self.position, self.data[: edge - self.position])
+
+
+@dataclass
+class _Truncate:
+    size_bytes: int
+
+    def apply(self, content: bytearray) -> None:
+        if len(content) > self.size_bytes:
+            del content[self.size_bytes :]
+        else:
+            content.extend(bytes(self.size_bytes - len(content)))
+
+
+@dataclass
+class _FileNode:
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    unsynced: list[_Write | _Truncate] = field(default_factory=list)
+
+
+@dataclass
+class _Rename:
+    old: str
+    new: str
+
+
+@dataclass
+class _Link:
+    name: str
+    node: "_Node | None"
+    """None: the name goes."""
+
+
+@dataclass
+class _DirectoryNode:
+    names: "dict[str, _Node]" = field(default_factory=dict)
+    durable: "dict[str, _Node]" = field(default_factory=dict)
+    unsynced: list[_Link | _Rename] = field(default_factory=list)
+
+
+_Node: TypeAlias = _FileNode | _DirectoryNode
+
+
+class MemoryDisk:
+    """The disk port over a tree in memory."""
+
+    def __init__(self, root: _DirectoryNode | None = None) -> None:
+        self._root = root or _DirectoryNode()
+        self._locked: set[str] = set()
+        self._cut_at: int | None = None
+        self._is_off = False
+        self._faults: list[tuple[str, str, OSError]] = []
+        self.operations = 0
+        self.syncs = 0
+        self.capacity_bytes = _TOTAL_BYTES
+        self.before_sync: Callable[[], None] = lambda: None
+
+    # --- the port --------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> "MemoryFile":
+        self._check_power()
+        directory, name = self._parent(path)
+        node = directory.names.get(name)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self._step("open", path)
+            node = _FileNode()
+            self._link(directory, name, node)
+        if isinstance(node, _DirectoryNode):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        return MemoryFile(self, node, path)
+
+    def exists(self, path: str) -> bool:
+        self._check_power()
+        try:
+            directory, name = self._parent(path)
+        except FileNotFoundError:
+            return False
+        return name in directory.names
+
+    def names(self, path: str) -> list[str]:
+        self._check_power()
+        try:
+            return sorted(self._directory(path).names)
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        self._step("make_directory", path)
+        directory = self._root
+        for name in path.split("/"):
+            node = directory.names.get(name)
+            if node is None:
+                node = _DirectoryNode()
+                self._link(directory, name, node)
+            if isinstance(node, _FileNode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+            directory = node
+
+    def rename(self, old: str, new: str) -> None:
+        self._step("rename", old)
+        directory, old_name = self._parent(old)
+        target, new_name = self._parent(new)
+        assert directory is target, "no file moves between directories"
+        if old_name not in directory.names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        directory.names[new_name] = directory.names.pop(old_name)
+        directory.unsynced.append(_Rename(old_name, new_name))
+
+    def remove(self, path: str) -> None:
+        self._check_power()
+        if self.exists(path):
+            self._step("remove", path)
+            directory, name = self._parent(path)
+            del directory.names[name]
+            directory.unsynced.append(_Link(name, None))
+
+    async def sync_directory(self, path: str) -> None:
+        self._sync_step("sync_directory", path)
+        directory = self._directory(path)
+        count = len(directory.unsynced)
+        await asyncio.sleep(0)
+        self._check_power()
+        for change in directory.unsynced[:count]:
+            _change_names(directory.durable, change)
+        del directory.unsynced[:count]
+
+    async def replace(self, path: str, data: bytes) -> None:
+        self._sync_step("replace", path)
+        await asyncio.sleep(0)
+        self._check_power()
+        directory, name = self._parent(path)
+        node = _FileNode(bytearray(data), bytearray(data))
+        directory.names[name] = node
+        # Syncing the directory for the new name makes earlier changes durable too.
+        for change in directory.unsynced:
+            _change_names(directory.durable, change)
+        directory.unsynced.clear()
+        directory.durable[name] = node
+
+    def usage(self) -> DiskUsage:
+        used = _size(self._root)
+        return DiskUsage(self.capacity_bytes, self.capacity_bytes - used)
+
+    def lock(self, path: str) -> None:
+        if path in self._locked:
+            raise BlockingIOError(errno.EAGAIN, "locked", path)
+        self.open(path, create=True).close()
+        self._locked.add(path)
+
+    def release_locks(self) -> None:
+        """The process that held them has ended."""
+        self._locked.clear()
+
+    # --- what can happen to it --------------------------------------------------------
+
+    def cut_power_at(self, operation: int) -> None:
+        """Turn the machine off just before the changing call of this number."""
+        self._cut_at = operation
+
+    def fail_next(self, operation: str, error_number: int, path_part: str = "") -> None:
+        """Let the next such call on such a path fail."""
+        error = OSError(error_number, f"injected into {operation}")
+        self._faults.append((operation, path_part, error))
+
+    def power_off(self) -> None:
+        self._is_off = True
+
+    def after_power_cut(self, seed: int) -> "MemoryDisk":
+        """The disk as the next machine finds it. This one is off from now on."""
+        self._is_off = True
+        chance = random.Random(seed)  # noqa: S311 (not for secrets)
+        kept = chance.choice((0.0, 0.5, 1.0))
+        return MemoryDisk(_survivor_directory(self._root, chance, kept))
+
+    def after_kill(self) -> "MemoryDisk":
+        """The disk as the next process finds it: the page cache is still there."""
+        self._is_off = True
+        return MemoryDisk(self._root)
+
+    def content(self, path: str) -> bytearray:
+        """The bytes of a file, to be read or damaged in place (both copies of it)."""
+        directory, name = self._parent(path)
+        node = directory.names[name]
+        assert isinstance(node, _FileNode)
+        return node.content
+
+    def flip_bit(self, path: str, byte: int, bit: int) -> None:
+        self.content(path)[byte] ^= 1 << bit
+
+    # --- inner workings -----------------------------------------------------------------
+
+    def _check_power(self) -> None:
+        if self._is_off:
+            raise PowerCutError
+
+    def _step(self, operation: str, path: str) -> None:
+        self._check_power()
+        self.operations += 1
+        if self._cut_at is not None and self.operations >= self._cut_at:
+            self._is_off = True
+            raise PowerCutError
+        for fault in self._faults:
+            if fault[0] == operation and fault[1] in path:
+                self._faults.remove(fault)
+                raise fault[2]
+
+    def _sync_step(self, operation: str, path: str) -> None:
+        self.before_sync()
+        self._step(operation, path)
+        self.syncs += 1
+
+    def _parent(self, path: str) -> tuple[_DirectoryNode, str]:
+        head, _, name = path.rpartition("/")
+        return self._directory(head), name
+
+    def _directory(self, path: str) -> _DirectoryNode:
+        directory = self._root
+        for name in path.split("/") if path else []:
+            node = directory.names.get(name)
+            if not isinstance(node, _DirectoryNode):
+                raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+            directory = node
+        return directory
+
+    def _link(self, directory: _DirectoryNode, name: str, node: _Node) -> None:
+        directory.names[name] = node
+        directory.unsynced.append(_Link(name, node))
+
+
+class MemoryFile:
+    """An open file of a `MemoryDisk`."""
+
+    def __init__(self, disk: MemoryDisk, node: _FileNode, path: str) -> None:
+        self._disk = disk
+        self._node = node
+        self._path = path
+        self._is_open = True
+
+    def size(self) -> int:
+        self._check()
+        return len(self._node.content)
+
+    def append(self, data: Buffer) -> int:
+        position = len(self._node.content)
+        if self._disk.usage().free_bytes < len(data):
+            self._check()
+            raise OSError(errno.ENOSPC, "no space left on device", self._path)
+        self._change("append", _Write(position, bytes(data)))
+        return position
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        growth = position + len(data) - len(self._node.content)
+        if growth > self._disk.usage().free_bytes:
+            self._check()
+            raise OSError(errno.ENOSPC, "no space left on device", self._path)
+        self._change("write_at", _Write(position, bytes(data)))
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        self._check()
+        return bytes(self._node.content[position : position + size_bytes])
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read(position, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def truncate(self, size_bytes: int) -> None:
+        self._change("truncate", _Truncate(size_bytes))
+
+    async def sync(self) -> None:
+        self._check()
+        self._disk._sync_step("sync", self._path)
+        node = self._node
+        count = len(node.unsynced)
+        await asyncio.sleep(0)
+        self._disk._check_power()
+        for change in node.unsynced[:count]:
+            change.apply(node.durable)
+        del node.unsynced[:count]
+
+    def fileno(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _check(self) -> None:
+        self._disk._check_power()
+        if not self._is_open:
+            raise ValueError(f"{self._path} is closed")
+
+    def _change(self, operation: str, change: _Write | _Truncate) -> None:
+        self._check()
+        self._disk._step(operation, self._path)
+        change.apply(self._node.content)
+        self._node.unsynced.append(change)
+
+
+class ManualClock:
+    """Stands still until it is told otherwise."""
+
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_s(self) -> float:
+        return self.time_ms / 1000
+
+    async def sleep(self, seconds: float) -> None:
+        self.time_ms += int(seconds * 1000)
+        await asyncio.sleep(0)
+
+
+class SeededRng:
+    """The same tokens for the same seed."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)  # noqa: S311 (not for secrets)
+
+    def token(self, size_bytes: int) -> bytes:
+        return self._random.randbytes(size_bytes)
+
+
+def _change_names(names: dict[str, _Node], change: _Link | _Rename) -> None:
+    if isinstance(change, _Rename):
+        if change.old in names:
+            names[change.new] = names.pop(change.old)
+    elif change.node is None:
+        names.pop(change.name, None)
+    else:
+        names[change.name] = change.node
+
+
+def _size(node: _Node) -> int:
+    if isinstance(node, _FileNode):
+        return len(node.content)
+    return sum(_size(child) for child in node.names.values())
+
+
+def _survivor_directory(node: _DirectoryNode, chance: random.Random, kept: float) -> _DirectoryNode:
+    names = dict(node.durable)
+    for change in node.unsynced:
+        if chance.random() < kept:
+            _change_names(names, change)
+    survivors: dict[str, _Node] = {
+        name: _survivor_directory(child, chance, kept)
+        if isinstance(child, _DirectoryNode)
+        else _survivor_file(child, chance, kept)
+        for name, child in names.items()
+    }
+    return _DirectoryNode(dict(survivors), dict(survivors))
+
+
+def _survivor_file(node: _FileNode, chance: random.Random, kept: float) -> _FileNode:
+    content = bytearray(node.durable)
+    for change in node.unsynced:
+        if chance.random() < kept:
+            if isinstance(change, _Write) and change.data and chance.random() < 0.3:
+                change.torn(chance).apply(content)
+            else:
+                change.apply(content)
+    return _FileNode(bytearray(content), content)
