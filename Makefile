@@ -81,6 +81,18 @@ tools: setup ## Put kubectl and helm into .tools/bin
 e2e: setup ## Run the end-to-end tests, LANE=clients or LANE=cluster for one part
 	$(BIN)/pytest -m "$(or $(LANE),clients or cluster)"
 
+.PHONY: bench
+bench: setup ## Measure against Apache Kafka and print the ratios (BENCH=--quick for the short form)
+	$(BIN)/python -m e2e.bench $(BENCH)
+
+.PHONY: durability
+durability: setup ## Long form: 20 kills under load, 50 power cuts by crash image
+	CRASHES=20 POWER_CUTS=50 $(BIN)/pytest -s -m clients e2e/clients/tests/test_crash.py e2e/clients/tests/test_power_cut.py
+
+.PHONY: fuzz
+fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of each API and version
+	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 broker-image/tests/protocol
+
 .PHONY: test
 test: ## Everything, short forms: what CI runs
 	@bash .ci/stages setup check e2e

@@ -6,15 +6,18 @@ backslash before the line's end to go on with the next.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_core.config.given import given_broker_config
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
+EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
 WITHOUT_SECURITY = ("PLAINTEXT", "EXTERNAL", "INTERNAL")
 
 
-class InvalidConfigFile(ValueError):  # noqa: N818 - reads as what it says
+class InvalidConfigFile(CannotStart):
     """A configuration that the broker cannot start with; one problem a line."""
 
 
@@ -72,12 +75,34 @@ def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
     return given.values
 
 
+def standalone_config(path: Path | None) -> Mapping[str, str]:
+    """The configuration of a broker that is a cluster by itself. Raises `InvalidConfigFile`."""
+    try:
+        text = path.read_text() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfigFile(f"--config {path} cannot be read: {error}") from error
+    config = checked(parse_properties(text))
+    if "log.dirs" in config:
+        raise InvalidConfigFile("server.properties[log.dirs] is set by --standalone: remove it")
+    if config.get("default.replication.factor", "1") != "1":
+        raise InvalidConfigFile(
+            "server.properties[default.replication.factor] asks for more than one broker: "
+            "remove it, or set it to 1"
+        )
+    return config
+
+
 def listeners(config: Mapping[str, str]) -> list[Listener]:
     """The listeners that `listeners` and `advertised.listeners` name."""
     bound = parse_listeners(config.get("listeners") or DEFAULT_LISTENERS)
-    advertised = dict.fromkeys(bound, ("", 0)) | parse_listeners(
-        config.get("advertised.listeners", "")
-    )
+    given = parse_listeners(config.get("advertised.listeners", ""), "advertised.listeners")
+    for name, (host, _) in given.items():
+        if name not in bound or host in EVERY_ADDRESS:
+            raise InvalidConfigFile(
+                f"server.properties[advertised.listeners] has {name}://{host}: name only what "
+                "is in listeners, each with an address that clients can reach"
+            )
+    advertised = dict.fromkeys(bound, ("", 0)) | given
     return [
         Listener(
             name, host, port, advertised[name][0] or reachable(host), advertised[name][1] or port
@@ -86,7 +111,7 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
     ]
 
 
-def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
+def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, int]]:
     """Listener name -> (host, port) of `NAME://host:port,…`; a bare `host:port` is PLAINTEXT."""
     found: dict[str, tuple[str, int]] = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
@@ -95,12 +120,12 @@ def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
         name = name if separator else "PLAINTEXT"
         if not port.isdigit() or int(port) > 65535 or name in found:
             raise InvalidConfigFile(
-                f"server.properties[listeners] has {part!r}: write NAME://host:port, "
+                f"server.properties[{key}] has {part!r}: write NAME://host:port, "
                 "each name once, like PLAINTEXT://127.0.0.1:9092"
             )
         if name not in WITHOUT_SECURITY:
             raise InvalidConfigFile(
-                f"server.properties[listeners] names {name}: TLS and SASL are not built yet, "
+                f"server.properties[{key}] names {name}: TLS and SASL are not built yet, "
                 f"use {' or '.join(WITHOUT_SECURITY)}"
             )
         found[name] = host.strip("[]"), int(port)
@@ -109,4 +134,4 @@ def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
 
 def reachable(host: str) -> str:
     """The address clients are told where none was advertised."""
-    return host if host not in ("", "0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared
+    return "127.0.0.1" if host in EVERY_ADDRESS else host

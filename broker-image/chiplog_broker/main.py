@@ -9,18 +9,31 @@ import asyncio
 import logging
 import signal
 import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from chiplog_broker.broker import Broker, Ports
-from chiplog_broker.config_file import InvalidConfigFile, checked, listeners, parse_properties
+from chiplog_broker.config_file import listeners, standalone_config
+from chiplog_broker.errors import CannotStart
 from chiplog_broker.logging_setup import set_up
-from chiplog_broker.memory import keep_freed_memory
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
+from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
 from chiplog_broker.server.http import serve_health, serve_metrics
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+
+MAX_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the probes and Prometheus ask."""
+
+    health: tuple[str, int]
+    metrics: tuple[str, int]
 
 
 def arguments() -> argparse.Namespace:
@@ -50,49 +63,65 @@ def main() -> None:
     options = arguments()
     set_up(options.log_level)
     keep_freed_memory()
+    raise_open_file_limit()
     try:
+        addresses = Addresses(
+            host_and_port("--health-address", options.health_address),
+            host_and_port("--metrics-address", options.metrics_address),
+        )
         broker = standalone(options.standalone, options.config)
         # uvloop halves the cost of a small request; the same code runs on plain asyncio.
         import uvloop  # noqa: PLC0415
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(broker, options.health_address, options.metrics_address))
-    except (InvalidConfigFile, OSError, ValueError) as problem:
-        sys.stderr.write(f"chiplog-broker: {problem}\n")
+            runner.run(serve(broker, addresses))
+    except CannotStart as problem:
+        for line in str(problem).splitlines():
+            sys.stderr.write(f"chiplog-broker: {line}\n")
         sys.exit(2)
 
 
 def standalone(folder: Path, config_file: Path | None) -> Broker:
-    """A broker whose data and metadata lie in one folder."""
-    settings = parse_properties(config_file.read_text()) if config_file else {}
-    config = checked(settings)
+    """A broker whose data and metadata lie in one folder. Raises `CannotStart`."""
+    config = standalone_config(config_file)
     data, metadata = folder / "data", folder / "metadata"
-    for path in (data, metadata):
-        path.mkdir(parents=True, exist_ok=True)
-    ports = Ports(SystemClock(), SystemRng(), SystemDisk(data), SystemDisk(metadata))
+    try:
+        ports = Ports(SystemClock(), SystemRng(), SystemDisk(data), SystemDisk(metadata))
+    except OSError as error:
+        raise CannotStart(
+            f"--standalone {folder} cannot be used: {error.strerror}; name a directory that can "
+            "be written"
+        ) from error
     return Broker(ports, config, listeners(config), str(data))
 
 
-async def serve(broker: Broker, health_address: str, metrics_address: str) -> None:
-    """Start, wait for a signal, stop."""
-    stopping = asyncio.Event()
+async def serve(broker: Broker, addresses: Addresses) -> None:
+    """Start, wait for a signal, stop. A signal during recovery ends it: nothing is lost by that."""
     loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.set)
-    probes = await serve_health(broker.health, *host_and_port(health_address))
-    try:
-        await broker.start()
-        metrics = await serve_metrics(broker.registry(), *host_and_port(metrics_address))
-        await stopping.wait()
-        await broker.stop()
-        await metrics.cleanup()
-    finally:
-        await probes.cleanup()
+    async with AsyncExitStack() as begun:
+        health = await serve_health(broker.health, *addresses.health)
+        begun.push_async_callback(health.cleanup)
+        stop = loop.create_task(stopping.wait())
+        start = loop.create_task(broker.start())
+        await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not start.done():
+            start.cancel()
+            await asyncio.wait({start})
+            logger.info("stopped_before_start")
+            return
+        await start
+        begun.push_async_callback(broker.stop)
+        metrics = await serve_metrics(broker.registry(), *addresses.metrics)
+        begun.push_async_callback(metrics.cleanup)
+        await stop
 
 
-def host_and_port(address: str) -> tuple[str, int]:
-    """Of `host:port`. Raises `ValueError`."""
+def host_and_port(option: str, address: str) -> tuple[str, int]:
+    """Of `host:port`. Raises `CannotStart`."""
     host, _, port = address.rpartition(":")
-    if not port.isdigit():
-        raise ValueError(f"{address!r} is no address: write HOST:PORT")
+    if not port.isdigit() or int(port) > MAX_PORT:
+        raise CannotStart(f"{option} {address!r} is no address: write HOST:PORT")
     return host, int(port)

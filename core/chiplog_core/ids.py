@@ -35,6 +35,7 @@ Incarnation = NewType("Incarnation", str)
 """The random name one broker process gives itself at start: 32 lower-case hex digits."""
 
 MAX_INT32 = 2**31 - 1
+MIN_INT64 = -(2**63)
 MAX_INT64 = 2**63 - 1
 
 MAX_BROKER_ID = 2**15 - 1

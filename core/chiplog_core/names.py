@@ -15,7 +15,10 @@ from chiplog_core.ids import MAX_BROKER_ID, BrokerId
 from chiplog_core.limits import MAX_LABEL_LENGTH
 
 OPERATOR_LEASE = "chiplog-operator"
+"""The Lease that the operator in charge holds."""
+
 DATA_PATH = "/var/lib/chiplog/data"
+"""Where a broker's pod has its volume."""
 
 # A Service's name starts with a letter (DNS-1035), so a cluster's does.
 CLUSTER_NAME_PATTERN = "[a-z]([-a-z0-9]*[a-z0-9])?"

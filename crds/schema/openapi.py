@@ -4,13 +4,12 @@ Structural schemas, as Kubernetes wants them. Every text, list and map carries i
 server refuses a validation rule whose worst case it cannot show to be cheap.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import singledispatch
 from typing import Any, TypeAlias
 
-from chiplog_core.ids import MAX_INT32, MAX_INT64
+from chiplog_core.ids import MAX_INT32, MAX_INT64, MIN_INT64
 from chiplog_core.limits import MAX_CONFIG_ENTRIES
 from chiplog_core.manifest.constraints import Pattern
 from chiplog_core.manifest.shapes import (
@@ -72,7 +71,7 @@ def _integer(shape: IntegerShape, _audience: Audience) -> Schema:
     schema: Schema = {"type": "integer", "format": "int32" if fits else "int64"}
     # The API server keeps bounds as floats, and the ends of int64 overflow there; the format
     # already says as much.
-    if shape.minimum > -MAX_INT64:
+    if shape.minimum > MIN_INT64:
         schema["minimum"] = shape.minimum
     if shape.maximum < MAX_INT64:
         schema["maximum"] = shape.maximum
@@ -189,9 +188,3 @@ def _is_plain(default: object) -> bool:
 
 def _plain(default: object) -> object:
     return default.value if isinstance(default, StrEnum) else default
-
-
-def properties_of(schema: Schema) -> Mapping[str, Schema]:
-    """The fields of an object's schema."""
-    properties: Mapping[str, Schema] = schema["properties"]
-    return properties

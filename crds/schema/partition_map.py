@@ -34,7 +34,7 @@ PARTITION_MAP = Definition(
             Rule(
                 "!has(self.current) || "
                 "(has(self.generations) && self.generations.exists(g, g.topicId == self.current))",
-                "spec.current names no generation of this map",
+                "spec.current must be the topicId of one of spec.generations",
                 field=".current",
             ),
         ),

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from e2e.clients.by_librdkafka import QUIET, must_arrive
 
 ANSWER_LIMIT_S = 10
-PAUSE_S = 0.005
+PAUSE_S = 0.002
 
 
 class Honest:

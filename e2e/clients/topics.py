@@ -1,51 +1,60 @@
 """Making topics and asking where they end, without a Java start for each."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from e2e.clients.by_librdkafka import QUIET
 
 LIMIT_S = 20
-NOT_YET = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+NOT_YET = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own word for "no leaders found"
+}
 
 
 def create_topic(
     bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None
 ) -> None:
-    """Create a topic and return when it can be used."""
+    """Create a topic and return when every partition of it answers.
+
+    Apache Kafka says that a topic is created before its partitions can be written to. A
+    producer that is quick enough then has its first batch refused and its second taken.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     topic = NewTopic(name, partitions, 1, config=dict(config or {}))
     admin.create_topics([topic], operation_timeout=LIMIT_S)[name].result(LIMIT_S)
+    end_offsets(bootstrap, name, range(partitions))
 
 
 def end_offset(bootstrap: str, topic: str, partition: int) -> int:
-    """The offset the next record of a partition gets.
+    """The offset the next record of a partition gets."""
+    return end_offsets(bootstrap, topic, [partition])[0]
 
-    A broker that has just started may name itself the leader a moment before it acts as
-    one; clients are meant to ask again then, and this does.
+
+def end_offsets(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[int]:
+    """The offset the next record of each partition gets.
+
+    A broker that has just started, or just made the topic, may answer that it does not
+    lead a partition yet; clients are meant to ask again then, and this does.
     """
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", **QUIET})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    wanted = {TopicPartition(topic, number): latest for number in partitions}
     deadline_s = time.monotonic() + LIMIT_S
-    try:
-        while True:
-            try:
-                where = TopicPartition(topic, partition)
-                return int(consumer.get_watermark_offsets(where, LIMIT_S)[1])
-            except KafkaException as failed:
-                if failed.args[0].code() not in NOT_YET or time.monotonic() > deadline_s:
-                    raise
-                time.sleep(0.05)
-    finally:
-        consumer.close()
+    while True:
+        try:
+            answers = admin.list_offsets(wanted, request_timeout=LIMIT_S)
+            return [int(one.result(LIMIT_S).offset) for one in answers.values()]
+        except KafkaException as failed:
+            if failed.args[0].code() not in NOT_YET or time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.05)
 
 
 def topic_names(bootstrap: str) -> set[str]:

@@ -6,7 +6,7 @@ A Kafka broker takes a partition's folder for its own, and serves it rightly, on
   takes both from the copy; nothing in the copy is rewritten.
 * the cluster metadata has a topic of that name with the id in `partition.metadata`.
   A client cannot choose a topic's id, so the topics are written into the records the
-  controller begins with (`java/AddTopics.java`), beside the copy.
+  controller begins with (`sources/AddTopics.java`), beside the copy.
 * new producers get ids that no producer in the logs has; those are begun high up.
 * its leader epoch is not below the last one in `leader-epoch-checkpoint`; otherwise
   the broker would forget the later epochs.
@@ -23,7 +23,7 @@ from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.java import SHORT_LIVED, compiled, java
 from e2e.kafka.process import read_properties
 
-ADD_TOPICS = Path(__file__).with_name("java") / "AddTopics.java"
+ADD_TOPICS = Path(__file__).with_name("sources") / "AddTopics.java"
 
 
 @dataclass(frozen=True, slots=True)

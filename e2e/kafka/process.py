@@ -20,6 +20,7 @@ from e2e.kafka.ports import LOOPBACK, free_ports
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Usage:
     """What a process has taken of the machine up to now."""
 
     cpu_s: float
-    rss_mib: float
+    rss_bytes: int
 
 
 class BrokerProcess(ABC):
@@ -87,7 +88,6 @@ class BrokerProcess(ABC):
 
     def launch(self) -> None:
         """Start the process without waiting for it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         self.prepare()
         with self.output.open("ab") as output:
             self.child = subprocess.Popen(
@@ -133,7 +133,7 @@ class BrokerProcess(ABC):
         folder = Path(f"/proc/{self.pid}")
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
         user, system, pages = int(fields[11]), int(fields[12]), int(fields[21])
-        return Usage((user + system) / TICKS_PER_S, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        return Usage((user + system) / TICKS_PER_S, pages * PAGE_BYTES)
 
     def output_tail(self, lines: int = 30) -> str:
         """The end of what it printed."""
@@ -151,6 +151,7 @@ class BrokerProcess(ABC):
 
 
 def write_properties(path: Path, values: Mapping[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
 

@@ -1,29 +1,56 @@
 """One request on its way through a handler."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from chiplog_broker.protocol.requests import RequestHeader
 from chiplog_broker.server.peer import Peer
 
+logger = logging.getLogger(__name__)
+
 M = TypeVar("M")
-Answer = list[bytes]
+Answer: TypeAlias = list[bytes]
+Encode: TypeAlias = "Callable[[Call[Any], object], Answer]"
 
 
-@dataclass(slots=True)
 class Call(Generic[M]):
     """A decoded request, who sent it, and how an answer becomes bytes."""
 
-    header: RequestHeader
-    message: M
-    peer: Peer
-    encode: Callable[[object], Answer]
-    """Turns the answer's message into what is sent; may be called once, at any time."""
+    __slots__ = ("_encode", "began_s", "header", "message", "peer")
+
+    def __init__(
+        self, header: RequestHeader, message: M, peer: Peer, began_s: float, encode: Encode
+    ) -> None:
+        self.header = header
+        self.message = message
+        self.peer = peer
+        self.began_s = began_s
+        self._encode = encode
+
+    def encode(self, message: object) -> Answer:
+        """What is sent for an answer's message; to be called once, at any time."""
+        return self._encode(self, message)
+
+    def answer(self, future: asyncio.Future[Answer], make: Callable[[], object]) -> None:
+        """Complete a future that waits for this call's answer, whatever happens on the way.
+
+        Does nothing where it is complete, or where `make` returns None: it goes on waiting.
+        """
+        if future.done():
+            return
+        try:
+            message = make()
+            if message is not None:
+                future.set_result(self.encode(message))
+        except Exception as fault:
+            # Callbacks have nobody to raise to; whoever holds the future closes the connection.
+            logger.exception("request_failed", extra={"api": self.header.api.name})
+            future.set_exception(fault)
 
 
 # A message is answered at once, None is not answered at all, a future is already bytes,
 # and a coroutine is run and ends with the message.
-Outcome = object | None | asyncio.Future[Answer] | Coroutine[Any, Any, object]
-Handler = Callable[[Call[Any]], Outcome]
+Outcome: TypeAlias = object | asyncio.Future[Answer] | Coroutine[Any, Any, object] | None
+Handler: TypeAlias = Callable[[Call[Any]], Outcome]

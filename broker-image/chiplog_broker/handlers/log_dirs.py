@@ -5,10 +5,12 @@ from typing import Any
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.disk import Disk, DiskUsage
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+
+UNKNOWN_BYTES = -1
 
 
 class LogDirHandlers:
@@ -22,19 +24,21 @@ class LogDirHandlers:
     def describe_log_dirs(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DESCRIBE_LOG_DIRS)
         wanted = call.message.topics
-        asked = wanted and {(one.name, index) for one in wanted for index in one.partitions}
+        asked = wanted and {(one.topic, index) for one in wanted for index in one.partitions}
         by_topic: dict[str, list[object]] = {}
         for partition in self._replicas:
             name = partition.name
             if asked is None or (name.topic, name.partition) in asked:
                 by_topic.setdefault(name.topic, []).append(described(types, partition))
-        usage = self._disk.usage()
+        offline = self._replicas.is_offline
+        usage = DiskUsage(UNKNOWN_BYTES, UNKNOWN_BYTES) if offline else self._disk.usage()
         directory = types.DescribeLogDirsResult(
-            error_code=ErrorCode.none,
+            error_code=ErrorCode.kafka_storage_error if offline else ErrorCode.none,
             log_dir=self._path,
             topics=tuple(
                 types.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
                 for name, partitions in by_topic.items()
+                if not offline
             ),
             total_bytes=usage.total_bytes,
             usable_bytes=usage.free_bytes,

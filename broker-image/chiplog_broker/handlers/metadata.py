@@ -1,15 +1,18 @@
 """Which brokers and topics there are: Metadata, DescribeCluster, DescribeTopicPartitions.
 
-An unknown topic is an error and creates nothing.
+An unknown topic is an error and creates nothing, unless `auto.create.topics.enable` is set
+and the client allows it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.metadata.topic_names import why_not_a_topic_name
+from chiplog_broker.metadata.operations import CreateTopic
+from chiplog_broker.metadata.topic_names import code_of_unknown, why_not_a_topic_name
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
+from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
@@ -19,24 +22,60 @@ from chiplog_broker.protocol.messages import (
     MetadataResponse,
     MetadataTopic,
 )
+from chiplog_broker.settings import setting
+from chiplog_core.config import broker_keys as keys
 
 BROKERS_ENDPOINT = 1
+CONTROLLERS_ENDPOINT = 2
+LARGEST_PAGE = 2000
 NOT_ASKED = -(2**31)
 
 
 class MetadataHandlers:
-    """Answers from the cluster view alone."""
+    """Answers from the cluster view."""
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(
+        self, cluster: ClusterView, store: MetadataStore, config: Mapping[str, str]
+    ) -> None:
         self._cluster = cluster
+        self._store = store
+        self._creates_topics = setting(config, keys.AUTO_CREATE_TOPICS_ENABLE)
 
-    def metadata(self, call: Call[MetadataRequest]) -> MetadataResponse:
+    def metadata(
+        self, call: Call[MetadataRequest]
+    ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
         """Brokers as this listener's clients reach them, and the topics asked for."""
+        request = call.message
+        if self._creates_topics and request.allow_auto_topic_creation and request.topics:
+            unknown = [one.name for one in request.topics if self._can_be_created(one.name)]
+            if unknown:
+                return self._after_creating(unknown, call)
+        return self._metadata(call, {})
+
+    def _can_be_created(self, name: str | None) -> bool:
+        known = name is None or self._cluster.topic(name) is not None
+        return not (known or why_not_a_topic_name(name or ""))
+
+    async def _after_creating(
+        self, names: Iterable[str | None], call: Call[MetadataRequest]
+    ) -> MetadataResponse:
+        refused: dict[str, ErrorCode] = {}
+        for name in dict.fromkeys(names):
+            assert name is not None
+            outcome = await self._store.submit(CreateTopic(name=name))
+            if outcome.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
+                refused[name] = outcome.code
+        return self._metadata(call, refused)
+
+    def _metadata(
+        self, call: Call[MetadataRequest], refused: Mapping[str, ErrorCode]
+    ) -> MetadataResponse:
         wanted = call.message.topics
         if wanted is None:
             topics = [view.metadata for view in self._cluster]
         else:
-            topics = [self._topic(one) for one in wanted]
+            # Each topic once: a name takes a few bytes, its answer may take a hundred thousand.
+            topics = [self._topic(one, refused) for one in dict.fromkeys(wanted)]
         return MetadataResponse(
             self._cluster.nodes(call.peer.listener.name),
             self._cluster.cluster_id,
@@ -44,7 +83,9 @@ class MetadataHandlers:
             topics,
         )
 
-    def _topic(self, wanted: MetadataRequestTopic) -> MetadataTopic:
+    def _topic(
+        self, wanted: MetadataRequestTopic, refused: Mapping[str, ErrorCode]
+    ) -> MetadataTopic:
         if wanted.name is None:
             known = wanted.topic_id and self._cluster.topic_with_id(wanted.topic_id)
             if known:
@@ -53,18 +94,25 @@ class MetadataHandlers:
         view = self._cluster.topic(wanted.name)
         if view is not None:
             return view.metadata
-        return MetadataTopic(code_of_unknown(wanted.name), wanted.name, None)
+        code = refused.get(wanted.name) or code_of_unknown(wanted.name)
+        return MetadataTopic(code, wanted.name, None)
 
     def describe_cluster(self, call: Call[Any]) -> object:
         """Brokers and controller. There are no controllers that clients could reach."""
         types = answers(ApiKey.DESCRIBE_CLUSTER)
-        of_brokers = call.message.endpoint_type == BROKERS_ENDPOINT
+        code, message = ErrorCode.none, None
+        if call.message.endpoint_type == CONTROLLERS_ENDPOINT:
+            code = ErrorCode.mismatched_endpoint_type
+            message = "this is a broker's endpoint, and controllers have none"
+        elif call.message.endpoint_type != BROKERS_ENDPOINT:
+            code, message = ErrorCode.unsupported_endpoint_type, "unknown endpoint type"
+        of_brokers = code is ErrorCode.none
         nodes = self._cluster.nodes(call.peer.listener.name) if of_brokers else []
         return types.DescribeClusterResponse(
             throttle_time=NO_THROTTLE,
-            error_code=ErrorCode.none if of_brokers else ErrorCode.unsupported_endpoint_type,
-            error_message=None if of_brokers else "this cluster has no controller endpoints",
-            endpoint_type=call.message.endpoint_type,
+            error_code=code,
+            error_message=message,
+            endpoint_type=BROKERS_ENDPOINT,
             cluster_id=self._cluster.cluster_id,
             controller_id=self._cluster.controller_id if of_brokers else -1,
             brokers=tuple(
@@ -91,8 +139,8 @@ class MetadataHandlers:
         start = 0
         if cursor is not None:
             names = [name for name in names if name >= cursor.topic_name]
-            start = cursor.partition_index if cursor.topic_name in names[:1] else 0
-        room = max(request.response_partition_limit, 1)
+            start = max(cursor.partition_index, 0) if cursor.topic_name in names[:1] else 0
+        room = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
         topics, next_cursor = [], None
         for name in names:
             view = self._cluster.topic(name)
@@ -109,13 +157,6 @@ class MetadataHandlers:
         return types.DescribeTopicPartitionsResponse(
             throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor
         )
-
-
-def code_of_unknown(name: str) -> ErrorCode:
-    """A name that no topic has is unknown; one that no topic can have is invalid."""
-    if why_not_a_topic_name(name):
-        return ErrorCode.invalid_topic_exception
-    return ErrorCode.unknown_topic_or_partition
 
 
 def described_topic(

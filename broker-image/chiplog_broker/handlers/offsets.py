@@ -1,12 +1,11 @@
 """Where records are: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
+from collections import Counter
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
-from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
@@ -16,45 +15,57 @@ from chiplog_broker.storage.log import ListOffset
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 TO_HIGH_WATERMARK = -1
+# With nothing in remote storage the log begins where its local part does (KIP-405).
+EARLIEST_LOCAL = -4
+PLACES_FROM_VERSION = {
+    ListOffset.LATEST: 1,
+    ListOffset.EARLIEST: 1,
+    ListOffset.MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+}
 
 
 class OffsetHandlers:
     """Answers from the partitions that this broker leads."""
 
-    def __init__(self, cluster: ClusterView, replicas: Replicas, clock: Clock) -> None:
-        self._cluster = cluster
-        self._replicas = replicas
+    def __init__(self, leaders: Leaders, clock: Clock) -> None:
+        self._leaders = leaders
         self._clock = clock
-
-    def _leader(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
-        view = self._cluster.topic(topic)
-        if view is None or not 0 <= index < len(view.partitions):
-            raise PartitionError(ErrorCode.unknown_topic_or_partition)
-        return self._replicas.leader(topic, index, leader_epoch)
 
     def list_offsets(self, call: Call[Any]) -> object:
         """Offsets by timestamp, or the ends of the log."""
         types = answers(ApiKey.LIST_OFFSETS)
+        topics = call.message.topics
+        times = Counter(
+            (topic.name, one.partition_index) for topic in topics for one in topic.partitions
+        )
+        version = call.header.version
         return types.ListOffsetsResponse(
             throttle_time=NO_THROTTLE,
             topics=tuple(
                 types.ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=tuple(
-                        self._offset(types, topic.name, wanted) for wanted in topic.partitions
+                        self._offset(
+                            types, topic.name, one, version, times[topic.name, one.partition_index]
+                        )
+                        for one in topic.partitions
                     ),
                 )
-                for topic in call.message.topics
+                for topic in topics
             ),
         )
 
-    def _offset(self, types: Any, topic: str, wanted: Any) -> object:
+    def _offset(self, types: Any, topic: str, wanted: Any, version: int, times: int) -> object:
         code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
         try:
-            partition = self._leader(topic, wanted.partition_index, wanted.current_leader_epoch)
-            if wanted.timestamp < ListOffset.MAX_TIMESTAMP:
-                raise PartitionError(ErrorCode.unsupported_version)
-            found = partition.log.offset_for_timestamp(wanted.timestamp, partition.high_watermark)
+            if times > 1:
+                raise PartitionError(ErrorCode.invalid_request)
+            place = place_or_time(wanted.timestamp, version)
+            partition = self._leaders.get(
+                topic, wanted.partition_index, wanted.current_leader_epoch
+            )
+            found = partition.log.offset_for_timestamp(place, partition.high_watermark)
             if found is not None:
                 timestamp, offset, epoch = found
         except (PartitionError, *REFUSALS) as refused:
@@ -86,7 +97,7 @@ class OffsetHandlers:
     def _epoch_end(self, types: Any, topic: str, wanted: Any) -> object:
         code, epoch, end_offset = ErrorCode.none, -1, NO_OFFSET
         try:
-            partition = self._leader(topic, wanted.partition, wanted.current_leader_epoch)
+            partition = self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
             epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
         except (PartitionError, *REFUSALS) as refused:
             code = code_of(refused)
@@ -108,7 +119,7 @@ class OffsetHandlers:
     async def _delete(self, types: Any, topic: str, wanted: Any) -> object:
         code, low_watermark = ErrorCode.none, NO_OFFSET
         try:
-            partition = self._leader(topic, wanted.partition_index)
+            partition = self._leaders.get(topic, wanted.partition_index)
             offset = wanted.offset
             if offset == TO_HIGH_WATERMARK:
                 offset = partition.high_watermark
@@ -118,3 +129,12 @@ class OffsetHandlers:
         return types.DeleteRecordsPartitionResult(
             partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=code
         )
+
+
+def place_or_time(timestamp: int, version: int) -> int:
+    """What a ListOffsets timestamp stands for. Raises `PartitionError`."""
+    if timestamp >= 0:
+        return timestamp
+    if version < PLACES_FROM_VERSION.get(timestamp, version + 1):
+        raise PartitionError(ErrorCode.unsupported_version)
+    return ListOffset.EARLIEST if timestamp == EARLIEST_LOCAL else timestamp

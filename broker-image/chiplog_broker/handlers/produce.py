@@ -6,12 +6,12 @@ batch. A duplicate of an idempotent batch waits exactly like the original.
 """
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 
 from chiplog_broker.handlers.call import Answer, Call
-from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
-from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_broker.protocol.messages import (
@@ -30,9 +30,8 @@ OK = int(ErrorCode.none)
 class ProduceHandler:
     """Appends batches to the partitions that this broker leads."""
 
-    def __init__(self, cluster: ClusterView, replicas: Replicas, clock: Clock) -> None:
-        self._cluster = cluster
-        self._replicas = replicas
+    def __init__(self, leaders: Leaders, clock: Clock) -> None:
+        self._leaders = leaders
         self._clock = clock
 
     def __call__(
@@ -42,13 +41,10 @@ class ProduceHandler:
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
         for topic in request.topics:
-            answers = [
-                self._append(topic.name, partition, pending, now_ms)
-                for partition in topic.partitions
-            ]
-            pending.topics.append((topic.name, answers))
+            for partition in topic.partitions:
+                pending.answers.append(self._append(topic.name, partition, pending, now_ms))
         if request.acks == 0:
-            if any(one.error_code != OK for _, answers in pending.topics for one in answers):
+            if any(answer.error_code != OK for answer in pending.answers):
                 raise ProtocolViolation("a batch sent with acks=0 was refused")
             return None
         return pending.start() if pending.unsafe else pending.response()
@@ -61,16 +57,14 @@ class ProduceHandler:
         if acks not in VALID_ACKS:
             return ProducePartitionResponse(index, ErrorCode.invalid_required_acks)
         try:
-            replica = self._replicas.leader(topic, index)
+            replica = self._leaders.get(topic, index)
             appended = replica.append(partition.records or memoryview(b""), now_ms)
         except (PartitionError, *REFUSALS) as refused:
-            return ProducePartitionResponse(
-                index, self._refusal_code(topic, index, refused), error_message=str(refused)
-            )
+            return ProducePartitionResponse(index, code_of(refused), error_message=str(refused))
         if acks == ACKS_ALL:
-            position = (len(pending.topics), index)
-            done = partial(pending.settle, position)
-            if not replica.when_safe(appended.last_offset + 1, done):
+            position = len(pending.answers)
+            settled = partial(pending.settle, position)
+            if not replica.when_safe(appended.last_offset + 1, settled):
                 pending.unsafe.add(position)
         return ProducePartitionResponse(
             index,
@@ -80,62 +74,53 @@ class ProduceHandler:
             appended.log_start_offset,
         )
 
-    def _refusal_code(self, topic: str, index: int, refused: Exception) -> int:
-        """A partition that is led elsewhere and one that does not exist are different news."""
-        view = self._cluster.topic(topic)
-        if view is None or not 0 <= index < len(view.partitions):
-            return ErrorCode.unknown_topic_or_partition
-        assert isinstance(refused, PartitionError | REFUSALS)
-        return code_of(refused)
-
 
 class PendingProduce:
-    """A Produce with acks=all whose records are not all safe yet."""
+    """A Produce on its way; with acks=all it may have to wait for some of its batches."""
 
     def __init__(self, call: Call[ProduceRequest]) -> None:
         self.call = call
-        self.topics: list[tuple[str, list[ProducePartitionResponse]]] = []
-        # (position of the topic in the request, partition) of what is not safe.
-        self.unsafe: set[tuple[int, int]] = set()
-        self._failed: dict[tuple[int, int], ErrorCode] = {}
-        self._future: asyncio.Future[Answer]
-        self._timeout: asyncio.TimerHandle
+        # One answer a batch, in the order of the request.
+        self.answers: list[ProducePartitionResponse] = []
+        # Positions in `answers` of what is not safe yet.
+        self.unsafe: set[int] = set()
+        self._future: asyncio.Future[Answer] | None = None
 
     def start(self) -> asyncio.Future[Answer]:
         """Wait, for as long as the producer said it would."""
         loop = asyncio.get_running_loop()
-        self._future = loop.create_future()
+        self._future = future = loop.create_future()
         timeout_s = max(self.call.message.timeout_ms, 0) / 1000
-        self._timeout = loop.call_later(timeout_s, self._time_out)
-        return self._future
+        timeout = loop.call_later(timeout_s, self._time_out)
+        future.add_done_callback(lambda _: timeout.cancel())
+        return future
 
-    def settle(self, position: tuple[int, int], safe: bool) -> None:
-        """One partition's records are safe, or will not be here."""
+    def settle(self, position: int, code: ErrorCode) -> None:
+        """One batch is safe, or will not be here. May come before `start`."""
         self.unsafe.discard(position)
-        if not safe:
-            self._failed[position] = ErrorCode.not_leader_or_follower
-        if not self.unsafe and not self._future.done():
-            self._timeout.cancel()
-            self._future.set_result(self.call.encode(self.response()))
+        if code is not ErrorCode.none:
+            self._fail([position], code)
+        if not self.unsafe and self._future is not None:
+            self.call.answer(self._future, self.response)
 
     def response(self) -> ProduceResponse:
         """The answer as things stand."""
-        topics = [
-            ProduceTopicResponse(
-                name, [self._judged((position, one.partition), one) for one in answers]
-            )
-            for position, (name, answers) in enumerate(self.topics)
-        ]
-        return ProduceResponse(topics)
-
-    def _judged(
-        self, position: tuple[int, int], answer: ProducePartitionResponse
-    ) -> ProducePartitionResponse:
-        code = self._failed.get(position)
-        return answer if code is None else ProducePartitionResponse(answer.partition, code)
+        answers = iter(self.answers)
+        return ProduceResponse(
+            [
+                ProduceTopicResponse(topic.name, [next(answers) for _ in topic.partitions])
+                for topic in self.call.message.topics
+            ]
+        )
 
     def _time_out(self) -> None:
         """The records may still become safe: the producer is told that nobody knows."""
-        if not self._future.done():
-            self._failed |= dict.fromkeys(self.unsafe, ErrorCode.request_timed_out)
-            self._future.set_result(self.call.encode(self.response()))
+        assert self._future is not None, "nothing times out before it waits"
+        self._fail(self.unsafe, ErrorCode.request_timed_out)
+        self.call.answer(self._future, self.response)
+
+    def _fail(self, positions: Iterable[int], code: ErrorCode) -> None:
+        for position in positions:
+            self.answers[position] = ProducePartitionResponse(
+                self.answers[position].partition, code
+            )

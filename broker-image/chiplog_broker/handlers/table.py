@@ -1,5 +1,6 @@
 """Which handler serves which API."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from chiplog_broker.handlers import refused
 from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.configs import ConfigHandlers
 from chiplog_broker.handlers.fetch import FetchHandler
+from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.log_dirs import LogDirHandlers
 from chiplog_broker.handlers.metadata import MetadataHandlers
 from chiplog_broker.handlers.offsets import OffsetHandlers
@@ -19,7 +21,15 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_broker.settings import setting
+from chiplog_core.config import broker_keys as keys
+
+# What a client may call itself and its version (KIP-511).
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+NAMED_FROM_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +44,24 @@ class Parts:
     config: Mapping[str, str]
     data_path: str
     session: int
+    metrics: RequestMetrics
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     """A handler for every API that is advertised."""
-    metadata = MetadataHandlers(parts.cluster)
-    offsets = OffsetHandlers(parts.cluster, parts.replicas, parts.clock)
+    metadata = MetadataHandlers(parts.cluster, parts.store, parts.config)
+    leaders = Leaders(parts.cluster, parts.replicas)
+    offsets = OffsetHandlers(leaders, parts.clock)
     topics = TopicHandlers(parts.cluster, parts.store)
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
     producer_ids = ProducerIds(parts.cluster.broker_id, parts.session)
+    fetch = FetchHandler(
+        parts.cluster, leaders, parts.metrics, setting(parts.config, keys.FETCH_MAX_BYTES)
+    )
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
     return {
-        ApiKey.PRODUCE: ProduceHandler(parts.cluster, parts.replicas, parts.clock),
-        ApiKey.FETCH: FetchHandler(parts.cluster, parts.replicas),
+        ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock),
+        ApiKey.FETCH: fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: metadata.metadata,
         ApiKey.FIND_COORDINATOR: refused.find_coordinator,
@@ -72,6 +87,8 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
 
 def api_versions(call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
     """What we serve; the client's name is kept for whoever looks at its connection."""
-    request = call.message
-    call.peer.software = f"{request.client_software_name} {request.client_software_version}".strip()
+    given = call.message.client_software_name, call.message.client_software_version
+    if call.header.version >= NAMED_FROM_VERSION and not all(map(SOFTWARE.fullmatch, given)):
+        return ApiVersionsResponse(ErrorCode.invalid_request)
+    call.peer.software = " ".join(given).strip()
     return ApiVersionsResponse()

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.handlers.configs import config_source
+from chiplog_broker.handlers.config_entries import config_source
 from chiplog_broker.metadata.operations import CreateTopic, DeleteTopic, GrowTopic, Outcome
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
@@ -17,6 +17,7 @@ from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 
 CLUSTER_DEFAULT = -1
+NAME_OR_ID = Outcome(ErrorCode.invalid_request, "name a topic by its name or by its id")
 TWICE = Outcome(ErrorCode.invalid_request, "the request names this topic more than once")
 
 
@@ -30,11 +31,13 @@ class TopicHandlers:
     async def create_topics(self, call: Call[Any]) -> object:
         types = answers(ApiKey.CREATE_TOPICS)
         request = call.message
-        count = Counter(topic.name for topic in request.topics)
+        times = Counter(topic.name for topic in request.topics)
+        named = {topic.name: topic for topic in request.topics}
         results = []
-        for name, times in count.items():
-            topic = next(one for one in request.topics if one.name == name)
-            outcome = TWICE if times > 1 else await self._create(topic, request.validate_only)
+        for name, topic in named.items():
+            outcome = TWICE
+            if times[name] == 1:
+                outcome = await self._create(topic, request.validate_only)
             results.append(creation_result(types, name, outcome))
         return types.CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
 
@@ -58,18 +61,17 @@ class TopicHandlers:
 
     async def delete_topics(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DELETE_TOPICS)
+        times = Counter(call.message.topics)
+        # A topic may be named in two ways at once.
+        times_of_id = Counter(view.topic_id for one in times if (view := self._named(one)))
         results = []
-        for wanted in call.message.topics:
+        for wanted, count in times.items():
             view = self._named(wanted)
-            if view is None:
-                code = (
-                    ErrorCode.unknown_topic_or_partition
-                    if wanted.topic_id is None
-                    else ErrorCode.unknown_topic_id
-                )
-                outcome = Outcome(code, "This server does not host this topic.")
-            else:
-                outcome = await self._store.submit(DeleteTopic(name=view.name))
+            outcome = TWICE
+            if (wanted.name is None) == (wanted.topic_id is None):
+                outcome = NAME_OR_ID
+            elif count == 1 and (view is None or times_of_id[view.topic_id] == 1):
+                outcome = await self._delete(wanted, view)
             results.append(
                 types.DeletableTopicResult(
                     name=view.name if view else wanted.name,
@@ -80,6 +82,14 @@ class TopicHandlers:
             )
         return types.DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
 
+    async def _delete(self, wanted: Any, view: TopicView | None) -> Outcome:
+        if view is not None:
+            return await self._store.submit(DeleteTopic(name=view.name))
+        code = ErrorCode.unknown_topic_id
+        if wanted.name is not None:
+            code = ErrorCode.unknown_topic_or_partition
+        return Outcome(code, "This server does not host this topic.")
+
     def _named(self, wanted: Any) -> TopicView | None:
         if wanted.name is not None:
             return self._cluster.topic(wanted.name)
@@ -88,15 +98,16 @@ class TopicHandlers:
     async def create_partitions(self, call: Call[Any]) -> object:
         types = answers(ApiKey.CREATE_PARTITIONS)
         request = call.message
-        count = Counter(topic.name for topic in request.topics)
+        times = Counter(topic.name for topic in request.topics)
+        named = {topic.name: topic for topic in request.topics}
         results = []
-        for topic in request.topics:
+        for name, topic in named.items():
             outcome = TWICE
-            if count[topic.name] == 1:
+            if times[name] == 1:
                 placed = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
                 outcome = await self._store.submit(
                     GrowTopic(
-                        name=topic.name,
+                        name=name,
                         partitions=topic.count,
                         assignments=placed,
                         validate_only=request.validate_only,
@@ -104,7 +115,7 @@ class TopicHandlers:
                 )
             results.append(
                 types.CreatePartitionsTopicResult(
-                    name=topic.name, error_code=outcome.code, error_message=outcome.message
+                    name=name, error_code=outcome.code, error_message=outcome.message
                 )
             )
         return types.CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))

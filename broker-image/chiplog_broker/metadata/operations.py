@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from chiplog_broker.metadata.config_change import ConfigChange
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.protocol.errors import ErrorCode
 
@@ -43,10 +44,11 @@ class GrowTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigureTopic:
-    """Replace a topic's own configuration."""
+    """Change a topic's own configuration, or replace it with what `changes` set."""
 
     name: str
-    config: Mapping[str, str]
+    changes: tuple[ConfigChange, ...]
+    replace: bool = False
     validate_only: bool = False
 
 

@@ -6,7 +6,7 @@ sees the change. Operations are carried out one after another.
 
 import asyncio
 import json
-from collections.abc import Mapping
+import logging
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -25,12 +25,16 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import TopicChanged, TopicDeleted
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_core.config.effective import TopicConfig, topic_defaults
+from chiplog_broker.storage.errors import StorageError
+from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import TopicId
 from chiplog_core.names import object_name
 
+logger = logging.getLogger(__name__)
+
 CLUSTER_FILE = "cluster.json"
 TOPICS = "topics"
+FILE_SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,8 @@ async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
     """
     disk.make_directory(TOPICS)
     if disk.exists(CLUSTER_FILE):
-        old = read_json(disk, CLUSTER_FILE)
-        record = ClusterRecord(str(old["clusterId"]), int(str(old["session"])) + 1)
+        cluster_id, session = read_json(disk, CLUSTER_FILE, "clusterId", "session")
+        record = ClusterRecord(str(cluster_id), int(str(session)) + 1)
     else:
         record = ClusterRecord(random_uuid_text(rng), 1)
     text = json.dumps({"clusterId": record.cluster_id, "session": record.session})
@@ -69,20 +73,20 @@ class StandaloneStore:
         disk: Disk,
         rng: Rng,
         defaults: Defaults,
-        broker_config: Mapping[str, str],
     ) -> None:
         self._disk = disk
         self._rng = rng
         self._defaults = defaults
-        self._inherited = topic_defaults(broker_config)
         self._topics: dict[str, TopicRecord] = {}
         self._turn = asyncio.Lock()
         self._changed: TopicChanged
         self._deleted: TopicDeleted
 
         for name in disk.names(TOPICS):
-            record = record_from(read_json(disk, f"{TOPICS}/{name}"))
-            self._topics[record.name] = record
+            # A power cut leaves half of a file that was being replaced under another name.
+            if name.endswith(FILE_SUFFIX):
+                record = record_from(disk, f"{TOPICS}/{name}")
+                self._topics[record.name] = record
 
     async def start(self, changed: TopicChanged, deleted: TopicDeleted) -> None:
         self._changed, self._deleted = changed, deleted
@@ -95,6 +99,9 @@ class StandaloneStore:
                 return await self._carry_out(operation)
             except Refused as refused:
                 return Outcome(refused.code, str(refused))
+            except (OSError, StorageError) as failed:
+                logger.exception("operation_failed", extra={"topic": operation.name})
+                return Outcome(ErrorCode.kafka_storage_error, str(failed))
 
     async def close(self) -> None:
         """Nothing runs by itself."""
@@ -120,25 +127,44 @@ class StandaloneStore:
             case GrowTopic():
                 record = plan.grown(operation, old, self._defaults)
             case ConfigureTopic():
-                record = plan.configured(operation, old)
+                record = plan.configured(operation, old, self._defaults)
         return await self._put(record, validate_only=operation.validate_only)
 
     async def _put(self, record: TopicRecord, *, validate_only: bool) -> Outcome:
         view = self._view(record)
         if not validate_only:
-            text = json.dumps(record_to(record), indent=1)
-            await self._disk.replace(path_of(record.name), text.encode())
+            old = self._topics.get(record.name)
+            try:
+                await self._write(record)
+                await self._changed(view)
+            except (OSError, StorageError):
+                await self._undo(record, old)
+                raise
             self._topics[record.name] = record
-            await self._changed(view)
         return Outcome(topic=view)
 
+    async def _undo(self, record: TopicRecord, old: TopicRecord | None) -> None:
+        """A change that failed on the way did not happen, as far as the disk lets us say so."""
+        try:
+            if old is None:
+                await self._delete(record)
+            else:
+                await self._write(old)
+                await self._changed(self._view(old))
+        except (OSError, StorageError):
+            logger.exception("undo_failed", extra={"topic": record.name})
+
+    async def _write(self, record: TopicRecord) -> None:
+        text = json.dumps(record_to(record), indent=1)
+        await self._disk.replace(path_of(record.name), text.encode())
+
     async def _delete(self, record: TopicRecord) -> Outcome:
-        # The data goes first: a crash in between leaves a topic whose deletion is asked for
-        # again, and not data that no topic claims.
-        await self._deleted(record.name, record.topic_id)
-        del self._topics[record.name]
+        # First nobody claims the data any more, then it goes. After a crash in between it
+        # lies there unclaimed: the other way round, the topic would be back without records.
         self._disk.remove(path_of(record.name))
         await self._disk.sync_directory(TOPICS)
+        self._topics.pop(record.name, None)
+        await self._deleted(record.name, record.topic_id)
         return Outcome()
 
     def _view(self, record: TopicRecord) -> TopicView:
@@ -147,13 +173,13 @@ class StandaloneStore:
             PartitionView(index, broker_id, session - made_in, (broker_id,), (broker_id,))
             for index, made_in in enumerate(record.made_in_sessions)
         )
-        config = TopicConfig(record.config, self._inherited)
+        config = TopicConfig(record.config, self._defaults.inherited)
         return TopicView(record.name, record.topic_id, partitions, config)
 
 
 def path_of(topic: str) -> str:
     """A topic's file; names of 249 characters and of capital letters need another form."""
-    return f"{TOPICS}/{object_name(topic)}.json"
+    return f"{TOPICS}/{object_name(topic)}{FILE_SUFFIX}"
 
 
 def record_to(record: TopicRecord) -> dict[str, object]:
@@ -165,25 +191,26 @@ def record_to(record: TopicRecord) -> dict[str, object]:
     }
 
 
-def record_from(stored: Mapping[str, object]) -> TopicRecord:
-    sessions, config = stored["madeInSessions"], stored["config"]
-    assert isinstance(sessions, list)
-    assert isinstance(config, dict)
-    return TopicRecord(str(stored["name"]), UUID(str(stored["topicId"])), tuple(sessions), config)
+def record_from(disk: Disk, path: str) -> TopicRecord:
+    """The topic in a file. Raises `ValueError` naming the file where it does not read."""
+    name, topic_id, sessions, config = read_json(
+        disk, path, "name", "topicId", "madeInSessions", "config"
+    )
+    if not (isinstance(sessions, list) and isinstance(config, dict)):
+        raise ValueError(f"{path} is not what this broker wrote")
+    return TopicRecord(str(name), UUID(str(topic_id)), tuple(sessions), config)
 
 
-def read_json(disk: Disk, path: str) -> dict[str, object]:
-    """A small file of ours. Raises `ValueError` naming it where it does not read."""
+def read_json(disk: Disk, path: str, *fields: str) -> list[object]:
+    """These fields of a small file of ours. Raises `ValueError` naming a file that is not."""
     file = disk.open(path)
     try:
         found = json.loads(file.read(0, file.size()))
-    except ValueError as error:
-        raise ValueError(f"{path} is not what this broker wrote: {error}") from error
+        return [found[field] for field in fields]
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(f"{path} is not what this broker wrote: {error!r}") from error
     finally:
         file.close()
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is not what this broker wrote")
-    return found
 
 
 def new_topic_id(rng: Rng) -> UUID:

@@ -4,12 +4,14 @@ Checks come in the order in which Kafka makes them, and say what Kafka says in i
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from chiplog_broker.metadata.config_change import changed
 from chiplog_broker.metadata.operations import ConfigureTopic, CreateTopic, GrowTopic
 from chiplog_broker.metadata.topic_names import colliding_name, why_not_a_topic_name
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC
 from chiplog_core.topic_name import is_internal
@@ -36,6 +38,8 @@ class Defaults:
     broker_id: int
     partitions: int
     session: int
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    """The broker's configuration, as far as topics inherit it."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a fault
@@ -66,8 +70,8 @@ def created(
             f"Topic '{name}' collides with existing topic: {other}",
         )
     count = partition_count(operation, defaults)
-    check_config(operation.config)
-    return TopicRecord(name, topic_id, (defaults.session,) * count, dict(operation.config))
+    config = checked_config(operation.config)
+    return TopicRecord(name, topic_id, (defaults.session,) * count, config)
 
 
 def partition_count(operation: CreateTopic, defaults: Defaults) -> int:
@@ -117,10 +121,14 @@ def grown(operation: GrowTopic, record: TopicRecord, defaults: Defaults) -> Topi
     return replace(record, made_in_sessions=sessions)
 
 
-def configured(operation: ConfigureTopic, record: TopicRecord) -> TopicRecord:
+def configured(operation: ConfigureTopic, record: TopicRecord, defaults: Defaults) -> TopicRecord:
     """The record of a topic with another configuration. Raises `Refused`."""
-    check_config(operation.config)
-    return replace(record, config=dict(operation.config))
+    own = {} if operation.replace else record.config
+    try:
+        config = changed(TopicConfig(own, defaults.inherited), operation.changes)
+    except ValueError as error:
+        raise Refused(ErrorCode.invalid_config, str(error)) from error
+    return replace(record, config=checked_config(config))
 
 
 def check_count(count: int) -> None:
@@ -144,12 +152,14 @@ def check_placement(placements: Iterable[tuple[int, ...]], broker_id: int) -> No
             )
 
 
-def check_config(config: Mapping[str, str]) -> None:
-    problems = given_topic_config(config, "config").problems
-    if problems:
-        raise Refused(ErrorCode.invalid_config, "; ".join(map(str, problems)))
-    if int(config.get("min.insync.replicas", "1")) > 1:
+def checked_config(config: Mapping[str, str]) -> Mapping[str, str]:
+    """The configuration in Kafka's own form. Raises `Refused`."""
+    given = given_topic_config(config, "config")
+    if given.problems:
+        raise Refused(ErrorCode.invalid_config, "; ".join(map(str, given.problems)))
+    if int(given.values.get("min.insync.replicas", "1")) > 1:
         raise Refused(
             ErrorCode.invalid_config,
             "config[min.insync.replicas] is above the number of replicas, 1: set it to 1",
         )
+    return given.values

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.topic_name import (
     NAMES_OF_NO_TOPIC,
     TOPIC_NAME_MEANING,
@@ -22,3 +23,10 @@ def colliding_name(name: str, others: Iterable[str]) -> str:
     """A topic whose name differs only in `.` and `_`, which metrics cannot tell apart."""
     key = collision_key(name)
     return next((other for other in others if other != name and collision_key(other) == key), "")
+
+
+def code_of_unknown(name: str) -> ErrorCode:
+    """A name that no topic has is unknown; one that no topic can have is invalid."""
+    if why_not_a_topic_name(name):
+        return ErrorCode.invalid_topic_exception
+    return ErrorCode.unknown_topic_or_partition

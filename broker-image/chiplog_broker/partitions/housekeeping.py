@@ -1,21 +1,26 @@
-"""What must be done from time to time: retention, removal of deleted files, checkpoints."""
+"""What must be done from time to time: flushes, retention, deleted files, checkpoints."""
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
 
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory
-from chiplog_broker.storage.errors import StorageError
 from chiplog_core.config import broker_keys as keys
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+# How late a flush that `flush.ms` asks for may come.
+FLUSH_INTERVAL_S = 0.2
 
 
 class Housekeeping:
-    """Two loops: one keeps logs within their limits, one writes checkpoints."""
+    """Three loops, each with its own interval; a round that fails does not end its loop."""
 
     def __init__(
         self,
@@ -29,36 +34,49 @@ class Housekeeping:
         self._clock = clock
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
-        self._intervals_s = check_ms / 1000, max(checkpoint_ms, 1) / 1000
-        self._tasks: list[asyncio.Task[None]] = []
+        self._rounds: tuple[tuple[str, float, Work], ...] = (
+            ("flush_failed", FLUSH_INTERVAL_S, self.flush),
+            ("retention_failed", check_ms / 1000, self.maintain),
+            ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
+        )
+        self._loops: list[asyncio.Task[None]] = []
+        self._running: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Begin; the first round comes after one interval."""
+        """Begin; the first round of each loop comes after one interval."""
         loop = asyncio.get_running_loop()
-        maintain_s, checkpoint_s = self._intervals_s
-        self._tasks = [
-            loop.create_task(self._maintain(maintain_s)),
-            loop.create_task(self._checkpoint(checkpoint_s)),
-        ]
+        self._loops = [loop.create_task(self._repeat(*one)) for one in self._rounds]
 
     async def stop(self) -> None:
-        """End both loops, each after the round it is in."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """End the loops, each after the round it is in: half a round helps nobody."""
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, *self._running, return_exceptions=True)
 
-    async def _maintain(self, interval_s: float) -> None:
+    async def flush(self) -> None:
+        """Make durable what `flush.ms`, `flush.messages` or a finished segment ask for."""
+        async with self._replicas.unchanged():
+            await self._directory.flush_due()
+
+    async def maintain(self) -> None:
+        """Keep logs within their limits and remove files that have been deleted for a while."""
+        async with self._replicas.unchanged():
+            await self._directory.maintain(self._replicas.high_watermarks())
+
+    async def checkpoint(self) -> None:
+        """Write down how far each log is durable, so that recovery need not read it again."""
+        async with self._replicas.unchanged():
+            await self._directory.checkpoint(self._replicas.high_watermarks())
+
+    async def _repeat(self, failed: str, interval_s: float, work: Work) -> None:
         while True:
             await self._clock.sleep(interval_s)
+            if self._replicas.is_offline:
+                return  # logged where it happened; nothing is retried on a failed disk
+            one_round = asyncio.get_running_loop().create_task(work())
+            self._running.add(one_round)
+            one_round.add_done_callback(self._running.discard)
             try:
-                await self._directory.maintain(self._replicas.high_watermarks())
-            except StorageError as failed:
-                log.exception("retention_failed", extra={"reason": str(failed)})
-
-    async def _checkpoint(self, interval_s: float) -> None:
-        while True:
-            await self._clock.sleep(interval_s)
-            try:
-                await self._directory.checkpoint(self._replicas.high_watermarks())
-            except StorageError as failed:
-                log.exception("checkpoint_failed", extra={"reason": str(failed)})
+                await asyncio.shield(one_round)
+            except Exception:
+                logger.exception(failed)

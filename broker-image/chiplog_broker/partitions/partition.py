@@ -6,27 +6,44 @@ leader epoch.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
 
+from chiplog_broker.histogram import Histogram
 from chiplog_broker.partitions.errors import PartitionError
-from chiplog_broker.partitions.waiting import FetchWaiter, FetchWaiters, ProduceWaiters
+from chiplog_broker.partitions.waiting import FetchWaiter, FetchWaiters, ProduceWaiters, Settled
+from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 
+logger = logging.getLogger(__name__)
+
 NO_EPOCH = -1
+
+
+class PartitionCounters:
+    """What went in and out since the broker started."""
+
+    __slots__ = ("bytes_in", "bytes_out", "records_in")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.records_in = 0
 
 
 class Partition:
     """A replica as its clients see it. Everything runs on the event loop's thread."""
 
     __slots__ = (
+        "_clock",
         "_fetch_waiters",
         "_offline",
-        "_on_offline",
         "_produce_waiters",
         "_sync",
+        "_sync_latency",
+        "counters",
         "fetchers",
         "high_watermark",
         "leader_epoch",
@@ -39,7 +56,8 @@ class Partition:
         name: TopicPartition,
         log: PartitionLog,
         fetch_waiters: FetchWaiters,
-        on_offline: Callable[[StorageError], None],
+        clock: Clock,
+        sync_latency: Histogram,
     ) -> None:
         self.name = name
         self.log = log
@@ -48,9 +66,11 @@ class Partition:
         self.fetchers: dict[FetchWaiter, None] = {}
         self._fetch_waiters = fetch_waiters
         self._produce_waiters = ProduceWaiters()
-        self._on_offline = on_offline
+        self._clock = clock
+        self._sync_latency = sync_latency
         self._sync: asyncio.Task[None] | None = None
-        self._offline: StorageError | None = None
+        self._offline = ""
+        self.counters = PartitionCounters()
 
     @property
     def is_leader(self) -> bool:
@@ -65,11 +85,24 @@ class Partition:
         self.log.begin_epoch(leader_epoch)
         self._appended()
 
+    def configure(self, config: LogConfig) -> None:
+        """Obey these settings from now on; a stricter durability makes a sync due."""
+        self.log.configure(config)
+        if self.is_leader and not self._offline:
+            self._appended()
+
     def resign(self) -> None:
         """Stop serving: whoever waits is told to look for the leader elsewhere."""
         self.leader_epoch = NO_EPOCH
-        self._produce_waiters.fail()
+        self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
         self._wake_fetchers()
+
+    def go_offline(self, why: str) -> None:
+        """The disk failed: nothing is acknowledged or read here until the broker restarts."""
+        if not self._offline:
+            self._offline = why
+            self._produce_waiters.fail(ErrorCode.kafka_storage_error)
+            self._wake_fetchers()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Compare what the client believes with what is (KIP-320); -1 believes nothing.
@@ -78,8 +111,8 @@ class Partition:
         """
         if not self.is_leader:
             raise PartitionError(ErrorCode.not_leader_or_follower)
-        if self._offline is not None:
-            raise PartitionError(ErrorCode.kafka_storage_error, str(self._offline))
+        if self._offline:
+            raise PartitionError(ErrorCode.kafka_storage_error, self._offline)
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
@@ -91,17 +124,21 @@ class Partition:
         self.check_epoch(NO_EPOCH)
         appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
         if not appended.duplicate:
+            self.counters.bytes_in += len(records)
+            self.counters.records_in += appended.last_offset - appended.base_offset + 1
             self._appended()
         return appended
 
-    def when_safe(self, offset: int, done: Callable[[bool], None]) -> bool:
-        """Whether the high watermark is at `offset`; if not, `done` is called when it is.
+    @property
+    def waiting_produces(self) -> int:
+        """Batches whose producers wait for their safety."""
+        return len(self._produce_waiters)
 
-        `done(False)` says that it will not be reached here.
-        """
+    def when_safe(self, offset: int, settled: Settled) -> bool:
+        """Whether the high watermark is at `offset`; if not, `settled` is called when it is."""
         if self.high_watermark >= offset:
             return True
-        self._produce_waiters.add(offset, done)
+        self._produce_waiters.add(offset, settled)
         return False
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice | None:
@@ -137,13 +174,14 @@ class Partition:
         """Sync until nothing new has come; what arrives during one sync shares the next."""
         try:
             while self.log.countable_end_offset < self.log.end_offset:
+                began_s = self._clock.monotonic_s()
                 await self.log.make_durable(self.log.end_offset)
+                self._sync_latency.observe(self._clock.monotonic_s() - began_s)
                 self._advance(self.log.countable_end_offset)
-        except StorageError as failed:
-            self._offline = failed
-            self._produce_waiters.fail()
-            self._wake_fetchers()
-            self._on_offline(failed)
+        except Exception as failed:
+            # Whatever it was, nothing after it may be acknowledged.
+            logger.exception("sync_failed", extra={"partition": str(self.name)})
+            self.go_offline(str(failed))
         finally:
             self._sync = None
 

@@ -2,21 +2,25 @@
 
 One change at a time: a topic that is created, changed and deleted in one second goes
 through all three here in that order. Data goes only when the metadata names the deleted
-topic's id; a directory that no topic claims is left alone.
+topic's id; a directory that no topic claims is left alone, or set aside under another name
+where a new topic needs its own.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from uuid import UUID
 
+from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.settings import log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
+from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.directory import LogDirectory
-from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 
 
@@ -28,20 +32,32 @@ class Replicas:
         broker_id: int,
         directory: LogDirectory,
         fetch_waiters: FetchWaiters,
-        on_offline: Callable[[StorageError], None],
+        clock: Clock,
     ) -> None:
         self._broker_id = broker_id
         self._directory = directory
         self._fetch_waiters = fetch_waiters
-        self._on_offline = on_offline
+        self._clock = clock
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._changing = asyncio.Lock()
+        self.sync_latency = Histogram()
+        directory.health.on_failure(self._go_offline)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the data directory has failed."""
+        return self._directory.health.failure is not None
+
+    @property
+    def quarantined(self) -> int:
+        """Replicas whose bytes were found damaged."""
+        return len(self._directory.quarantined)
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -71,7 +87,7 @@ class Replicas:
                 partition = self._partitions.get((topic.name, view.index))
                 if partition is None:
                     partition = await self._open(topic, view.index)
-                partition.log.configure(config)
+                partition.configure(config)
                 if view.leader_id == self._broker_id:
                     partition.lead(view.leader_epoch)
                 else:
@@ -89,6 +105,15 @@ class Replicas:
                 del self._partitions[name, partition.name.partition]
                 await partition.quiesce()
                 await self._directory.delete(partition.name)
+            # Damaged replicas leave the name to whoever comes next; their bytes stay.
+            for damaged in [one for one in self._directory.quarantined if one.topic == name]:
+                await self._directory.set_aside(damaged)
+
+    @asynccontextmanager
+    async def unchanged(self) -> AsyncIterator[None]:
+        """No replica comes or goes inside: for work that goes through all of them."""
+        async with self._changing:
+            yield
 
     async def close(self) -> None:
         """Stop serving all partitions; the directory can be closed then."""
@@ -102,9 +127,22 @@ class Replicas:
 
     async def _open(self, topic: TopicView, index: int) -> Partition:
         name = TopicPartition(topic.name, index)
-        log = self._directory.logs.get(name)
-        if log is None:
-            log = await self._directory.create(name, topic.topic_id, log_config(topic.config))
-        partition = Partition(name, log, self._fetch_waiters, self._on_offline)
+        log = await self._log(name, topic)
+        partition = Partition(name, log, self._fetch_waiters, self._clock, self.sync_latency)
+        if self._directory.health.failure is not None:
+            partition.go_offline(str(self._directory.health.failure))
         self._partitions[topic.name, index] = partition
         return partition
+
+    async def _log(self, name: TopicPartition, topic: TopicView) -> PartitionLog:
+        log = self._directory.logs.get(name)
+        if log is not None and log.topic_id != topic.topic_id:
+            # Left by another topic of this name, which no metadata claims any more.
+            await self._directory.quarantine(name, f"it holds topic {log.topic_id}")
+            await self._directory.set_aside(name)
+            log = None
+        return log or await self._directory.create(name, topic.topic_id, log_config(topic.config))
+
+    def _go_offline(self, failure: OSError) -> None:
+        for partition in self:
+            partition.go_offline(str(failure))

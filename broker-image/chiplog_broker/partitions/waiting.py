@@ -9,7 +9,12 @@ turn saw.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from chiplog_broker.protocol.errors import ErrorCode
+
+Settled: TypeAlias = Callable[[ErrorCode], None]
+"""Called once: with `none` when the records are safe, else with why they will not be here."""
 
 
 class ProduceWaiters:
@@ -18,35 +23,38 @@ class ProduceWaiters:
     __slots__ = ("_queue",)
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[int, Callable[[bool], None]]] = deque()
+        self._queue: deque[tuple[int, Settled]] = deque()
 
-    def add(self, offset: int, done: Callable[[bool], None]) -> None:
-        """Call `done(True)` once the high watermark is at least `offset`.
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, offset: int, settled: Settled) -> None:
+        """Call `settled` once the high watermark is at least `offset`.
 
         A duplicate waits for an earlier offset than what is queued: it is put in its place.
         """
         if not self._queue or self._queue[-1][0] <= offset:
-            self._queue.append((offset, done))
+            self._queue.append((offset, settled))
             return
         position = next(i for i, (queued, _) in enumerate(self._queue) if queued > offset)
-        self._queue.insert(position, (offset, done))
+        self._queue.insert(position, (offset, settled))
 
     def advance(self, high_watermark: int) -> None:
         """Answer everything that is safe now."""
         while self._queue and self._queue[0][0] <= high_watermark:
-            self._queue.popleft()[1](True)
+            self._queue.popleft()[1](ErrorCode.none)
 
-    def fail(self) -> None:
+    def fail(self, code: ErrorCode) -> None:
         """The partition is led elsewhere now, or its disk failed: nothing becomes safe here."""
         while self._queue:
-            self._queue.popleft()[1](False)
+            self._queue.popleft()[1](code)
 
 
 class FetchWaiter(Protocol):
     """A Fetch that found too few bytes."""
 
     def changed(self) -> None:
-        """A partition it reads has more, or can no longer be read here."""
+        """A partition it reads has more, or can no longer be read here. Must not raise."""
 
 
 class FetchWaiters:

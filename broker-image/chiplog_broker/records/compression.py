@@ -21,7 +21,8 @@ from chiplog_broker.records.batch import Codec
 from chiplog_broker.records.errors import DecompressionError
 
 MAX_RATIO = 1_000
-"""Records are text, numbers, images: nothing honest inflates a thousandfold by much."""
+UNJUDGED_BYTES = 4 * 2**20
+"""Up to here any ratio is believed (a batch of equal records); beyond, a thousandfold at most."""
 
 _FIRST_GUESS_RATIO = 8
 _SMALLEST_BUFFER_BYTES = 4096
@@ -44,7 +45,7 @@ def decompress(codec: Codec, data: Buffer, max_output_bytes: int) -> Buffer:
     """The payload as it was before compression; `DecompressionError` for anything else."""
     if codec is Codec.NONE:
         return data
-    cap_bytes = min(max_output_bytes, max(len(data) * MAX_RATIO, _SMALLEST_BUFFER_BYTES))
+    cap_bytes = min(max_output_bytes, max(len(data) * MAX_RATIO, UNJUDGED_BYTES))
     if codec is Codec.SNAPPY:
         return _inflate_snappy(data, cap_bytes)
     return _inflate(_INFLATERS[codec], data, cap_bytes)

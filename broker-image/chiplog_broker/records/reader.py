@@ -12,7 +12,7 @@ from chiplog_broker.records.batch import HEADER_BYTES, NO_SEQUENCE, BatchHeader,
 from chiplog_broker.records.compression import decompress
 from chiplog_broker.records.errors import CorruptBatchError, InvalidRecordError
 
-MAX_INFLATED_BYTES = 64 * 2**20
+MAX_INFLATED_BYTES = 32 * 2**20
 
 _VARINT_MAX_BYTES = 5
 _VARLONG_MAX_BYTES = 10

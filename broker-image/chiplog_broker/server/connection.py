@@ -40,6 +40,9 @@ class Service(Protocol):
     def connected(self, connection: "Connection") -> Peer | None:
         """A client connected; None refuses it."""
 
+    def unsent(self, change_bytes: int) -> None:
+        """A client that does not take its answers holds so many bytes more, or fewer."""
+
     def disconnected(self, connection: "Connection", why: Exception | None) -> None:
         """The connection is gone; `why` is a `ProtocolViolation` or the transport's error."""
 
@@ -53,7 +56,10 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Started] = deque()
         # Whether what waits last lets nothing start behind it.
         self._waits_alone = False
+        self._waits_for_records = False
         self._may_write = True
+        self._unsent_bytes = 0
+        self._finishing = False
         self._reading = True
         self._held: AnyRequest | None = None
         self._violation: ProtocolViolation | None = None
@@ -95,9 +101,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._may_write = False
+        self._count_unsent(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self._may_write = True
+        self._count_unsent(0)
         self._start_requests()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -105,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(started, asyncio.Future):
                 started.cancel()
         self._waiting.clear()
+        self._count_unsent(0)
         self._service.disconnected(self, self._violation or exc)
 
     # -- requests
@@ -116,6 +125,24 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Drop the connection with whatever waits."""
         self._transport.abort()
+
+    def finish(self) -> None:
+        """Start nothing more; close when what has been started is answered and sent.
+
+        A Fetch that waits for records is not waited for.
+        """
+        self._finishing = True
+        if self.idle or self._waits_for_records:
+            self._transport.close()
+
+    def trim(self) -> None:
+        """Give back the read buffer of a connection that is at rest."""
+        if self.idle and self._held is None:
+            self._reader.trim()
+
+    def _count_unsent(self, size_bytes: int) -> None:
+        self._service.unsent(size_bytes - self._unsent_bytes)
+        self._unsent_bytes = size_bytes
 
     def _start_requests(self) -> None:
         """Start all whole requests that may start; read on only if every one could."""
@@ -139,6 +166,7 @@ class Connection(asyncio.BufferedProtocol):
     def _may_start(self) -> bool:
         return (
             self._may_write
+            and not self._finishing
             and not self._waits_alone
             and len(self._waiting) < MAX_WAITING
             and not self._transport.is_closing()
@@ -156,6 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(started, asyncio.Future):
             self._waiting.append(started)
             self._waits_alone = not is_produce(request)
+            self._waits_for_records = is_fetch(request)
             started.add_done_callback(self._answered)
         elif self._waiting:
             self._waiting.append(started)
@@ -182,7 +211,9 @@ class Connection(asyncio.BufferedProtocol):
         if ready and not self._transport.is_closing():
             self._transport.writelines(ready)
         if not self._waiting:
-            self._waits_alone = False
+            self._waits_alone = self._waits_for_records = False
+            if self._finishing:
+                self._transport.close()
         self._start_requests()
 
     def _read(self, *, on: bool) -> None:
@@ -192,6 +223,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+
+def is_fetch(request: AnyRequest) -> bool:
+    """Whether it waits for what others write, and not for its own effect."""
+    return isinstance(request, Request) and request.header.api_key is ApiKey.FETCH
 
 
 def is_produce(request: AnyRequest) -> bool:

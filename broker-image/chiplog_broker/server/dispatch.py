@@ -5,8 +5,8 @@ Every API that is advertised has a handler here, and a test holds the two tables
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine, Mapping
-from functools import partial
 from typing import Any
 
 from chiplog_broker.handlers.call import Answer, Call, Handler
@@ -15,12 +15,12 @@ from chiplog_broker.protocol.codec import decode_request, encode_response
 from chiplog_broker.protocol.codec.api_versions import encode_unsupported_version
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.messages import Chunk
-from chiplog_broker.protocol.requests import Request, RequestHeader, UnsupportedApiVersions
+from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.storage.log import LogSlice
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
@@ -38,48 +38,63 @@ class Dispatcher:
         if isinstance(request, UnsupportedApiVersions):
             return [encode_unsupported_version(request.correlation_id)]
         header = request.header
-        done = self._metrics.started(header.api_key, len(request.body))
-        encode = partial(self._encode, header, done)
+        key = header.api.key
+        self._metrics.apis[key].bytes_in += len(request.body)
         try:
-            call = Call(header, decode_request(request), peer, encode)
-            outcome = self._handlers[header.api_key](call)
+            message = decode_request(request)
+            call = Call(header, message, peer, time.perf_counter(), self._encode)
+            outcome = self._handlers[key](call)
             if outcome is None:
-                done(0)
+                self._count(call, [])
                 return []
             if isinstance(outcome, asyncio.Future):
                 return outcome
             if isinstance(outcome, Coroutine):
                 return self._run(call, outcome)
-            return encode(outcome)
+            return self._encode(call, outcome)
         except ProtocolViolation:
             raise
         except Exception as fault:
             # A fault must cost one connection and not the broker; the client tries again.
-            log.exception("request_failed", extra={"api": header.api_key.name})
+            logger.exception("request_failed", extra={"api": header.api.name})
             raise ProtocolViolation("the request failed") from fault
 
-    def _run(self, call: Call[Any], outcome: Coroutine[Any, Any, object]) -> asyncio.Task[Answer]:
+    async def drain(self) -> None:
+        """Return when no request runs that changes something."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _run(self, call: Call[Any], outcome: Coroutine[Any, Any, object]) -> asyncio.Future[Answer]:
         async def answer() -> Answer:
             try:
                 return call.encode(await outcome)
             except Exception:
-                log.exception("request_failed", extra={"api": call.header.api_key.name})
+                logger.exception("request_failed", extra={"api": call.header.api.name})
                 raise
 
         task = asyncio.get_running_loop().create_task(answer())
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return task
+        # A client that leaves must not stop half-way what it asked for.
+        return asyncio.shield(task)
 
-    def _encode(self, header: RequestHeader, done: Any, message: object) -> Answer:
-        answer = [in_memory(chunk) for chunk in encode_response(header, message)]
-        done(sum(map(len, answer)))
+    def _encode(self, call: Call[Any], message: object) -> Answer:
+        answer = [in_memory(chunk) for chunk in encode_response(call.header, message)]
+        self._count(call, answer)
         return answer
+
+    def _count(self, call: Call[Any], answer: Answer) -> None:
+        counters = self._metrics.apis[call.header.api.key]
+        counters.latency.observe(time.perf_counter() - call.began_s)
+        counters.bytes_out += sum(map(len, answer))
 
 
 def in_memory(chunk: Chunk) -> bytes:
     """A piece of an answer as bytes; a slice of a log is read now."""
     if isinstance(chunk, LogSlice):
-        return chunk.read()
+        data = chunk.read()
+        # Its size is in the answer already: fewer bytes would be filled up with the next answer.
+        assert len(data) == chunk.size_bytes, "a segment is shorter than its log"
+        return data
     assert isinstance(chunk, bytes), f"{type(chunk).__name__} in an answer"
     return chunk

@@ -11,9 +11,11 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.histogram import Histogram
+from chiplog_broker.metadata.view import NO_LEADER, ClusterView
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.server.metrics import BUCKETS_S, RequestMetrics
+from chiplog_broker.protocol.apis import APIS
+from chiplog_broker.server.metrics import RequestMetrics
 
 
 class BrokerCollector(Collector):
@@ -26,6 +28,7 @@ class BrokerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._request_families()
+        yield from self._topic_families()
         yield from self._replica_families()
         yield from self._connection_families()
 
@@ -42,29 +45,92 @@ class BrokerCollector(Collector):
             "kafka_network_requestmetrics_responsebytes", "Bytes of answers.", labels=["request"]
         )
         for key, counters in self._requests.apis.items():
-            if counters.count == 0:
-                continue
-            name = key.name.title().replace("_", "")
-            total, buckets = 0, []
-            for bound, count in zip((*BUCKETS_S, "+Inf"), counters.buckets, strict=True):
-                total += count
-                buckets.append((str(bound), total))
-            latency.add_metric([name], buckets, counters.total_s)
-            received.add_metric([name], counters.bytes_in)
-            sent.add_metric([name], counters.bytes_out)
+            if counters.latency.total:
+                name = [APIS[key].name]
+                latency.add_metric(name, counters.latency.cumulative(), counters.latency.sum_s)
+                received.add_metric(name, counters.bytes_in)
+                sent.add_metric(name, counters.bytes_out)
         yield from (latency, received, sent)
+        yield histogram(
+            "chiplog_broker_event_loop_lag_seconds",
+            "How late the event loop ran what was due.",
+            self._requests.event_loop_lag,
+        )
+
+    def _topic_families(self) -> Iterator[Metric]:
+        """Since the broker started, as far as its partitions have not been deleted."""
+        totals: dict[str, tuple[int, int, int]] = {}
+        for partition in self._replicas:
+            records, received, sent = totals.get(partition.name.topic, (0, 0, 0))
+            one = partition.counters
+            totals[partition.name.topic] = (
+                records + one.records_in,
+                received + one.bytes_in,
+                sent + one.bytes_out,
+            )
+        families = [
+            CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", text, labels=["topic"])
+            for name, text in (
+                ("messagesin", "Records appended."),
+                ("bytesin", "Bytes appended."),
+                ("bytesout", "Bytes fetched."),
+            )
+        ]
+        for topic, counts in totals.items():
+            for family, count in zip(families, counts, strict=True):
+                family.add_metric([topic], count)
+        yield from families
 
     def _replica_families(self) -> Iterator[Metric]:
-        leaders = [partition for partition in self._replicas if partition.is_leader]
+        replicas = list(self._replicas)
+        views = [view for topic in self._cluster for view in topic.partitions]
+        leaderless = sum(view.leader_id == NO_LEADER for view in views)
+        unreadable = len(replicas) if self._replicas.is_offline else self._replicas.quarantined
         prefix = "kafka_server_replicamanager"
-        yield GaugeMetricFamily(f"{prefix}_leadercount", "Partitions led here.", len(leaders))
-        yield GaugeMetricFamily(
-            f"{prefix}_partitioncount", "Replicas on this broker.", len(self._replicas)
-        )
-        size_bytes = sum(partition.log.size_bytes for partition in self._replicas)
-        yield GaugeMetricFamily("kafka_log_log_size", "Bytes of all logs here.", size_bytes)
-        yield GaugeMetricFamily(
-            "kafka_brokers", "Brokers of the cluster.", len(self._cluster.brokers)
+        for name, text, value in (
+            (f"{prefix}_leadercount", "Partitions led here.", sum(p.is_leader for p in replicas)),
+            (f"{prefix}_partitioncount", "Replicas on this broker.", len(replicas)),
+            (
+                f"{prefix}_underreplicatedpartitions",
+                "Partitions led here of which a replica is not in sync.",
+                sum(
+                    len(view.isr) < len(view.replicas)
+                    for view in views
+                    if view.leader_id == self._cluster.broker_id
+                ),
+            ),
+            (
+                "kafka_controller_kafkacontroller_offlinepartitionscount",
+                "Partitions that nobody can read or write.",
+                leaderless + unreadable,
+            ),
+            (
+                "kafka_log_logmanager_offlinelogdirectorycount",
+                "Log directories that have failed.",
+                int(self._replicas.is_offline),
+            ),
+            (
+                "kafka_log_log_size",
+                "Bytes of all logs here.",
+                sum(p.log.size_bytes for p in replicas),
+            ),
+            ("kafka_brokers", "Brokers of the cluster.", len(self._cluster.brokers)),
+            (
+                "chiplog_broker_waiting_produces",
+                "Batches whose producers wait for their safety.",
+                sum(p.waiting_produces for p in replicas),
+            ),
+            (
+                "chiplog_broker_waiting_fetches",
+                "Fetches that wait for records.",
+                self._requests.waiting_fetches,
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value)
+        yield histogram(
+            "chiplog_broker_sync_seconds",
+            "Time until appended records were durable.",
+            self._replicas.sync_latency,
         )
 
     def _connection_families(self) -> Iterator[Metric]:
@@ -77,10 +143,26 @@ class BrokerCollector(Collector):
             "chiplog_broker_connections", "Connections accepted.", self._requests.connections_total
         )
         yield CounterMetricFamily(
+            "chiplog_broker_connections_refused",
+            "Connections refused because there were too many.",
+            self._requests.refused_total,
+        )
+        yield CounterMetricFamily(
             "chiplog_broker_protocol_violations",
             "Connections closed because their peer broke the protocol.",
             self._requests.violations_total,
         )
+        yield GaugeMetricFamily(
+            "chiplog_broker_unsent_bytes",
+            "Bytes of answers that clients do not take.",
+            self._requests.unsent_bytes,
+        )
+
+
+def histogram(name: str, text: str, counted: Histogram) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], counted.cumulative(), counted.sum_s)
+    return family
 
 
 def registry(

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from chiplog_broker.errors import CannotStart
 from chiplog_broker.server.health import Health
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ Answer = Callable[[], tuple[bool, str]]
 
 
 async def serve_health(health: Health, host: str, port: int) -> "web.AppRunner":
-    """Answer probes until the returned runner is cleaned up. Raises `OSError` for a taken port."""
+    """Answer probes until the returned runner is cleaned up. Raises `CannotStart`."""
     from aiohttp import web  # noqa: PLC0415 - a tenth of a second that the log's start need not wait
 
     app = web.Application()
@@ -56,5 +57,12 @@ async def start(app: "web.Application", host: str, port: int) -> "web.AppRunner"
 
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise CannotStart(
+            f"{host}:{port} cannot be used: {error.strerror or error}; stop what uses it, or "
+            "name another address for probes and metrics"
+        ) from error
     return runner

@@ -6,39 +6,31 @@ arrive: a peer that sends a byte a second is no client.
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.server.connection import AnyRequest, Connection, Started
 from chiplog_broker.server.dispatch import Dispatcher
+from chiplog_broker.server.limits import ConnectionQuota
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 5.0
-# Of peers that break the protocol, one line in this time is logged.
-VIOLATION_LOG_INTERVAL_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """What one listener allows its clients."""
-
-    max_connections: int
-    max_frame_bytes: int
-    max_idle_s: float
-    slow_after_s: float = 30.0
-    """How long a request may be on its way before its speed is looked at."""
-    slowest_bytes_per_s: float = 1024.0
-    """A client slower than this is dropped then: it would hold its connection for ever."""
+# Of peers that are turned away, one line in this time is logged.
+LOG_INTERVAL_S = 1.0
+# How long a stopping broker waits for answers to be ready and taken.
+CLOSE_TIMEOUT_S = 5.0
+BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A connection as it was when its last whole request had come."""
+    """A connection as it was when it last had something to do."""
 
     frames: int
     size_bytes: int
@@ -52,32 +44,59 @@ class Acceptor:
         self,
         listener: Listener,
         dispatcher: Dispatcher,
-        limits: ConnectionLimits,
+        quota: ConnectionQuota,
         clock: Clock,
         metrics: RequestMetrics,
     ) -> None:
         self._listener = listener
         self._dispatcher = dispatcher
-        self._limits = limits
+        self._quota = quota
+        self._limits = quota.limits
         self._clock = clock
         self._metrics = metrics
         self._connections: dict[Connection, Mark] = {}
         self._logged_s = float("-inf")
-        self._sweeper: asyncio.Task[None]
-        self._server: asyncio.Server
+        self._sweeper: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
 
-    async def listen(self) -> None:
-        """Accept clients until `close`. Raises `OSError` for a taken address."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._new_connection, self._listener.host, self._listener.port, backlog=1024
-        )
-        self._sweeper = loop.create_task(self._sweep())
+    async def bind(self) -> Listener:
+        """Take the address; returns the listener with its real port. Raises `CannotStart`."""
+        one = self._listener
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                self._new_connection, one.host, one.port, backlog=BACKLOG, start_serving=False
+            )
+        except OSError as error:
+            raise CannotStart(
+                f"server.properties[listeners] {one.name}://{one.host}:{one.port} cannot be "
+                f"used: {error.strerror or error}; stop what uses it, or set another address"
+            ) from error
+        if one.port == 0:
+            port = self._server.sockets[0].getsockname()[1]
+            advertised_port = one.advertised_port or port
+            self._listener = replace(one, port=port, advertised_port=advertised_port)
+        return self._listener
+
+    async def accept(self) -> None:
+        """Accept clients until `close`."""
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        one = self._listener
+        logger.info("listening", extra={"listener": one.name, "host": one.host, "port": one.port})
 
     async def close(self) -> None:
-        """Stop accepting and drop all connections."""
-        self._sweeper.cancel()
+        """Stop accepting, let what waits for the disk be answered, then drop all connections."""
+        if self._server is None:
+            return
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         self._server.close()
+        for connection in list(self._connections):
+            connection.finish()
+        deadline_s = self._clock.monotonic_s() + CLOSE_TIMEOUT_S
+        while self._connections and self._clock.monotonic_s() < deadline_s:
+            await self._clock.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
         await self._server.wait_closed()
@@ -91,42 +110,54 @@ class Acceptor:
         return self._dispatcher.start(request, peer)
 
     def connected(self, connection: Connection) -> Peer | None:
-        if len(self._connections) >= self._limits.max_connections:
+        # None for a client that has left already.
+        host, port, *_ = connection.transport.get_extra_info("peername") or ("", 0)
+        if not host:
+            return None
+        if not self._quota.enter(host):
+            self._metrics.refused_total += 1
+            self._log("connection_refused", host, "there are too many connections")
             return None
         self._connections[connection] = Mark(0, 0, self._clock.monotonic_s())
         self._metrics.connections += 1
         self._metrics.connections_total += 1
-        host, port = connection.transport.get_extra_info("peername")[:2]
         return Peer(host, port, self._listener)
+
+    def unsent(self, change_bytes: int) -> None:
+        self._metrics.unsent_bytes += change_bytes
 
     def disconnected(self, connection: Connection, why: Exception | None) -> None:
         if self._connections.pop(connection, None) is None:
             return
+        self._quota.leave(connection.peer.host)
         self._metrics.connections -= 1
         if isinstance(why, ProtocolViolation):
             self._metrics.violations_total += 1
-            self._log_violation(connection, why)
+            self._log("connection_closed", str(connection.peer), str(why))
 
-    def _log_violation(self, connection: Connection, why: ProtocolViolation) -> None:
+    def _log(self, event: str, peer: str, reason: str) -> None:
         now_s = self._clock.monotonic_s()
-        if now_s - self._logged_s >= VIOLATION_LOG_INTERVAL_S:
+        if now_s - self._logged_s >= LOG_INTERVAL_S:
             self._logged_s = now_s
-            log.warning(
-                "connection_closed", extra={"peer": str(connection.peer), "reason": str(why)}
-            )
+            logger.warning(event, extra={"peer": peer, "reason": reason})
 
     # -- idle and slow peers
 
     async def _sweep(self) -> None:
         while True:
             await self._clock.sleep(SWEEP_INTERVAL_S)
-            now_s = self._clock.monotonic_s()
-            for connection, mark in list(self._connections.items()):
-                if connection.frames_in != mark.frames:
-                    moved = Mark(connection.frames_in, connection.bytes_in, now_s)
-                    self._connections[connection] = moved
-                elif self._is_lost(connection, mark, now_s - mark.since_s):
-                    connection.abort()
+            self.sweep(self._clock.monotonic_s())
+
+    def sweep(self, now_s: float) -> None:
+        """Drop whom nothing is to be expected of; take back the buffers of those at rest."""
+        for connection, mark in list(self._connections.items()):
+            if connection.frames_in != mark.frames or not connection.idle:
+                moved = Mark(connection.frames_in, connection.bytes_in, now_s)
+                self._connections[connection] = moved
+            elif self._is_lost(connection, mark, now_s - mark.since_s):
+                connection.abort()
+            else:
+                connection.trim()
 
     def _is_lost(self, connection: Connection, mark: Mark, elapsed_s: float) -> bool:
         """Whether a peer has been silent for too long, or sends a request too slowly."""
@@ -135,4 +166,4 @@ class Acceptor:
                 elapsed_s * self._limits.slowest_bytes_per_s
             )
             return slow and elapsed_s > self._limits.slow_after_s
-        return connection.idle and elapsed_s > self._limits.max_idle_s
+        return elapsed_s > self._limits.max_idle_s

@@ -69,7 +69,7 @@ class OffsetCheckpoint:
         try:
             await self._disk.replace(self._path, lines)
         except OSError as error:
-            self._health.take_offline(error)
+            self._health.write_failed(error)
         return version
 
 

@@ -26,7 +26,8 @@ from chiplog_broker.storage.errors import (
 )
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
-from chiplog_broker.storage.log import LogEnvironment, PartitionLog, index_settings
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.log_state import LogEnvironment, index_settings
 from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
 from chiplog_broker.storage.names import (
     CLEAN_SHUTDOWN,
@@ -130,7 +131,7 @@ class LogDirectory:
         self.report = DirectoryReport(clean=False, broker_epoch=None, partitions=())
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
         self._env = LogEnvironment(ports.disk, ports.clock, ports.rng, health, self._checkpoints)
-        self._deleted: list[tuple[int, str]] = []
+        self._retired: list[_RetiredLog] = []
 
     @classmethod
     async def open(cls, ports: StoragePorts, options: OpenOptions) -> "LogDirectory":
@@ -196,14 +197,14 @@ class LogDirectory:
         log = self.logs.pop(partition)
         await log.stop()
         name = await self._mark(partition, DELETED_DIRECTORY_SUFFIX)
-        remove_at_ms = self._clock.now_ms() + log.config.file_delete_delay_ms
-        self._deleted.append((remove_at_ms, name))
+        self._retire(log, name)
 
     async def quarantine(self, partition: TopicPartition, reason: str) -> None:
         """Stop serving a replica whose bytes turned out to be damaged; they stay as they are."""
         log = self.logs.pop(partition)
         self.quarantined[partition] = reason
         await log.stop()
+        self._retire(log, None)
 
     async def set_aside(self, partition: TopicPartition) -> str:
         """Give a quarantined replica's directory another name, to make room for a new copy."""
@@ -224,29 +225,34 @@ class LogDirectory:
         )
         await self._checkpoints.high_watermarks.update(high_watermarks)
 
-    async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """What is due: flushes, retention, files whose delay has passed."""
+    async def flush_due(self) -> None:
+        """Flush the logs whose `flush.ms` or `flush.messages` is reached. To be called often."""
         self.health.check()
         now_ms = self._clock.now_ms()
-        for log in list(self.logs.values()):
-            if log.is_busy:
-                continue
-            if log.flush_is_due(now_ms):
-                await log.flush()
-            high_watermark = high_watermarks.get(log.partition)
-            if high_watermark is not None and not log.is_busy:
+        due = [log for log in self.logs.values() if log.flush_is_due(now_ms)]
+        await _in_groups(log.flush() for log in due)
+
+    async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """What is due: flushes, retention, files whose delay has passed."""
+        await self.flush_due()
+        now_ms = self._clock.now_ms()
+        for partition, log in list(self.logs.items()):
+            high_watermark = high_watermarks.get(partition)
+            # A log may have been deleted, or begun to be truncated, while we waited.
+            if high_watermark is not None and log.is_writable:
                 await log.enforce_retention(high_watermark, now_ms)
             log.remove_expired_files(now_ms)
-        for remove_at_ms, name in self._deleted:
-            if remove_at_ms <= now_ms:
-                self._disk.remove(name)
-        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+        for retired in [entry for entry in self._retired if entry.remove_at_ms <= now_ms]:
+            self._retired.remove(retired)
+            retired.log.release()
+            if retired.directory is not None:
+                self._disk.remove(retired.directory)
 
     async def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
         """Make everything durable and say so, so that the next open need not read it."""
         self.health.check()
-        ends = {partition: log.end_offset for partition, log in self.logs.items()}
         await _in_groups(log.close() for log in self.logs.values())
+        ends = {partition: log.end_offset for partition, log in self.logs.items()}
         self.logs.clear()
         await self._checkpoints.recovery_points.update(ends)
         await self._checkpoints.high_watermarks.update(high_watermarks)
@@ -355,6 +361,10 @@ class LogDirectory:
         await self._disk.sync_directory(ROOT)
         return segment
 
+    def _retire(self, log: PartitionLog, directory: str | None) -> None:
+        remove_at_ms = self._clock.now_ms() + log.config.file_delete_delay_ms
+        self._retired.append(_RetiredLog(remove_at_ms, log, directory))
+
     async def _mark(self, partition: TopicPartition, suffix: str) -> str:
         name = marked_directory(partition, UUID(bytes=self._rng.token(16)), suffix)
         try:
@@ -364,6 +374,16 @@ class LogDirectory:
             self.health.take_offline(error)
         await self._checkpoints.forget(partition)
         return name
+
+
+@dataclass(slots=True)
+class _RetiredLog:
+    """A log out of use, whose files a reader may still hold."""
+
+    remove_at_ms: int
+    log: PartitionLog
+    directory: str | None
+    """What is to be removed; None for a damaged log, which stays."""
 
 
 class _ProgressMeter:

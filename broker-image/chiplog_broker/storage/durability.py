@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.storage.epochs import EpochHistory
-from chiplog_broker.storage.errors import RecordsTruncatedError
+from chiplog_broker.storage.errors import DiskFullError, RecordsTruncatedError
 from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
@@ -125,10 +125,7 @@ class LogSync:
         await self._epoch_commit.reach(self._epochs.version)
 
     async def _sync_round(self) -> int:
-        end_offset = self._end_offset()
-        if self.truncating_to is not None:
-            end_offset = min(end_offset, self.truncating_to)
-        self._round_end = end_offset
+        self._round_end = self._end_offset()
         segments, self._unsynced = self._unsynced, []
         snapshots, self._snapshots = self._snapshots, {}
         names_changed, self._names_changed = self._names_changed, False
@@ -141,10 +138,10 @@ class LogSync:
                     await segment.sync()
             if names_changed:
                 await self._disk.sync_directory(self._directory)
-            for offset, data in snapshots.items():
-                await self._write_snapshot(offset, data)
         except OSError as error:
             self._health.take_offline(error)
+        for offset, data in snapshots.items():
+            await self._write_snapshot(offset, data)
         await self.save_epochs()
         return self._round_end
 
@@ -154,17 +151,24 @@ class LogSync:
         try:
             await self._disk.replace(path, self._epochs.encode())
         except OSError as error:
-            self._health.take_offline(error)
+            self._health.write_failed(error)
         return version
 
     async def _write_snapshot(self, offset: int, data: bytes) -> None:
         """A snapshot of records that were cut off meanwhile must not be left behind."""
         path = self._snapshot_path(offset)
-        if offset <= self._round_end:
-            await self._disk.replace(path, data)
-        if offset > self._round_end:
-            self._disk.remove(path)
-            self._names_changed = True
+        try:
+            if offset <= self._round_end:
+                await self._disk.replace(path, data)
+            if offset > self._round_end:
+                self._disk.remove(path)
+                self._names_changed = True
+        except OSError as error:
+            try:
+                self._health.write_failed(error)
+            except DiskFullError:
+                # Recovery only takes longer without it; the next round tries again.
+                self._snapshots.setdefault(offset, data)
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self._directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"

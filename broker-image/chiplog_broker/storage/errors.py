@@ -62,9 +62,17 @@ class FencedLeaderEpochError(StorageError):
 
 
 class UnexpectedOffsetError(StorageError):
-    """Replicated batches that do not continue the log where it ends."""
+    """Replicated batches that do not continue the log where it ends.
+
+    A follower whose log is empty may get this for a batch that began before the leader's
+    log start; it then starts over at `found_offset`.
+    """
 
     kafka_error = "UNKNOWN_SERVER_ERROR"
+
+    def __init__(self, message: str, found_offset: int) -> None:
+        super().__init__(message)
+        self.found_offset = found_offset
 
 
 class InconsistentTopicIdError(StorageError):

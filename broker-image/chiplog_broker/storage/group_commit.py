@@ -3,12 +3,15 @@
 A mark is any number that only grows while work is added: a log's end offset, the version
 of a table. `commit` makes durable all there is when it is called and returns the mark it
 reached. A failed commit is final: what it left behind on the device is unknown, and a
-second attempt could report success for bytes the kernel has dropped.
+second attempt could report success for bytes the kernel has dropped. Only a commit that
+failed for want of space has lost nothing; whoever waits next tries again.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
+
+from chiplog_broker.storage.errors import DiskFullError
 
 _Waiter: TypeAlias = tuple[int, asyncio.Future[None]]
 
@@ -62,15 +65,24 @@ class GroupCommit:
         try:
             while self._waiters:
                 self._served, self._waiters = self._waiters, []
-                self.reached = await self._commit()
+                try:
+                    self.reached = await self._commit()
+                except DiskFullError as error:
+                    self._fail_served(error)
                 for _, waiter in self._served:
                     if not waiter.done():
                         waiter.set_result(None)
                 self._served = []
         except Exception as error:  # noqa: BLE001 (handed to everyone who waits)
             self._failure = error
-            for _, waiter in (*self._served, *self._waiters):
-                if not waiter.done():
-                    waiter.set_exception(error)
+            self._served += self._waiters
+            self._waiters = []
+            self._fail_served(error)
         finally:
             self._task = None
+
+    def _fail_served(self, error: Exception) -> None:
+        for _, waiter in self._served:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._served = []

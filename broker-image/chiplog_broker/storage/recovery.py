@@ -5,13 +5,14 @@ two regions are told apart by the recovery point, up to which everything was dur
 the checkpoint was written:
 
 * **above** it, a crash may have left anything. Every batch is checked (framing, checksum,
-  offset continuity, epoch order); at the first fault the log is cut, because nothing from
-  there on can have been vouched for, and the cut is reported;
+  offset continuity, epoch); at the first fault the log is cut, because nothing from there
+  on can have been vouched for, and the cut is reported;
 * **below** it, nothing may be missing or changed. A fault is damage, the log is not opened
   and its files stay as they are: what was acknowledged is refetched, never guessed.
 
-Index files, snapshots and epoch entries above the recovery point are not trusted either:
-they are derived anew from the batches. A generator, so that a large log does not hold the
+Index files and snapshots above the recovery point are not trusted either: they are derived
+anew from the batches. The epoch history is: no record counts before its epoch is saved, so
+a batch of an epoch that was not is cut. A generator, so that a large log does not hold the
 event loop: it yields the bytes it has read since the last time.
 """
 
@@ -24,7 +25,7 @@ from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.checkpoint_text import CheckpointError
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.epochs import NO_EPOCH, EpochHistory, decode_epochs
+from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.names import (
@@ -103,8 +104,9 @@ class LogRecovery:
         except CorruptBatchError as error:
             raise DamagedLogError(str(error)) from error
         self._settle_start()
-        self.epochs.truncate_end(self._end_offset)
         self.epochs.truncate_start(self.log_start_offset)
+        # An epoch that wrote nothing is forgotten; of an empty log the last one is kept.
+        self.epochs.truncate_end(max(self._end_offset, self.log_start_offset + 1))
 
     def loaded(self) -> LoadedLog:
         """What was found, for the log to start from."""
@@ -173,13 +175,11 @@ class LogRecovery:
         self.segments = [fresh]
 
     def _load_epochs(self) -> None:
-        """The history as saved; above the recovery point the batches know better."""
+        """The history as saved. Nothing counts before its epoch is in there."""
         try:
             self.epochs = decode_epochs(self._read_file(EPOCH_CHECKPOINT))
         except (FileNotFoundError, CheckpointError):
             self._epochs_known = False
-        if not self._source.clean:
-            self.epochs.truncate_end(self._trusted_end)
 
     # --- after a clean shutdown ----------------------------------------------------
 
@@ -240,10 +240,14 @@ class LogRecovery:
         self.durable_end_offset = min(self._trusted_end, self._end_offset)
 
     def _first_suspect(self) -> int:
-        """The segment that holds the recovery point: its file was being written to."""
+        """The last segment with durable records.
+
+        Those before it were sealed before these became durable, and all of a sealed
+        segment is: bytes, indexes and names. Its own end may not be.
+        """
         suspect = 0
         for number, segment in enumerate(self.segments):
-            if segment.base_offset <= self._trusted_end:
+            if segment.base_offset < self._trusted_end:
                 suspect = number
         return suspect
 
@@ -323,7 +327,7 @@ class LogRecovery:
             for header, batch in _whole_batches(segment.log):
                 check_crc(batch, header)
                 _check_place(header, segment.end_offset)
-                self._check_epoch(header, is_durable=is_durable)
+                self._check_epoch(header)
                 segment.rebuild_with(header)
                 if not is_durable and header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
@@ -336,21 +340,16 @@ class LogRecovery:
         yield unreported_bytes
         return None
 
-    def _check_epoch(self, header: BatchHeader, *, is_durable: bool) -> None:
-        epoch, offset = header.leader_epoch, header.base_offset
-        if is_durable or offset < self._trusted_end:
-            known = self.epochs.epoch_at(offset)
-            if known == NO_EPOCH:
-                # The entry was not durable yet, or the log start has passed this batch.
-                self.epochs.assign(epoch, offset)
-            elif known != epoch:
-                raise CorruptBatchError(f"offset {offset} has epoch {epoch}, not {known}")
+    def _check_epoch(self, header: BatchHeader) -> None:
+        """The history was durable before anything of its newest epoch was acknowledged."""
+        epoch, offset = header.leader_epoch, max(header.base_offset, self.log_start_offset)
+        if header.last_offset < self.log_start_offset:
             return
-        if epoch < self.epochs.last_epoch:
-            raise CorruptBatchError(
-                f"offset {offset} has epoch {epoch} after epoch {self.epochs.last_epoch}"
-            )
-        self.epochs.assign(epoch, offset)
+        if not self._epochs_known:
+            self.epochs.assign(epoch, offset)
+        known = self.epochs.epoch_at(offset)
+        if known != epoch:
+            raise CorruptBatchError(f"offset {offset} has epoch {epoch}, the history says {known}")
 
     def _learn_epochs(self, segments: list[Segment]) -> Steps:
         """The history is lost: the batches of the log say it again."""

@@ -105,8 +105,9 @@ class Segment:
         self._max_timestamp_ms = NO_TIMESTAMP
 
     def open_sealed(self, end_offset: int, now_ms: int) -> None:
-        """Take over a segment that another one follows; nothing is read."""
+        """Take over a segment that another one follows; nothing is read or kept open."""
         self.size_bytes = self.log.size()
+        self.close()
         self.end_offset = end_offset
         self.created_ms = now_ms
         self.sealed = True
@@ -202,6 +203,9 @@ class Segment:
         if self.sealed and not self.retired:
             await self.offset_index.sync()
             await self.time_index.sync()
+            # Old segments are seldom read: their indexes are opened again when they are.
+            self.offset_index.close()
+            self.time_index.close()
 
     # --- reading -------------------------------------------------------------
 

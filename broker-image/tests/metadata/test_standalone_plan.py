@@ -1,9 +1,11 @@
 """What a standalone cluster decides about topics, by Kafka's codes."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from chiplog_broker.metadata.config_change import Change, ConfigChange
 from chiplog_broker.metadata.operations import ConfigureTopic, CreateTopic, GrowTopic
 from chiplog_broker.metadata.standalone_plan import (
     Defaults,
@@ -103,4 +105,24 @@ def test_growth_that_cannot_be_is_refused(operation: GrowTopic, code: ErrorCode)
 
 def test_a_refused_configuration_names_key_and_remedy() -> None:
     with pytest.raises(Refused, match=r"config\[retention\.mss\].*retention\.ms"):
-        configured(ConfigureTopic(name="orders", config={"retention.mss": "1"}), ORDERS)
+        configured(setting("retention.mss", "1"), ORDERS, DEFAULTS)
+
+
+def setting(name: str, value: str) -> ConfigureTopic:
+    return ConfigureTopic(name="orders", changes=(ConfigChange(Change.SET, name, value),))
+
+
+def test_changes_add_to_the_configuration_and_a_replacement_does_not() -> None:
+    change = setting("segment.ms", "+5")
+    assert configured(change, ORDERS, DEFAULTS).config == {
+        "retention.ms": "1000",
+        "segment.ms": "5",
+    }
+    assert configured(replace(change, replace=True), ORDERS, DEFAULTS).config == {"segment.ms": "5"}
+
+
+def test_words_are_added_to_what_is_in_force() -> None:
+    change = ConfigureTopic(
+        name="orders", changes=(ConfigChange(Change.APPEND, "cleanup.policy", "delete"),)
+    )
+    assert configured(change, ORDERS, DEFAULTS).config["cleanup.policy"] == "delete"

@@ -34,6 +34,12 @@ class Transport(asyncio.Transport):
     def resume_reading(self) -> None:
         self.reading = True
 
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self.sent))
+
+    def close(self) -> None:
+        self.closed = True
+
     def is_closing(self) -> bool:
         return self.closed
 
@@ -49,6 +55,7 @@ class Service:
         self.started: list[int] = []
         self.futures: dict[int, asyncio.Future[list[bytes]]] = {}
         self.why: Exception | None = None
+        self.unsent_bytes = 0
 
     def start(self, request: AnyRequest, peer: Peer) -> Started:
         assert isinstance(request, Request)
@@ -61,6 +68,9 @@ class Service:
 
     def connected(self, connection: Connection) -> Peer | None:
         return Peer("127.0.0.1", 50000, LISTENER)
+
+    def unsent(self, change_bytes: int) -> None:
+        self.unsent_bytes += change_bytes
 
     def disconnected(self, connection: Connection, why: Exception | None) -> None:
         self.why = why

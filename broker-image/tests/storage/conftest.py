@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 import pytest
@@ -61,6 +61,11 @@ class StorageKit:
         options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: self.config)
         return await LogDirectory.open(ports, options)
 
+    async def open_again(self) -> LogDirectory:
+        """Open it as the next process does."""
+        self.disk.release_locks()
+        return await self.open()
+
     async def new_log(self) -> tuple[LogDirectory, PartitionLog]:
         """A new directory with one empty log."""
         directory = await self.open()
@@ -68,8 +73,7 @@ class StorageKit:
 
     async def reopened(self) -> PartitionLog:
         """The log as the next process finds it on the disk in use."""
-        self.disk.release_locks()
-        directory = await self.open()
+        directory = await self.open_again()
         assert self.orders in directory.logs, directory.quarantined
         return directory.logs[self.orders]
 
@@ -88,7 +92,7 @@ def kit() -> StorageKit:
     return new_kit()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kits() -> Callable[[], StorageKit]:
     """For tests that need many machines, one after the other."""
     return new_kit
@@ -96,6 +100,19 @@ def kits() -> Callable[[], StorageKit]:
 
 def new_kit() -> StorageKit:
     return StorageKit(_memory_disk.MemoryDisk(), _memory_disk.ManualClock(), LogConfig())
+
+
+class MakeBatch(Protocol):
+    """Makes a batch as a client sends it."""
+
+    def __call__(
+        self,
+        values: list[bytes],
+        *,
+        timestamp_ms: int = ...,
+        producer: Producer | None = ...,
+        codec: Codec = ...,
+    ) -> memoryview: ...
 
 
 def batch_of(
@@ -111,8 +128,8 @@ def batch_of(
     return memoryview(build_batch(records, options))
 
 
-@pytest.fixture
-def make_batch() -> Callable[..., memoryview]:
+@pytest.fixture(scope="session")
+def make_batch() -> MakeBatch:
     return batch_of
 
 

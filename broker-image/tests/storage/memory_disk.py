@@ -12,7 +12,7 @@ Every call that changes something is counted, and `cut_power_at` makes one of th
 import asyncio
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -96,7 +96,8 @@ class MemoryDisk:
         self.operations = 0
         self.syncs = 0
         self.capacity_bytes = _TOTAL_BYTES
-        self.before_sync: Callable[[], None] = lambda: None
+        self.device: Callable[[str], Awaitable[object]] = _answer_soon
+        """What a sync of a path waits for."""
 
     # --- the port --------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class MemoryDisk:
         self._sync_step("sync_directory", path)
         directory = self._directory(path)
         count = len(directory.unsynced)
-        await asyncio.sleep(0)
+        await self.device(path)
         self._check_power()
         for change in directory.unsynced[:count]:
             _change_names(directory.durable, change)
@@ -171,7 +172,7 @@ class MemoryDisk:
 
     async def replace(self, path: str, data: bytes) -> None:
         self._sync_step("replace", path)
-        await asyncio.sleep(0)
+        await self.device(path)
         self._check_power()
         directory, name = self._parent(path)
         node = _FileNode(bytearray(data), bytearray(data))
@@ -250,7 +251,6 @@ class MemoryDisk:
                 raise fault[2]
 
     def _sync_step(self, operation: str, path: str) -> None:
-        self.before_sync()
         self._step(operation, path)
         self.syncs += 1
 
@@ -317,7 +317,7 @@ class MemoryFile:
         self._disk._sync_step("sync", self._path)
         node = self._node
         count = len(node.unsynced)
-        await asyncio.sleep(0)
+        await self._disk.device(self._path)
         self._disk._check_power()
         for change in node.unsynced[:count]:
             change.apply(node.durable)
@@ -366,6 +366,10 @@ class SeededRng:
 
     def token(self, size_bytes: int) -> bytes:
         return self._random.randbytes(size_bytes)
+
+
+async def _answer_soon(_: str) -> None:
+    await asyncio.sleep(0)
 
 
 def _change_names(names: dict[str, _Node], change: _Link | _Rename) -> None:

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.reader import read_records
 from chiplog_broker.records.batch import check_crc, iter_batches
+from chiplog_broker.records.reader import read_records
 from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.producers import ProducerStates
 
 if TYPE_CHECKING:
-    from tests.storage.conftest import StorageKit
-
-MakeBatch = Callable[..., memoryview]
+    from tests.storage.conftest import MakeBatch, StorageKit
 
 SEEDS = 4
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150, file_delete_delay_ms=10)
@@ -94,7 +92,7 @@ def last_batches(states: ProducerStates) -> dict[int, tuple[int, int]]:
 class Script:
     """One life of a log, the same each time."""
 
-    def __init__(self, kit: "StorageKit", make_batch: MakeBatch, witness: Witness) -> None:
+    def __init__(self, kit: "StorageKit", make_batch: "MakeBatch", witness: Witness) -> None:
         self.kit = kit
         self.make_batch = make_batch
         self.witness = witness
@@ -175,7 +173,7 @@ class Script:
 @pytest.mark.parametrize("durability", list(Durability))
 def test_power_cut_at_every_change(
     kits: "Callable[[], StorageKit]",
-    make_batch: MakeBatch,
+    make_batch: "MakeBatch",
     power_cut: type[Exception],
     durability: Durability,
 ) -> None:
@@ -196,7 +194,7 @@ def test_power_cut_at_every_change(
 
 
 def test_kill_at_every_change(
-    kits: "Callable[[], StorageKit]", make_batch: MakeBatch, power_cut: type[Exception]
+    kits: "Callable[[], StorageKit]", make_batch: "MakeBatch", power_cut: type[Exception]
 ) -> None:
     """The process dies, the page cache stays: every record that was appended is there."""
     operation = 0
@@ -214,7 +212,7 @@ def test_kill_at_every_change(
             break
 
 
-async def check_survivor(kit: "StorageKit", make_batch: MakeBatch, witness: Witness) -> None:
+async def check_survivor(kit: "StorageKit", make_batch: "MakeBatch", witness: Witness) -> None:
     directory = await kit.open()
     assert not directory.quarantined
     if kit.orders not in directory.logs:

@@ -16,10 +16,8 @@ from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
 from chiplog_core.config.value_types import BOOLEAN, INT, LIST, LONG, STRING
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32
-from chiplog_core.limits import (
-    MAX_PARTITIONS_PER_TOPIC,
-    MAX_REPLICAS,
-)
+from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
+from chiplog_core.names import DATA_PATH
 
 NUM_PARTITIONS = ConfigKey(
     name="num.partitions",
@@ -269,7 +267,7 @@ ADVERTISED_LISTENERS: Final[ConfigKey[tuple[str, ...]]] = ConfigKey(
 LOG_DIRS = ConfigKey(
     name="log.dirs",
     value_type=LIST,
-    default=("/var/lib/chiplog/data",),
+    default=(DATA_PATH,),
     needs_restart=True,
     set_by="spec.storage",
     doc="The directories a broker keeps its logs in.",

@@ -97,5 +97,5 @@ def min_isr(config: TopicConfig, replicas: int) -> int:
             return int(entry.value)
         case ConfigSource.STATIC_BROKER_CONFIG:
             return min(int(entry.value), replicas)
-        case ConfigSource.DEFAULT_CONFIG:
+        case _:
             return 2 if replicas >= 3 else 1

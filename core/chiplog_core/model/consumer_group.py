@@ -12,7 +12,7 @@ from chiplog_core.durations import (
     MAX_DURATION_LENGTH,
     Duration,
 )
-from chiplog_core.ids import MAX_INT32, MAX_INT64, Offset, PartitionIndex
+from chiplog_core.ids import MAX_INT32, MAX_INT64, MIN_INT64, Offset, PartitionIndex
 from chiplog_core.limits import MAX_GROUP_TOPICS, MAX_PARTITIONS_PER_TOPIC
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.group_status import ConsumerGroupStatus
@@ -94,7 +94,7 @@ class Reset:
     shift_by: Annotated[
         int | None,
         "Only with shift-by: how many records to go on, or back where negative.",
-        Range(-MAX_INT64, MAX_INT64),
+        Range(MIN_INT64, MAX_INT64),
     ] = None
     dry_run: Annotated[
         bool,

@@ -98,6 +98,7 @@ def _scale(group: ConsumerGroup) -> Iterator[Problem]:
 
 
 def _unbuilt(group: ConsumerGroup) -> Iterator[Problem]:
+    yield from unless_built(Feature.GROUPS, "spec")
     spec = group.spec
     asked = (
         (Feature.GROUP_RESET, "spec.reset", spec.reset),

@@ -105,7 +105,7 @@ def _list(shape: ListShape) -> st.SearchStrategy[tuple[Any, ...]]:
 @values.register
 def _map(shape: MapShape) -> st.SearchStrategy[dict[str, Any]]:
     names = st.text(string.ascii_lowercase, min_size=1, max_size=8)
-    return st.dictionaries(names, values(shape.value), max_size=MANY)
+    return st.dictionaries(names, values(shape.value), max_size=min(MANY, shape.entries.maximum))
 
 
 @values.register
@@ -134,4 +134,11 @@ def _field_values(field: FieldShape) -> st.SearchStrategy[Any]:
 @pytest.fixture(scope="session")
 def values_of() -> Callable[[type[Any]], st.SearchStrategy[Any]]:
     """Random values of a dataclass, from its declared shape."""
-    return lambda cls: values(object_shape(cls))
+    made: dict[type[Any], st.SearchStrategy[Any]] = {}
+
+    def values_of_class(cls: type[Any]) -> st.SearchStrategy[Any]:
+        if cls not in made:  # to make one takes longer than to draw from it
+            made[cls] = values(object_shape(cls))
+        return made[cls]
+
+    return values_of_class

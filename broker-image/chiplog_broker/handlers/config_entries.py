@@ -1,0 +1,83 @@
+"""Configuration as DescribeConfigs shows it: each value, and what it would be without it.
+
+Synonyms come in the order in which they win, as in Kafka: the topic's own value, the broker
+keys that set its default, Kafka's own default under the last of those keys.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_core.config.broker_keys import BROKER_KEYS
+from chiplog_core.config.effective import ConfigEntry, ConfigSource, TopicConfig
+from chiplog_core.config.key import ConfigKey
+from chiplog_core.config.topic_keys import TOPIC_KEYS
+
+SOURCES = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: 1,
+    ConfigSource.STATIC_BROKER_CONFIG: 4,
+    ConfigSource.DEFAULT_CONFIG: 5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One key of a resource."""
+
+    key: ConfigKey[Any]
+    value: str | None
+    source: int
+    read_only: bool
+    synonyms: tuple[ConfigEntry, ...]
+
+
+def config_source(source: ConfigSource) -> int:
+    """Kafka's number of where a value comes from."""
+    return SOURCES[source]
+
+
+def topic_entries(config: TopicConfig) -> list[Described]:
+    """Every key of a topic."""
+    found = []
+    for key in TOPIC_KEYS.values():
+        entry = config.entry(key)
+        synonyms = topic_synonyms(config, key)
+        found.append(
+            Described(key, entry.value, config_source(entry.source), False, tuple(synonyms))
+        )
+    return found
+
+
+def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry]:
+    """What sets a topic's key, the winner first. Values stand in each key's own unit."""
+    found = []
+    if key.name in config.own:
+        entry = config.entry(key)
+        found.append(entry)
+    for synonym in key.synonyms:
+        found += broker_synonyms(config.inherited, BROKER_KEYS[synonym.name])
+    return found
+
+
+def broker_entries(config: Mapping[str, str]) -> list[Described]:
+    """Every key of a broker, those too that nobody set."""
+    found = []
+    for key in BROKER_KEYS.values():
+        synonyms = tuple(broker_synonyms(config, key))
+        value = synonyms[0].value if synonyms else None
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+        found.append(Described(key, value, config_source(source), True, synonyms))
+    return found
+
+
+def broker_synonyms(config: Mapping[str, str], key: ConfigKey[Any]) -> list[ConfigEntry]:
+    """What sets a broker's key: its own value, and then its default."""
+    found = []
+    if key.name in config:
+        found.append(
+            ConfigEntry(key.name, config[key.name], ConfigSource.STATIC_BROKER_CONFIG, key.name)
+        )
+    if key.default is not None:
+        default = key.format(key.default)
+        found.append(ConfigEntry(key.name, default, ConfigSource.DEFAULT_CONFIG, key.name))
+    return found

@@ -1,0 +1,46 @@
+"""How many connections there may be, and how slow: counted over all listeners."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What a broker allows its clients."""
+
+    max_connections: int
+    max_connections_per_ip: int
+    max_frame_bytes: int
+    max_idle_s: float
+    slow_after_s: float = 30.0
+    """How long a request may be on its way before its speed is looked at."""
+    slowest_bytes_per_s: float = 1024.0
+    """A client slower than this is dropped then: it would hold its connection for ever."""
+
+
+class ConnectionQuota:
+    """The connections of all listeners, by address."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._of_host: Counter[str] = Counter()
+        self._count = 0
+
+    def enter(self, host: str) -> bool:
+        """Count a connection in, unless there are too many."""
+        limits = self.limits
+        if (
+            self._count >= limits.max_connections
+            or self._of_host[host] >= limits.max_connections_per_ip
+        ):
+            return False
+        self._count += 1
+        self._of_host[host] += 1
+        return True
+
+    def leave(self, host: str) -> None:
+        """Count one out that was let in."""
+        self._count -= 1
+        self._of_host[host] -= 1
+        if self._of_host[host] <= 0:
+            del self._of_host[host]

@@ -1,0 +1,261 @@
+"""When a producer is told that its records are safe, and when it must not be told so."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.writer import Producer
+
+if TYPE_CHECKING:
+    from tests.conftest import Client, Kit
+
+OK = ErrorCode.none
+
+
+def codes(answers: list[Any]) -> list[ErrorCode]:
+    return [ErrorCode(one.error_code) for one in answers]
+
+
+async def nothing_comes(client: "Client", seconds: float = 0.1) -> bool:
+    """Whether the broker is silent for a while."""
+    await asyncio.sleep(seconds)
+    try:
+        async with asyncio.timeout(0.001):
+            await client.reader.readexactly(0 if client.reader.at_eof() else 1)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_acks_all_waits_for_the_disk_and_acks_1_does_not(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            kit.disk.may_sync.clear()
+            assert codes(await client.produce("orders", kit.batch(b"a"), acks=1)) == [OK]
+            await client.send(ApiKey.PRODUCE, client.produce_request("orders", kit.batch(b"b")))
+            assert await nothing_comes(client)
+            kit.disk.may_sync.set()
+            (answer,) = (await client.receive()).responses[0].partition_responses
+            assert (answer.error_code, answer.base_offset) == (OK, 1)
+
+    kit.run(scenario)
+
+
+def test_a_duplicate_waits_like_its_original(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            kit.disk.may_sync.clear()
+            sent = kit.batch(b"a", producer=Producer(producer_id=7, epoch=0, base_sequence=0))
+            again = await kit.client()
+            await client.send(ApiKey.PRODUCE, client.produce_request("orders", sent))
+            await again.send(ApiKey.PRODUCE, again.produce_request("orders", sent))
+            assert await nothing_comes(again)
+            kit.disk.may_sync.set()
+            for one in (client, again):
+                (answer,) = (await one.receive()).responses[0].partition_responses
+                assert (answer.error_code, answer.base_offset) == (OK, 0)
+
+    kit.run(scenario)
+
+
+def test_one_partition_twice_in_a_request_is_answered_when_both_batches_are_safe(
+    kit: "Kit",
+) -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            answers = await client.produce("orders", kit.batch(b"a"), kit.batch(b"b"))
+            assert [one.base_offset for one in answers] == [0, 1]
+            # The second of two batches of one partition waits by itself.
+            await client.create("cached", chiplog_durability="PageCache")
+            answers = await client.produce("cached", kit.batch(b"a"), kit.batch(b"b"))
+            assert codes(answers) == [OK, OK]
+
+    kit.run(scenario)
+
+
+def test_a_slow_disk_times_out_and_the_record_is_there_later(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            kit.disk.may_sync.clear()
+            late = await client.produce("orders", kit.batch(b"a"), timeout_ms=50)
+            assert codes(late) == [ErrorCode.request_timed_out]
+            topic_id = await client.topic_id("orders")
+            assert await client.fetch(topic_id, (0, 0)) == [(OK, b"")]
+            kit.disk.may_sync.set()
+            ((code, records),) = await client.fetch(topic_id, (0, 0), wait_ms=5000)
+            assert code is OK
+            assert records
+
+    kit.run(scenario)
+
+
+def test_a_broken_disk_acknowledges_nothing_and_fails_the_probe(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            await client.create("other")
+            topic_id = await client.topic_id("orders")
+            assert codes(await client.produce("orders", kit.batch(b"a"))) == [OK]
+            kit.disk.break_syncs()
+            waiting = await kit.client()
+            await waiting.send(ApiKey.FETCH, waiting.fetch_request(topic_id, (0, 1), wait_ms=9000))
+            failed = await client.produce("orders", kit.batch(b"b"))
+            assert codes(failed) == [ErrorCode.kafka_storage_error]
+            answer = await waiting.receive()
+            (found,) = answer.responses[0].partitions
+            assert found.error_code == ErrorCode.kafka_storage_error
+            syncs = kit.disk.syncs
+            # The whole directory is offline, and a disk that works again is not believed.
+            kit.disk.sync_error = None
+            refused = await client.produce("other", kit.batch(b"c"))
+            assert codes(refused) == [ErrorCode.kafka_storage_error]
+            ((code, _),) = await client.fetch(topic_id, (0, 0))
+            assert code is ErrorCode.kafka_storage_error
+            assert kit.disk.syncs == syncs
+            alive, why = kit.broker.health.liveness()
+            assert not alive
+            assert "broken" in why
+        assert not (kit.folder / "data" / ".kafka_cleanshutdown").exists()
+
+    kit.run(scenario)
+
+
+def test_a_failed_checkpoint_fails_the_probe_as_a_failed_sync_does(kit: "Kit") -> None:
+    async def scenario() -> None:
+        settings = {"log_flush_offset_checkpoint_interval_ms": "20"}
+        async with kit.running(**settings) as client:
+            await client.create("orders")
+            kit.disk.replace_error = OSError(5, "the device is broken")
+            await client.produce("orders", kit.batch(b"a"))
+            async with asyncio.timeout(5):
+                while kit.broker.health.liveness()[0]:
+                    await client.metadata()
+            failed = await client.produce("orders", kit.batch(b"b"))
+            assert codes(failed) == [ErrorCode.kafka_storage_error]
+
+    kit.run(scenario)
+
+
+def test_a_full_disk_refuses_records_for_now_and_serves_readers(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            topic_id = await client.topic_id("orders")
+            await client.produce("orders", kit.batch(b"a"))
+            kit.disk.fill_up()
+            full = await client.produce("orders", kit.batch(b"b"))
+            assert codes(full) == [ErrorCode.kafka_storage_error]
+            ((code, records),) = await client.fetch(topic_id, (0, 0))
+            assert code is OK
+            assert records
+            assert kit.broker.health.liveness()[0]
+            kit.disk.append_error = None
+            (answer,) = await client.produce("orders", kit.batch(b"c"))
+            assert (answer.error_code, answer.base_offset) == (OK, 1)
+
+    kit.run(scenario)
+
+
+def test_a_topic_deleted_under_waiting_requests(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            topic_id = await client.topic_id("orders")
+            producer, consumer = await kit.client(), await kit.client()
+            await consumer.send(
+                ApiKey.FETCH, consumer.fetch_request(topic_id, (0, 0), wait_ms=9000)
+            )
+            await asyncio.sleep(0.05)
+            kit.disk.may_sync.clear()
+            await producer.send(ApiKey.PRODUCE, producer.produce_request("orders", kit.batch(b"a")))
+            await asyncio.sleep(0.05)
+            deleting = asyncio.ensure_future(client.delete("orders"))
+            (answer,) = (await producer.receive()).responses[0].partition_responses
+            assert answer.error_code == ErrorCode.not_leader_or_follower
+            (found,) = (await consumer.receive()).responses[0].partitions
+            assert found.error_code == ErrorCode.unknown_topic_id
+            kit.disk.may_sync.set()
+            assert await deleting is OK
+            # The same name at once is another topic, which begins at 0.
+            assert await client.create("orders") is OK
+            assert await client.topic_id("orders") != topic_id
+            (answer,) = await client.produce("orders", kit.batch(b"b"))
+            assert (answer.error_code, answer.base_offset) == (OK, 0)
+            assert await client.fetch(topic_id, (0, 0)) == [(ErrorCode.unknown_topic_id, b"")]
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize("acks", [0, 7])
+def test_acks_0_is_not_answered_and_other_numbers_are_refused(kit: "Kit", acks: int) -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            if acks == 0:
+                request = client.produce_request("orders", kit.batch(b"a"), acks=0)
+                await client.send(ApiKey.PRODUCE, request)
+                assert await nothing_comes(client)
+                client._sent.clear()
+                topic_id = await client.topic_id("orders")
+                ((_, records),) = await client.fetch(topic_id, (0, 0), wait_ms=5000)
+                assert records
+                await client.send(
+                    ApiKey.PRODUCE, client.produce_request("nowhere", kit.batch(b"a"), acks=0)
+                )
+                assert await client.is_closed()
+            else:
+                refused = await client.produce("orders", kit.batch(b"a"), acks=acks)
+                assert codes(refused) == [ErrorCode.invalid_required_acks]
+
+    kit.run(scenario)
+
+
+def test_shutdown_answers_what_waits_for_the_disk(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            topic_id = await client.topic_id("orders")
+            consumer = await kit.client()
+            await consumer.send(
+                ApiKey.FETCH,
+                consumer.fetch_request(topic_id, (0, 0), wait_ms=60_000, min_bytes=999),
+            )
+            kit.disk.may_sync.clear()
+            await client.send(ApiKey.PRODUCE, client.produce_request("orders", kit.batch(b"a")))
+            await asyncio.sleep(0.05)
+            stopping = asyncio.ensure_future(kit.broker.stop())
+            assert await consumer.is_closed()
+            kit.disk.may_sync.set()
+            (answer,) = (await client.receive()).responses[0].partition_responses
+            assert (answer.error_code, answer.base_offset) == (OK, 0)
+            assert await client.is_closed()
+            await stopping
+            assert (kit.folder / "data" / ".kafka_cleanshutdown").exists()
+        async with kit.running() as client:
+            topic_id = await client.topic_id("orders")
+            ((code, records),) = await client.fetch(topic_id, (0, 0))
+            assert code is OK
+            assert records
+
+    kit.run(scenario)
+
+
+def test_a_stricter_durability_syncs_what_is_there(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", chiplog_durability="PageCache")
+            await client.produce("orders", kit.batch(b"a"))
+            before = kit.disk.syncs
+            await client.produce("orders", kit.batch(b"b"))
+            assert kit.disk.syncs == before
+            assert await client.alter("orders", ("chiplog.durability", 0, "Fsync")) == (OK, "")
+            assert kit.disk.syncs > before
+
+    kit.run(scenario)

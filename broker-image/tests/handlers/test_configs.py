@@ -1,0 +1,163 @@
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tests.conftest import Client, Kit
+
+OK = ErrorCode.none
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER = 2, 4
+
+
+def test_a_value_and_what_it_would_be_without_it(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(log_retention_hours="2") as client:
+            await client.create("orders", retention_ms="5000")
+            code, configs = await client.configs("orders")
+            assert code is OK
+            retention = configs["retention.ms"]
+            assert (retention.value, retention.config_source, retention.read_only) == (
+                "5000",
+                1,
+                False,
+            )
+            assert [(one.name, one.value, one.source) for one in retention.synonyms] == [
+                ("retention.ms", "5000", 1),
+                ("log.retention.hours", "2", 4),
+                ("log.retention.hours", "168", 5),
+            ]
+            assert retention.documentation
+            # A topic key that is also a broker key can be changed all the same.
+            assert not configs["compression.type"].read_only
+
+    kit.run(scenario)
+
+
+def test_what_has_no_configuration(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            for name, kind, expected in (
+                ("nowhere", TOPIC, ErrorCode.unknown_topic_or_partition),
+                ("no/name", TOPIC, ErrorCode.invalid_topic_exception),
+                ("2", BROKER, ErrorCode.invalid_request),
+                ("x", 99, ErrorCode.invalid_request),
+                ("", BROKER, OK),
+            ):
+                assert await client.configs(name, kind=kind) == (expected, {})
+            code, configs = await client.configs("1", kind=BROKER)
+            assert code is OK
+            assert configs["num.partitions"].read_only
+            assert configs["broker.rack"].value is None
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("retention.ms", SET, "-2"), ErrorCode.invalid_config),
+        (("retention.mss", SET, "1"), ErrorCode.invalid_config),
+        (("retention.ms", SET, None), ErrorCode.invalid_request),
+        (("retention.ms", APPEND, "1"), ErrorCode.invalid_config),
+        (("retention.ms", 9, "1"), ErrorCode.invalid_request),
+        (("cleanup.policy", APPEND, "compact"), ErrorCode.invalid_config),
+        (("retention.ms", DELETE, None), OK),
+        (("cleanup.policy", APPEND, "delete"), OK),
+        (("retention.ms", SET, "7"), OK),
+    ],
+)
+def test_incremental_changes(
+    kit: "Kit", change: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", segment_ms="9")
+            found, message = await client.alter("orders", change)
+            assert found is code
+            assert bool(message) == (code is not OK)
+            _, configs = await client.configs("orders", "segment.ms")
+            assert configs["segment.ms"].value == "9"
+
+    kit.run(scenario)
+
+
+def test_who_cannot_be_changed(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            change = ("retention.ms", SET, "1")
+            code, message = await client.alter("1", change, kind=BROKER)
+            assert code is ErrorCode.policy_violation
+            assert "server.properties" in message
+            assert (await client.alter("x", change))[0] is ErrorCode.unknown_topic_or_partition
+            await client.create("orders")
+            code, _ = await client.alter("orders", change, change)
+            assert code is ErrorCode.invalid_request
+
+    kit.run(scenario)
+
+
+async def alter_whole(client: "Client", *resources: tuple[str, dict[str, Any]]) -> list[ErrorCode]:
+    types = client.types(ApiKey.ALTER_CONFIGS)
+    request = types.AlterConfigsRequest(
+        resources=tuple(
+            types.AlterConfigsResource(
+                resource_type=TOPIC,
+                resource_name=name,
+                configs=tuple(
+                    types.AlterableConfig(name=key, value=value) for key, value in config.items()
+                ),
+            )
+            for name, config in resources
+        ),
+        validate_only=False,
+    )
+    answer = await client.ask(ApiKey.ALTER_CONFIGS, request)
+    return [ErrorCode(one.error_code) for one in answer.responses]
+
+
+def test_replacing_a_whole_configuration(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", segment_ms="9")
+            orders = ("orders", {"retention.ms": "7"})
+            assert await alter_whole(client, orders) == [OK]
+            _, configs = await client.configs("orders", "segment.ms", "retention.ms")
+            assert configs["segment.ms"].config_source == 5
+            assert configs["retention.ms"].value == "7"
+            invalid = [ErrorCode.invalid_request]
+            assert await alter_whole(client, ("orders", {"retention.ms": None})) == invalid
+            assert await alter_whole(client, orders, orders) == invalid
+
+    kit.run(scenario)
+
+
+def test_what_there_is_to_configure(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            types = client.types(ApiKey.LIST_CONFIG_RESOURCES)
+
+            async def listed(*kinds: int) -> tuple[int, list[tuple[int, str]]]:
+                request = types.ListConfigResourcesRequest(resource_types=kinds)
+                answer = await client.ask(ApiKey.LIST_CONFIG_RESOURCES, request)
+                found = [(one.resource_type, one.resource_name) for one in answer.config_resources]
+                return answer.error_code, found
+
+            assert await listed() == (OK, [(TOPIC, "orders"), (BROKER, "1")])
+            assert await listed(BROKER) == (OK, [(BROKER, "1")])
+            assert await listed(99) == (ErrorCode.unsupported_version, [])
+            # The first version was about client metrics alone, of which there are none.
+            old = client.types(ApiKey.LIST_CONFIG_RESOURCES, 0)
+            request = getattr(old, "ListConfigResourcesRequest", None) or (
+                old.ListClientMetricsResourcesRequest
+            )
+            answer = await client.ask(ApiKey.LIST_CONFIG_RESOURCES, request(), 0)
+            assert answer.config_resources == ()
+
+    kit.run(scenario)

@@ -1,0 +1,207 @@
+"""What a consumer gets, how much of it, and when."""
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tests.conftest import Client, Kit
+
+OK = ErrorCode.none
+
+
+async def filled(client: "Client", kit: "Kit", partitions: int = 1, batches: int = 3) -> UUID:
+    """A topic with batches of a hundred bytes and some in each partition."""
+    await client.create("orders", partitions)
+    for index in range(partitions):
+        for _ in range(batches):
+            await client.produce("orders", kit.batch(b"x" * 100), partition=index)
+    return await client.topic_id("orders")
+
+
+def test_sizes_bound_an_answer_but_one_batch_is_always_sent(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit, partitions=2)
+            ((_, whole), _) = await client.fetch(topic_id, (0, 0), (1, 0))
+            one = len(whole) // 3
+            for max_bytes, sizes in ((1, [one, 0]), (2 * one, [2 * one, 0]), (4 * one, [3, 1])):
+                found = await client.fetch(topic_id, (0, 0), (1, 0), max_bytes=max_bytes)
+                wanted = sizes if max_bytes < 4 * one else [3 * one, one]
+                assert [len(records) for _, records in found] == wanted
+            # The rule counts for the first partition that has records, not for each.
+            found = await client.fetch(topic_id, (0, 3), (1, 0), (1, 1), partition_max_bytes=1)
+            assert [len(records) for _, records in found] == [0, one, 0]
+
+    kit.run(scenario)
+
+
+def test_the_brokers_own_bound_counts_too(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(fetch_max_bytes="1024") as client:
+            topic_id = await filled(client, kit, batches=20)
+            # More than the broker would ever send is not waited for.
+            ((_, records),) = await client.fetch(topic_id, (0, 0), min_bytes=4096, wait_ms=9000)
+            assert 800 < len(records) <= 1024
+
+    kit.run(scenario)
+
+
+def test_the_end_of_a_segment_is_not_waited_at(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", segment_bytes="1048576", max_message_bytes="1048576")
+            for _ in range(2):
+                await client.produce("orders", kit.batch(b"x" * 600_000))
+            topic_id = await client.topic_id("orders")
+            found = await asyncio.wait_for(
+                client.fetch(topic_id, (0, 0), min_bytes=1_000_000, max_bytes=2**30, wait_ms=9000),
+                timeout=2,
+            )
+            assert len(found[0][1]) > 600_000
+
+    kit.run(scenario)
+
+
+def test_places_in_and_outside_of_the_log(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            assert await client.fetch(topic_id, (0, 3)) == [(OK, b"")]
+            out_of_range = (ErrorCode.offset_out_of_range, b"")
+            assert await client.fetch(topic_id, (0, 4), wait_ms=9000) == [out_of_range]
+            assert await client.fetch(topic_id, (0, -5)) == [out_of_range]
+            assert await client.delete_records("orders", 2) == (OK, 2)
+            assert await client.fetch(topic_id, (0, 1)) == [out_of_range]
+            # Kafka says nothing else beside this error.
+            answer = await client.ask(ApiKey.FETCH, client.fetch_request(topic_id, (0, 1)))
+            (one,) = answer.responses[0].partitions
+            assert (one.high_watermark, one.last_stable_offset, one.log_start_offset) == (-1,) * 3
+            answer = await client.ask(ApiKey.FETCH, client.fetch_request(topic_id, (0, 2)))
+            (one,) = answer.responses[0].partitions
+            assert (one.high_watermark, one.last_stable_offset, one.log_start_offset) == (3, 3, 2)
+
+    kit.run(scenario)
+
+
+def test_what_is_not_there(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            unknown = [(ErrorCode.unknown_topic_id, b"")]
+            assert await client.fetch(UUID(int=7), (0, 0), wait_ms=9000) == unknown
+            assert await client.fetch(None, (0, 0)) == unknown
+            ((code, _),) = await client.fetch(topic_id, (9, 0))
+            assert code is ErrorCode.unknown_topic_or_partition
+            # Nothing is asked for: nothing is waited for.
+            assert await client.fetch(topic_id, wait_ms=9000) == []
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("session", "code"),
+    [
+        ((0, -1), OK),
+        ((0, 0), OK),
+        ((77, -1), OK),
+        ((77, 0), OK),
+        ((77, 1), ErrorCode.fetch_session_id_not_found),
+        ((0, 1), ErrorCode.fetch_session_id_not_found),
+    ],
+)
+def test_sessions_are_declined(kit: "Kit", session: tuple[int, int], code: ErrorCode) -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit, batches=1)
+            request = client.fetch_request(topic_id, (0, 0), session=session)
+            answer = await client.ask(ApiKey.FETCH, request)
+            assert (answer.error_code, answer.session_id) == (code, 0)
+            assert len(answer.responses) == (1 if code is OK else 0)
+
+    kit.run(scenario)
+
+
+def test_a_client_that_says_it_is_a_broker_is_refused_in_every_version(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            types = client.types(ApiKey.FETCH)
+            request = replace(
+                client.fetch_request(topic_id, (0, 0)),
+                replica_state=types.ReplicaState(replica_id=2, replica_epoch=1),
+            )
+            answer = await client.ask(ApiKey.FETCH, request)
+            assert answer.responses[0].partitions[0].error_code == 29
+            old = client.types(ApiKey.FETCH, 4)
+            answer = await client.ask(
+                ApiKey.FETCH,
+                old.FetchRequest(
+                    replica_id=2,
+                    max_wait=kit.milliseconds(0),
+                    min_bytes=1,
+                    max_bytes=999,
+                    isolation_level=0,
+                    topics=(
+                        old.FetchTopic(
+                            topic="orders",
+                            partitions=(
+                                old.FetchPartition(
+                                    partition=0, fetch_offset=0, partition_max_bytes=999
+                                ),
+                            ),
+                        ),
+                    ),
+                ),
+                4,
+            )
+            assert answer.responses[0].partitions[0].error_code == 29
+
+    kit.run(scenario)
+
+
+def test_a_waiting_fetch_is_answered_by_an_append_or_by_its_time(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            consumer = await kit.client()
+            request = consumer.fetch_request(topic_id, (0, 3), wait_ms=9000)
+            await consumer.send(ApiKey.FETCH, request)
+            await asyncio.sleep(0.05)
+            assert kit.broker.requests.waiting_fetches == 1
+            await client.produce("orders", kit.batch(b"y"))
+            answer = await consumer.receive()
+            assert answer.responses[0].partitions[0].records
+            assert kit.broker.requests.waiting_fetches == 0
+            # Fewer bytes than wanted are sent when the time is over.
+            ((code, records),) = await consumer.fetch(
+                topic_id, (0, 3), min_bytes=10_000, wait_ms=50
+            )
+            assert code is OK
+            assert records
+
+    kit.run(scenario)
+
+
+def test_what_a_topic_sent_is_counted_once(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            ((_, records),) = await client.fetch(topic_id, (0, 0), min_bytes=10_000, wait_ms=50)
+            exposed = "".join(
+                f"{sample.name} {sample.value:g}\n"
+                for family in kit.broker.registry().collect()
+                for sample in family.samples
+            )
+            assert f"kafka_server_brokertopicmetrics_bytesout_total {len(records)}\n" in exposed
+            assert f"kafka_server_brokertopicmetrics_bytesin_total {len(records)}\n" in exposed
+            assert "kafka_server_brokertopicmetrics_messagesin_total 3\n" in exposed
+            assert "kafka_log_logmanager_offlinelogdirectorycount 0\n" in exposed
+
+    kit.run(scenario)

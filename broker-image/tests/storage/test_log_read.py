@@ -1,0 +1,169 @@
+"""Reading: which batches a fetch gets, and finding records by time."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.records.batch import HEADER_BYTES, Codec, iter_batches, seal
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.errors import DamagedLogError, OffsetOutOfRangeError
+from chiplog_broker.storage.log import ListOffset, PartitionLog
+
+if TYPE_CHECKING:
+    from tests.storage.conftest import MakeBatch, StorageKit
+
+NOW = 1_000_000
+
+
+@pytest.fixture
+def log(kit: "StorageKit", make_batch: "MakeBatch") -> PartitionLog:
+    """Ten batches of two records, 100 bytes each; four batches a segment."""
+    kit.config = LogConfig(segment_bytes=400, index_interval_bytes=150)
+    _, log = kit.run(kit.new_log())
+    for number in range(10):
+        values = [b"v" * 12 + b"%d" % number, b"w" * 12 + b"%d" % number]
+        batch = make_batch(values, timestamp_ms=NOW + 10 * number)
+        assert len(batch) == 101
+        log.append_as_leader(batch, number // 4, NOW)
+    assert [segment.base_offset for segment in log._segments] == [0, 6, 12, 18]
+    return log
+
+
+def offsets(log: PartitionLog, offset: int, max_bytes: int, up_to: int) -> list[int]:
+    data = log.read(offset, max_bytes, up_to).read()
+    return [header.base_offset for _, header in iter_batches(data)]
+
+
+def test_a_slice_begins_with_the_batch_that_holds_the_offset(log: PartitionLog) -> None:
+    assert offsets(log, 0, 10_000, 20) == [0, 2, 4]
+    assert offsets(log, 3, 10_000, 20) == [2, 4]
+    assert offsets(log, 4, 10_000, 20) == [4]
+
+
+def test_a_slice_never_crosses_a_segment(log: PartitionLog) -> None:
+    found = log.read(4, 10_000, 20)
+    assert (found.size_bytes, found.next_offset) == (101, 6)
+    assert offsets(log, found.next_offset, 10_000, 20) == [6, 8, 10]
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "batches"), [(303, 3), (302, 2), (202, 2), (201, 1), (101, 1), (100, 1), (0, 1)]
+)
+def test_max_bytes_and_the_first_batch(log: PartitionLog, max_bytes: int, batches: int) -> None:
+    assert offsets(log, 6, max_bytes, 20) == [6, 8, 10][:batches]
+
+
+def test_without_min_one_a_large_batch_is_not_given(log: PartitionLog) -> None:
+    found = log.read(6, 100, 20, min_one=False)
+    assert (found.size_bytes, found.next_offset) == (0, 6)
+    assert log.read(6, 101, 20, min_one=False).size_bytes == 101
+
+
+@pytest.mark.parametrize(
+    ("up_to", "batches"), [(6, 0), (7, 0), (8, 1), (9, 1), (10, 2), (12, 3), (20, 3), (999, 3)]
+)
+def test_nothing_at_or_above_the_bound(log: PartitionLog, up_to: int, batches: int) -> None:
+    assert offsets(log, 6, 10_000, up_to) == [6, 8, 10][:batches]
+
+
+def test_the_end_is_empty_and_past_it_is_an_error(log: PartitionLog) -> None:
+    found = log.read(20, 10_000, 20)
+    assert (found.size_bytes, found.next_offset) == (0, 20)
+    for offset in (-1, 21, 2**63 - 1):
+        with pytest.raises(OffsetOutOfRangeError) as raised:
+            log.read(offset, 10_000, 20)
+        assert raised.value.kafka_error == "OFFSET_OUT_OF_RANGE"
+
+
+def test_reading_into_a_buffer(log: PartitionLog) -> None:
+    buffer = memoryview(bytearray(1_000))
+    found = log.read(6, 10_000, 20)
+    assert found.read_into(buffer) == 303
+    assert bytes(buffer[:303]) == found.read()
+    assert bytes(buffer[303:]) == bytes(697)
+
+
+def test_a_reader_that_follows_needs_no_search(kit: "StorageKit", log: PartitionLog) -> None:
+    """Where an append or a slice ended is remembered: no index, no walk."""
+    log.read(18, 10_000, 20)
+    segment = log._segments.active
+    segment.offset_index.close()
+    assert segment._boundaries[20] == segment.size_bytes
+    assert log.read(20, 10_000, 20).size_bytes == 0
+
+
+def test_damage_found_by_reading(kit: "StorageKit", log: PartitionLog) -> None:
+    segment = log._segments.holding(6)
+    segment._boundaries.clear()
+    kit.disk.content(kit.path("00000000000000000006.log"))[16] = 9
+    with pytest.raises(DamagedLogError):
+        log.read(8, 10, 20)
+
+
+# --- by time ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "offset"),
+    [(0, 0), (NOW, 0), (NOW + 1, 2), (NOW + 10, 2), (NOW + 55, 12), (NOW + 90, 18)],
+)
+def test_the_first_record_not_older(log: PartitionLog, timestamp_ms: int, offset: int) -> None:
+    found = log.offset_for_timestamp(timestamp_ms, 20)
+    assert found is not None
+    assert found.offset == offset
+    assert found.timestamp_ms == NOW + 5 * offset
+    assert found.leader_epoch == offset // 2 // 4
+
+
+def test_nothing_that_new_or_not_visible_yet(log: PartitionLog) -> None:
+    assert log.offset_for_timestamp(NOW + 91, 20) is None
+    assert log.offset_for_timestamp(NOW + 90, 18) is None
+
+
+def test_the_places_that_have_names(log: PartitionLog) -> None:
+    assert log.offset_for_timestamp(ListOffset.EARLIEST, 20) == (-1, 0, 0)
+    assert log.offset_for_timestamp(ListOffset.LATEST, 20) == (-1, 20, 2)
+    assert log.offset_for_timestamp(ListOffset.LATEST, 15) == (-1, 15, 1)
+    assert log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 20) == (NOW + 90, 18, 2)
+
+
+def test_times_that_go_back(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    kit.config = LogConfig(index_interval_bytes=0)
+    _, log = kit.run(kit.new_log())
+    for timestamp_ms in (50, 90, 20, 90, 10, 70):
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=timestamp_ms), 0, NOW)
+    found = [log.offset_for_timestamp(ms, 6) for ms in (0, 51, 90, 91)]
+    assert [answer and answer.offset for answer in found] == [0, 1, 1, None]
+    newest = log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 6)
+    assert newest is not None
+    assert newest.offset == 1
+
+
+def test_inside_a_compressed_batch(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    _, log = kit.run(kit.new_log())
+    log.append_as_leader(make_batch([b"a"] * 9, timestamp_ms=NOW, codec=Codec.ZSTD), 0, NOW)
+    kit.run(log.delete_records_before(4, NOW))
+    found = log.offset_for_timestamp(NOW, 9)
+    assert found is not None
+    assert found.offset == 4
+
+
+def test_a_batch_whose_records_cannot_be_read_answers_as_a_whole(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Its checksum is right, so a client sent it so."""
+    _, log = kit.run(kit.new_log())
+    batch = make_batch([b"a", b"b"], timestamp_ms=NOW)
+    batch[HEADER_BYTES] = 0xFF
+    seal(batch)
+    log.append_as_leader(batch, 0, NOW)
+    found = log.offset_for_timestamp(NOW, 2)
+    assert found is not None
+    assert (found.timestamp_ms, found.offset) == (NOW, 0)
+
+
+def test_an_empty_log_has_places_but_no_times(kit: "StorageKit") -> None:
+    _, log = kit.run(kit.new_log())
+    assert log.offset_for_timestamp(ListOffset.LATEST, 0) == (-1, 0, -1)
+    assert log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 0) is None
+    assert log.offset_for_timestamp(0, 0) is None

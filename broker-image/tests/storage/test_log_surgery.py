@@ -1,0 +1,343 @@
+"""Truncation, deletion and retention: what goes, what stays, what is durable first."""
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.records.batch import check_crc, iter_batches, read_header
+from chiplog_broker.records.writer import Producer
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import (
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceError,
+    RecordsTruncatedError,
+)
+from chiplog_broker.storage.log import PartitionLog
+
+if TYPE_CHECKING:
+    from tests.storage.conftest import MakeBatch, StorageKit
+
+NOW = 1_000_000
+SMALL = LogConfig(segment_bytes=300, index_interval_bytes=100, file_delete_delay_ms=1_000)
+
+
+async def filled(
+    kit: "StorageKit", make_batch: "MakeBatch", batches: int = 10
+) -> tuple[LogDirectory, PartitionLog]:
+    """Batches of two records, an epoch for every four, three batches a segment."""
+    kit.config = SMALL
+    directory, log = await kit.new_log()
+    for number in range(batches):
+        producer = Producer(producer_id=5, epoch=0, base_sequence=2 * number)
+        values = [b"%020d" % number, b""]
+        batch = make_batch(values, timestamp_ms=NOW + number, producer=producer)
+        log.append_as_leader(batch, number // 4, NOW)
+    await log.make_durable(log.end_offset)
+    return directory, log
+
+
+def sent(make_batch: "MakeBatch", number: int) -> memoryview:
+    producer = Producer(producer_id=5, epoch=0, base_sequence=2 * number)
+    return make_batch([b"%020d" % number, b""], timestamp_ms=NOW + number, producer=producer)
+
+
+@pytest.mark.parametrize("offset", range(1, 21))
+def test_truncating_anywhere(kit: "StorageKit", make_batch: "MakeBatch", offset: int) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.truncate_to(offset, NOW)
+        batches = offset // 2
+        assert log.end_offset == batches * 2
+        check_all(log)
+        assert log.durable_end_offset == log.end_offset
+        assert log.last_epoch == ((batches - 1) // 4 if batches else -1)
+        # The last batch that is left is known again, the next one is new.
+        if batches:
+            assert log.append_as_leader(sent(make_batch, batches - 1), 9, NOW).duplicate
+        result = log.append_as_leader(sent(make_batch, batches), 9, NOW)
+        assert (result.base_offset, result.duplicate) == (batches * 2, False)
+        newest = log.offset_for_timestamp(NOW + batches, log.end_offset)
+        assert newest is not None
+        assert newest.offset == batches * 2
+        assert log.offset_for_timestamp(NOW + batches + 1, log.end_offset) is None
+        # Other sizes from here on, so that an index entry that was kept would mislead.
+        for number in range(8):
+            log.append_as_leader(make_batch([b"x" * number]), 9, NOW)
+            check_all(log)
+
+    kit.run(scenario())
+
+
+def check_all(log: PartitionLog) -> None:
+    """Every offset is found by searching, and every segment's time index says what is there."""
+    for segment in log._segments:
+        segment._boundaries.clear()
+    for offset in range(log.log_start_offset, log.end_offset):
+        data = log.read(offset, 1, log.end_offset).read()
+        header = read_header(data)
+        assert header.base_offset <= offset <= header.last_offset
+        check_crc(memoryview(data), header)
+    for segment in log._segments:
+        newest = max(
+            (header.max_timestamp_ms for _, header in iter_batches(segment.log.read(0, 10**6))),
+            default=-1,
+        )
+        assert segment.max_timestamp_ms == newest
+        noted = [segment.time_index.entry(at) for at in range(len(segment.time_index))]
+        assert all(entry[1] + segment.base_offset < segment.end_offset for entry in noted)
+
+
+def test_truncating_at_the_end_drops_an_epoch_that_wrote_nothing(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch, 3)
+        log.begin_epoch(8)
+        assert log.last_epoch == 8
+        await log.truncate_to(log.end_offset, NOW)
+        assert (log.last_epoch, log.end_offset) == (0, 6)
+        await log.truncate_to(100, NOW)
+        assert log.end_offset == 6
+
+    kit.run(scenario())
+
+
+def test_truncating_into_the_batch_of_the_log_start(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.delete_records_before(9, NOW)
+        await log.truncate_to(9, NOW)
+        assert (log.log_start_offset, log.end_offset) == (9, 9)
+
+    kit.run(scenario())
+
+
+def test_truncation_takes_back_what_was_waited_for(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch, 3)
+        log.append_as_leader(sent(make_batch, 3), 1, NOW)
+        gate = asyncio.Event()
+        waiting = asyncio.create_task(log.make_durable(8))
+        await asyncio.sleep(0)
+        await log.truncate_to(6, NOW)
+        gate.set()
+        with pytest.raises(RecordsTruncatedError):
+            await waiting
+        assert log.durable_end_offset <= 6
+        await log.flush()
+        assert log.durable_end_offset == 6
+
+    kit.run(scenario())
+
+
+def test_nobody_appends_while_a_truncation_waits(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await directory.checkpoint({})
+        truncation = asyncio.create_task(log.truncate_to(4, NOW))
+        await asyncio.sleep(0)
+        assert not log.is_writable
+        assert log.recovery_point == 4
+        with pytest.raises(RuntimeError):
+            log.append_as_leader(sent(make_batch, 10), 9, NOW)
+        assert log.read(0, 1_000, 20).size_bytes, "reads go on"
+        await truncation
+        assert log.is_writable
+
+    kit.run(scenario())
+
+
+@pytest.mark.parametrize("slow_file", [".log", ".snapshot"])
+def test_a_sync_under_way_does_not_vouch_for_what_was_cut(
+    kit: "StorageKit", make_batch: "MakeBatch", slow_file: str
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch, 2)
+        for number in range(2, 6):
+            log.append_as_leader(sent(make_batch, number), 0, NOW)
+        gate, reached = asyncio.Event(), asyncio.Event()
+
+        async def device(path: str) -> None:
+            if path.endswith(slow_file):
+                reached.set()
+                await gate.wait()
+
+        kit.disk.device = device
+        flushing = asyncio.create_task(log.flush())
+        await reached.wait()
+        await log.truncate_to(4, NOW)
+        for _ in range(6):
+            log.append_as_leader(make_batch([b"other"]), 3, NOW)
+        gate.set()
+        await flushing
+        assert log.durable_end_offset == 4
+        assert not [name for name in kit.disk.names("orders-0") if name.endswith(".snapshot")]
+
+    kit.run(scenario())
+
+
+def test_a_snapshot_of_what_was_cut_is_not_used_later(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await log.truncate_to(8, NOW)
+        log.configure(LogConfig())  # no new segment, so no newer snapshot
+        for _ in range(15):
+            log.append_as_leader(make_batch([b"y"]), 9, NOW)
+        await log.flush()
+        await directory.checkpoint({})
+
+    kit.run(scenario())
+    kit.kill()
+    log = kit.run(kit.reopened())
+    # The producer's batches 4 to 9 are gone: its fifth is new, its tenth is out of order.
+    assert not log.append_as_leader(sent(make_batch, 4), 9, NOW).duplicate
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append_as_leader(sent(make_batch, 9), 9, NOW)
+
+
+def test_starting_over(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.truncate_fully_and_start_at(500, NOW)
+        assert (log.log_start_offset, log.end_offset, log.durable_end_offset) == (500, 500, 500)
+        assert (log.last_epoch, log.segment_count, log.producer_count) == (-1, 1, 0)
+        assert log.append_as_leader(sent(make_batch, 3), 9, NOW).base_offset == 500
+        await log.truncate_fully_and_start_at(20, NOW)
+        assert (log.log_start_offset, log.end_offset) == (20, 20)
+
+    kit.run(scenario())
+    kit.cut_power(1)
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (20, 20)
+
+
+def test_deleting_records(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        assert await log.delete_records_before(13, NOW) == 13
+        assert await log.delete_records_before(7, NOW) == 13
+        assert log._segments.first.base_offset == 12
+        assert log.epoch_at(13) == 1
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read(12, 1_000, 20)
+        assert log.read(13, 1_000, 20).size_bytes
+        with pytest.raises(OffsetOutOfRangeError):
+            await log.delete_records_before(21, NOW)
+        assert await log.delete_records_before(20, NOW) == 20
+
+    kit.run(scenario())
+    kit.cut_power(1)
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (20, 20)
+
+
+def test_deleted_segments_go_in_two_steps(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        found = log.read(0, 1_000, 20)
+        before = found.read()
+        await log.delete_records_before(6, NOW)
+        names = kit.disk.names("orders-0")
+        assert "00000000000000000000.log.deleted" in names
+        assert "00000000000000000000.timeindex.deleted" in names
+        assert found.read() == before, "a read under way can finish"
+        assert log.remove_expired_files(NOW + 999) == 0
+        assert log.remove_expired_files(NOW + 1_000) == 1
+        assert not [name for name in kit.disk.names("orders-0") if name.endswith(".deleted")]
+        await log.delete_records_before(12, NOW)
+        snapshots = [name for name in kit.disk.names("orders-0") if name.endswith(".snapshot")]
+        assert snapshots == ["00000000000000000012.snapshot", "00000000000000000018.snapshot"]
+
+    kit.run(scenario())
+
+
+# --- retention -------------------------------------------------------------------------------
+
+
+def test_retention_by_time(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        log.configure(replace(SMALL, retention_ms=1_000))
+        # Segments of three batches end with records of NOW + 2, + 5, + 8, + 9.
+        assert await log.enforce_retention(20, NOW + 1_002) == 0
+        assert await log.enforce_retention(20, NOW + 1_003) == 1
+        assert log.log_start_offset == 6
+        assert await log.enforce_retention(20, NOW + 1_009) == 2
+        assert await log.enforce_retention(20, NOW + 1_010) == 1
+        assert (log.log_start_offset, log.end_offset, log.size_bytes) == (20, 20, 0)
+        assert log.append_as_leader(sent(make_batch, 10), 9, NOW).base_offset == 20
+
+    kit.run(scenario())
+
+
+def test_offsets_are_not_used_again_after_everything_expired(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        log.configure(replace(SMALL, retention_ms=0))
+        await log.enforce_retention(20, NOW + 10**6)
+        await log.flush()
+
+    kit.run(scenario())
+    kit.cut_power(3)
+    log = kit.run(kit.reopened())
+    assert log.append_as_leader(make_batch([b"x"]), 9, NOW).base_offset == 20
+
+
+def test_retention_by_size(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        segment_bytes = log._segments.first.size_bytes
+        log.configure(replace(SMALL, retention_bytes=log.size_bytes - segment_bytes + 1))
+        assert await log.enforce_retention(20, NOW) == 0
+        log.configure(replace(SMALL, retention_bytes=log.size_bytes - segment_bytes))
+        assert await log.enforce_retention(20, NOW) == 1
+
+    kit.run(scenario())
+
+
+def test_retention_forever(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        log.configure(replace(SMALL, retention_ms=-1, retention_bytes=-1))
+        assert await log.enforce_retention(20, NOW + 10**12) == 0
+
+    kit.run(scenario())
+
+
+@pytest.mark.parametrize("high_watermark", range(0, 21, 3))
+def test_retention_stops_at_the_high_watermark(
+    kit: "StorageKit", make_batch: "MakeBatch", high_watermark: int
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        log.configure(replace(SMALL, retention_ms=0))
+        await log.enforce_retention(high_watermark, NOW + 10**6)
+        assert log.log_start_offset == high_watermark // 6 * 6
+
+    kit.run(scenario())
+
+
+def test_records_without_a_time_are_as_old_as_we_know_them(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        kit.config = replace(SMALL, retention_ms=1_000)
+        _, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"a"], timestamp_ms=-1), 0, NOW)
+        assert await log.enforce_retention(1, NOW + 1_000) == 0
+        assert await log.enforce_retention(1, NOW + 1_001) == 1
+
+    kit.run(scenario())

@@ -1,0 +1,465 @@
+"""Opening what a crash, a failing disk or a careless hand left behind."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.records.batch import iter_batches, read_header
+from chiplog_broker.records.writer import Producer
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.directory import LogDirectory, PartitionReport, Verdict
+from chiplog_broker.storage.producer_snapshot import encode_snapshot
+from chiplog_broker.storage.producers import ProducerStates
+
+if TYPE_CHECKING:
+    from tests.storage.conftest import MakeBatch, StorageKit
+
+NOW = 1_000_000
+BATCH_BYTES = 77
+SMALL = LogConfig(segment_bytes=3 * BATCH_BYTES, index_interval_bytes=BATCH_BYTES - 1)
+FIRST, SECOND, LAST = (f"{base:020d}" for base in (0, 6, 18))
+
+
+async def write(
+    kit: "StorageKit", make_batch: "MakeBatch", *, durable: int = 20, checkpointed: int = 14
+) -> LogDirectory:
+    """Ten batches of two records: three segments of three, one of one."""
+    kit.config = SMALL
+    directory, log = await kit.new_log()
+    for number in range(10):
+        producer = Producer(producer_id=5, epoch=0, base_sequence=2 * number)
+        batch = make_batch([b"%02d" % number, b""], timestamp_ms=NOW + number, producer=producer)
+        assert len(batch) == BATCH_BYTES
+        log.append_as_leader(batch, number // 4, NOW)
+        if log.end_offset == checkpointed:
+            await log.flush()
+            await directory.checkpoint({kit.orders: 12})
+        if log.end_offset <= durable:
+            await log.make_durable(log.end_offset)
+    return directory
+
+
+def reopen(kit: "StorageKit") -> PartitionReport:
+    directory = kit.run(kit.open())
+    (report,) = directory.report.partitions
+    if report.verdict is Verdict.QUARANTINED:
+        assert kit.orders not in directory.logs
+        assert directory.quarantined[kit.orders] == report.reason
+    else:
+        log = directory.logs[kit.orders]
+        assert log.durable_end_offset == log.end_offset == report.end_offset
+        data = b"".join(segment.log.read(0, segment.size_bytes) for segment in log._segments)
+        offsets = [header.base_offset for _, header in iter_batches(data)]
+        assert offsets == list(range(0, log.end_offset, 2))
+    return report
+
+
+def test_nothing_is_lost_by_a_kill(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    """What was not synced is in the page cache still."""
+    kit.run(write(kit, make_batch, durable=18))
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.INTACT, 20)
+    assert (report.recovery_point, report.high_watermark) == (14, 12)
+
+
+def test_records_of_an_epoch_that_was_not_saved_are_cut(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Nobody was told of them: the epoch is saved before its first acknowledgement."""
+    kit.run(write(kit, make_batch, durable=0))
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 16)
+    assert "epoch" in report.reason
+
+
+def test_after_a_clean_shutdown_nothing_is_scanned(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> LogDirectory:
+        directory = await write(kit, make_batch)
+        await directory.close({kit.orders: 20}, broker_epoch=5)
+        kit.disk.release_locks()
+        # A bit that only a scan could find wrong.
+        kit.disk.flip_bit(kit.path(f"{FIRST}.log"), 70, 3)
+        return await kit.open()
+
+    directory = kit.run(scenario())
+    assert directory.report.clean
+    assert directory.report.broker_epoch == 5
+    assert directory.report.partitions[0].verdict is Verdict.INTACT
+    assert ".kafka_cleanshutdown" not in kit.disk.names("")
+
+
+def test_the_clean_mark_is_gone_before_anything_is_written(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        directory = await write(kit, make_batch)
+        await directory.close({}, 5)
+        log = await kit.reopened()
+        log.append_as_leader(make_batch([b"x"]), 9, NOW)
+
+    for seed in range(8):
+        other = type(kit)(type(kit.disk)(), kit.clock, SMALL)
+        original, kit.disk = kit.disk, other.disk
+        kit.run(scenario())
+        kit.cut_power(seed)
+        assert not kit.run(kit.open()).report.clean
+        kit.disk = original
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 10, 60, BATCH_BYTES - 1])
+def test_a_torn_tail_is_cut_and_reported(
+    kit: "StorageKit", make_batch: "MakeBatch", cut_bytes: int
+) -> None:
+    kit.run(write(kit, make_batch))
+    content = kit.disk.content(kit.path(f"{LAST}.log"))
+    del content[-cut_bytes:]
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 18)
+    assert report.cut_bytes == BATCH_BYTES - cut_bytes
+    assert report.reason.startswith(f"{LAST}.log at byte 0: ")
+
+
+def test_zeros_at_the_end_are_cut(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    """What a file system leaves that wrote the size but not the bytes."""
+    kit.run(write(kit, make_batch))
+    kit.disk.content(kit.path(f"{LAST}.log")).extend(bytes(4096))
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset, report.cut_bytes) == (Verdict.TAIL_CUT, 20, 4096)
+
+
+@pytest.mark.parametrize("byte", [0, 7, 9, 13, 16, 18, 25, 45, 60, 61, 76])
+def test_a_flipped_bit_above_the_recovery_point_cuts_from_its_batch(
+    kit: "StorageKit", make_batch: "MakeBatch", byte: int
+) -> None:
+    """The recovery point is 14; the batch at 16 is the third of its segment."""
+    kit.run(write(kit, make_batch))
+    kit.disk.flip_bit(kit.path(f"{12:020d}.log"), 2 * BATCH_BYTES + byte, 6)
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 16)
+    assert report.cut_bytes == 2 * BATCH_BYTES
+    assert f"{12:020d}.log at byte {2 * BATCH_BYTES}" in report.reason
+
+
+@pytest.mark.parametrize("byte", [0, 7, 9, 13, 16, 18, 25, 45, 60, 61, 76])
+def test_a_flipped_bit_below_the_recovery_point_quarantines(
+    kit: "StorageKit", make_batch: "MakeBatch", byte: int
+) -> None:
+    """Also in base offset and epoch, which the checksum does not cover."""
+    kit.run(write(kit, make_batch))
+    path = kit.path(f"{12:020d}.log")
+    kit.disk.flip_bit(path, byte, 6)
+    before = {name: bytes(kit.disk.content(kit.path(name))) for name in kit.disk.names("orders-0")}
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert f"{12:020d}.log at byte 0" in report.reason
+    assert "recovery point 14" in report.reason
+    # The records stay as they are, for whoever looks into it.
+    assert {
+        name: bytes(kit.disk.content(kit.path(name))) for name in before if name.endswith(".log")
+    } == {name: data for name, data in before.items() if name.endswith(".log")}
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, BATCH_BYTES, BATCH_BYTES + 30, 2 * BATCH_BYTES])
+def test_a_shortened_segment_below_the_recovery_point_quarantines(
+    kit: "StorageKit", make_batch: "MakeBatch", size_bytes: int
+) -> None:
+    kit.run(write(kit, make_batch))
+    del kit.disk.content(kit.path(f"{SECOND}.log"))[size_bytes:]
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize("base", [0, 6, 12])
+def test_a_missing_segment_below_the_recovery_point_quarantines(
+    kit: "StorageKit", make_batch: "MakeBatch", base: int
+) -> None:
+    kit.run(write(kit, make_batch))
+    kit.disk.remove(kit.path(f"{base:020d}.log"))
+    kit.kill()
+    if base == 0:
+        # Only a durable log start can tell a lost segment from an expired one.
+        kit.disk.make_directory("")
+        set_log_start(kit, 0)
+    assert reopen(kit).verdict is Verdict.QUARANTINED
+
+
+def set_log_start(kit: "StorageKit", offset: int) -> None:
+    file = kit.disk.open("log-start-offset-checkpoint", create=True)
+    file.append(b"0\n1\norders 0 %d\n" % offset)
+
+
+def test_a_missing_segment_above_the_recovery_point_cuts(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch, checkpointed=4))
+    kit.disk.remove(kit.path(f"{12:020d}.log"))
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 12)
+    assert "the next segment begins at offset 18" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "clean"),
+    [
+        (name, damage, clean)
+        for name in (f"{FIRST}.index", f"{SECOND}.timeindex", f"{LAST}.index")
+        for damage in ("missing", "odd size", "empty", "garbage")
+        for clean in (False, True)
+        # After a clean shutdown a finished segment's index is believed, as in Kafka.
+        if not clean or name.startswith(LAST) or damage in {"missing", "odd size"}
+    ],
+)
+def test_indexes_are_made_anew(
+    kit: "StorageKit", make_batch: "MakeBatch", name: str, damage: str, clean: bool
+) -> None:
+    async def scenario() -> None:
+        directory = await write(kit, make_batch)
+        if clean:
+            await directory.close({}, 1)
+
+    kit.run(scenario())
+    if not kit.disk.exists(kit.path(name)):
+        kit.disk.open(kit.path(name), create=True)
+    content = kit.disk.content(kit.path(name))
+    match damage:
+        case "missing":
+            kit.disk.remove(kit.path(name))
+        case "empty":
+            content.clear()
+        case "odd size":
+            content.extend(b"x")
+        case _:
+            content[:] = b"\x7f" * len(content)
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.INTACT
+    kit.kill()
+    log = kit.run(kit.open()).logs[kit.orders]
+    for number in range(10):
+        found = log.offset_for_timestamp(NOW + number, 20)
+        assert found is not None
+        assert found.offset == 2 * number
+        assert log.read(2 * number + 1, 1, 20).read()[:8] == (2 * number).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage"])
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_lost_epoch_history_is_learned_from_the_batches(
+    kit: "StorageKit", make_batch: "MakeBatch", damage: str, clean: bool
+) -> None:
+    async def scenario() -> None:
+        directory = await write(kit, make_batch)
+        if clean:
+            await directory.close({}, 1)
+
+    kit.run(scenario())
+    path = kit.path("leader-epoch-checkpoint")
+    kit.disk.content(path)[:] = b"0\n1\n"
+    if damage == "missing":
+        kit.disk.remove(path)
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.INTACT
+    kit.kill()
+    log = kit.run(kit.open()).logs[kit.orders]
+    assert log._epochs.entries == ((0, 0), (1, 8), (2, 16))
+
+
+def test_an_epoch_that_contradicts_the_history_quarantines(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch))
+    kit.disk.content(kit.path("leader-epoch-checkpoint"))[:] = b"0\n2\n0 0\n1 14\n"
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert "epoch" in report.reason
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage", "cut"])
+def test_producers_come_back_without_their_snapshot(
+    kit: "StorageKit", make_batch: "MakeBatch", damage: str
+) -> None:
+    kit.run(write(kit, make_batch))
+    for base in (6, 12, 18):
+        path = kit.path(f"{base:020d}.snapshot")
+        content = kit.disk.content(path)
+        match damage:
+            case "missing":
+                kit.disk.remove(path)
+            case "garbage":
+                content[8] ^= 1
+            case _:
+                del content[-5:]
+    kit.kill()
+    log = kit.run(kit.open()).logs[kit.orders]
+    for number in range(5, 10):
+        producer = Producer(producer_id=5, epoch=0, base_sequence=2 * number)
+        again = make_batch([b"%02d" % number, b""], timestamp_ms=NOW + number, producer=producer)
+        assert log.append_as_leader(again, 9, NOW).duplicate
+
+
+def test_a_snapshot_above_the_recovery_point_is_not_believed(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """It may be of records that were cut off; later it would be below the recovery point."""
+    kit.run(write(kit, make_batch))
+    states = ProducerStates(10**6, 18)
+    for number, sequence in enumerate((0, 998)):
+        producer = Producer(producer_id=5, epoch=0, base_sequence=sequence)
+        batch = make_batch([b"", b""], producer=producer)
+        states.record(read_header(batch), number * 2)
+    kit.disk.content(kit.path(f"{LAST}.snapshot"))[:] = encode_snapshot(states)
+
+    async def use() -> None:
+        directory = await kit.open()
+        entry = directory.logs[kit.orders]._producers.get(5)
+        assert entry is not None
+        assert [batch.last_sequence for batch in entry.batches if batch.last_sequence > 19] == []
+        assert entry.batches[-1].last_sequence == 19
+        await directory.checkpoint({})
+
+    for _ in range(2):
+        kit.kill()
+        kit.run(use())
+
+
+def test_an_index_that_was_finished_after_the_recovery_point_is_not_believed(
+    kits: "Callable[[], StorageKit]", make_batch: "MakeBatch"
+) -> None:
+    """The recovery point is the end of a segment whose index was never synced."""
+
+    async def fill(kit: "StorageKit") -> None:
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=NOW), 0, NOW)
+        await log.flush()
+        await directory.checkpoint({})
+        log.roll(NOW)
+
+    async def close(kit: "StorageKit") -> None:
+        await (await kit.open()).close({}, 1)
+
+    for seed in range(20):
+        kit = kits()
+        kit.run(fill(kit))
+        kit.kill()
+        kit.run(kit.open())
+        kit.cut_power(seed)
+        kit.run(close(kit))
+        found = kit.run(kit.reopened()).offset_for_timestamp(NOW, 1)
+        assert found is not None
+        assert found.offset == 0
+
+
+def test_with_a_damaged_checkpoint_nothing_is_cut(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Without a recovery point nobody can say what was durable."""
+    kit.run(write(kit, make_batch))
+    kit.disk.content("recovery-point-offset-checkpoint")[:] = b"0\n7\norders"
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.INTACT
+    kit.disk.content("recovery-point-offset-checkpoint")[:] = b"0\n7\norders"
+    del kit.disk.content(kit.path(f"{LAST}.log"))[-1:]
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.QUARANTINED
+
+
+def test_a_damaged_replica_stays_damaged_over_a_clean_shutdown(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def close_and_open() -> LogDirectory:
+        directory = await kit.open()
+        assert kit.orders in directory.quarantined
+        await directory.close({}, 1)
+        kit.disk.release_locks()
+        return await kit.open()
+
+    kit.run(write(kit, make_batch))
+    kit.disk.flip_bit(kit.path(f"{12:020d}.log"), 70, 0)
+    kit.kill()
+    assert kit.orders in kit.run(close_and_open()).quarantined
+
+
+def test_leftovers_are_removed(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    kit.run(write(kit, make_batch))
+    leftovers = (
+        f"{FIRST}.log.deleted",
+        f"{99:020d}.index",
+        f"{99:020d}.timeindex",
+        "leader-epoch-checkpoint.tmp",
+        f"{FIRST}.log.cleaned",
+    )
+    for name in leftovers:
+        kit.disk.open(kit.path(name), create=True).append(b"x")
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.INTACT
+    assert not set(leftovers) & set(kit.disk.names("orders-0"))
+
+
+def test_an_unfinished_compaction_is_not_guessed_at(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch))
+    kit.disk.open(kit.path(f"{FIRST}.log.swap"), create=True)
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.QUARANTINED
+
+
+def test_the_loop_is_not_held(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    """A scan gives way after every MiB."""
+
+    async def scenario() -> int:
+        kit.config = LogConfig()
+        _, log = await kit.new_log()
+        batch = bytes(make_batch([b"x" * 500_000]))
+        for _ in range(20):
+            log.append_as_leader(memoryview(batch), 0, NOW)
+        kit.kill()
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count_turns())
+        assert (await kit.open()).logs[kit.orders].end_offset == 20
+        counting.cancel()
+        return turns
+
+    assert kit.run(scenario()) >= 6
+
+
+def test_power_cut_at_every_step_of_a_recovery(
+    kits: "Callable[[], StorageKit]", make_batch: "MakeBatch", power_cut: type[Exception]
+) -> None:
+    def crashed() -> "StorageKit":
+        kit = kits()
+        kit.run(write(kit, make_batch, durable=12))
+        kit.cut_power(7)
+        return kit
+
+    steps = 0
+    while True:
+        steps += 1
+        kit = crashed()
+        kit.disk.cut_power_at(steps)
+        try:
+            kit.run(kit.open())
+        except power_cut:
+            kit.cut_power(steps)
+            assert reopen(kit).end_offset >= 14
+        else:
+            break
+    assert steps > 5

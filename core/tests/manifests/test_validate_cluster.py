@@ -1,0 +1,256 @@
+"""Rules for clusters, each with what a user reads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chiplog_core import unbuilt
+from chiplog_core.api import API_VERSION
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.problems import Problem, Reason
+from chiplog_core.validate.broker_cluster import (
+    check_cluster,
+    check_cluster_change,
+    check_scale_in,
+)
+
+
+def cluster(name: str = "demo", **spec: object) -> BrokerCluster:
+    return BrokerCluster.from_manifest(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "BrokerCluster",
+            "metadata": {"name": name, "namespace": "home"},
+            "spec": {"replicas": 3, "storage": {"size": "10Gi"}, **spec},
+        }
+    )
+
+
+def listener(**fields: object) -> dict[str, object]:
+    return {"name": "plain", "type": "internal", "port": 9092, **fields}
+
+
+def texts(problems: tuple[Problem, ...]) -> list[str]:
+    return [str(problem) for problem in problems]
+
+
+@pytest.fixture
+def everything_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no feature were missing, to see the other rules alone."""
+    monkeypatch.setattr(unbuilt, "UNBUILT", {})
+
+
+def test_a_plain_cluster_has_no_problem() -> None:
+    assert check_cluster(cluster()) == ()
+    assert check_cluster_change(cluster(), cluster(replicas=5)) == ()
+
+
+def test_a_name_that_leaves_no_room_for_service_names() -> None:
+    assert texts(check_cluster(cluster("a" * 39))) == [
+        (
+            "metadata.name has 39 characters, too many for the names of Services made from it: "
+            "choose one of at most 38"
+        )
+    ]
+    assert check_cluster(cluster("a" * 38)) == ()
+
+
+@pytest.mark.parametrize("name", ["7seas", "a.b", "Demo", "demo-"])
+def test_a_name_that_is_no_dns_label(name: str) -> None:
+    (problem,) = check_cluster(cluster(name))
+
+    assert problem.message == f"is {name!r}"
+    assert problem.remedy.startswith("choose a DNS label")
+
+
+def test_a_volume_without_size() -> None:
+    assert texts(check_cluster(cluster(storage={"size": "0"}))) == [
+        "spec.storage.size is 0: set it to a size above zero, like 100Gi"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (
+            {"name": "internal"},
+            (
+                "spec.listeners[0].name is internal, the name of the brokers' own listener: "
+                "choose another name, like plain"
+            ),
+        ),
+        (
+            {"port": 9091},
+            (
+                "spec.listeners[0].port is 9091, which brokers use themselves: "
+                "choose another port, like 9092"
+            ),
+        ),
+        (
+            {"advertisedHost": "example.com"},
+            (
+                "spec.listeners[0].advertisedHost is set, but a listener of type internal "
+                "advertises the brokers' pods: remove it"
+            ),
+        ),
+        (
+            {"nodePortBase": 32_090},
+            "spec.listeners[0].nodePortBase is set, but only type nodeport uses it: remove it",
+        ),
+        (
+            {"type": "nodeport", "nodePortBase": 32_766},
+            (
+                "spec.listeners[0].nodePortBase is 32766, which leaves too few ports for 3 "
+                "brokers: set it to at most 32764"
+            ),
+        ),
+    ],
+)
+def test_a_listener_that_cannot_be(fields: dict[str, Any], problem: str) -> None:
+    assert texts(check_cluster(cluster(listeners=[listener(**fields)]))) == [problem]
+
+
+def test_two_listeners_on_one_port() -> None:
+    twice = cluster(listeners=[listener(), listener(name="other")])
+
+    assert texts(check_cluster(twice)) == [
+        ("spec.listeners[1].port is 9092, which another listener has: choose another port")
+    ]
+
+
+def test_listeners_as_they_should_be() -> None:
+    outside = {"name": "external", "type": "nodeport", "port": 9094, "nodePortBase": 32_090}
+
+    assert check_cluster(cluster(listeners=[listener(), outside])) == ()
+
+
+@pytest.mark.usefixtures("everything_built")
+@pytest.mark.parametrize("key", ["default.replication.factor", "min.insync.replicas"])
+def test_replicas_of_topics_are_at_most_the_brokers(key: str) -> None:
+    assert texts(check_cluster(cluster(config={key: 4}))) == [
+        (
+            f"spec.config[{key}] is 4, but there are 3 brokers: "
+            "set it to at most 3, or raise spec.replicas"
+        )
+    ]
+    assert check_cluster(cluster(config={key: 3})) == ()
+
+
+def test_a_wrong_configuration_names_the_key() -> None:
+    assert texts(check_cluster(cluster(config={"log.dirs": "/data"}))) == [
+        "spec.config[log.dirs] is written by the operator: set spec.storage"
+    ]
+
+
+@pytest.mark.usefixtures("everything_built")
+def test_policies_that_contradict_themselves() -> None:
+    policies = {
+        "namePattern": "(",
+        "minReplicas": 4,
+        "minRetention": "2d",
+        "maxRetention": "1d",
+    }
+
+    assert texts(check_cluster(cluster(topicPolicies=policies))) == [
+        (
+            "spec.topicPolicies.namePattern is no regular expression (missing ), unterminated "
+            "subpattern at position 0): write one, like payments\\.[a-z]+"
+        ),
+        (
+            "spec.topicPolicies.minReplicas is 4, but there are 3 brokers: "
+            "lower it, or raise spec.replicas"
+        ),
+        (
+            "spec.topicPolicies.minRetention is 2d, longer than maxRetention, 1d: "
+            "lower it, or raise maxRetention"
+        ),
+    ]
+
+
+@pytest.mark.usefixtures("everything_built")
+def test_policies_that_do_not() -> None:
+    policies = {"namePattern": "[a-z]+", "minReplicas": 3, "maxRetention": "1d"}
+
+    assert check_cluster(cluster(topicPolicies=policies)) == ()
+    assert check_cluster(cluster(topicPolicies={})) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"rollPolicy": {}}, "spec.rollPolicy"),
+        ({"maintenance": {"brokers": [2]}}, "spec.maintenance"),
+        ({"hibernate": True}, "spec.hibernate"),
+        ({"topicPolicies": {"maxPartitions": 5}}, "spec.topicPolicies"),
+        ({"consumerGroups": {"discover": True}}, "spec.consumerGroups.discover"),
+        ({"spark": {}}, "spec.spark"),
+        ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
+        (
+            {"config": {"default.replication.factor": 2}},
+            "spec.config[default.replication.factor]",
+        ),
+    ],
+)
+def test_what_is_not_built_is_said_so(spec: dict[str, Any], field: str) -> None:
+    (problem,) = check_cluster(cluster(**spec))
+
+    assert problem.field == field
+    assert problem.reason is Reason.NOT_SUPPORTED
+
+
+def test_a_wish_that_asks_for_nothing_is_no_problem() -> None:
+    assert check_cluster(cluster(consumerGroups={"discover": False}, hibernate=False)) == ()
+
+
+def test_volumes_do_not_shrink() -> None:
+    before, after = cluster(), cluster(storage={"size": "9999Mi"})
+
+    assert texts(check_cluster_change(before, after)) == [
+        ("spec.storage.size is 9999Mi, but volumes of 10Gi cannot shrink: set it to 10Gi or more")
+    ]
+    assert check_cluster_change(before, cluster(storage={"size": "10240Mi"})) == ()
+    assert check_cluster_change(before, cluster(storage={"size": "20Gi"})) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "remedy"),
+    [
+        ("slow", "fast", "set it back to slow"),
+        ("slow", None, "set it back to slow"),
+        (None, "fast", "remove it"),
+    ],
+)
+def test_volumes_stay_in_their_class(before: str | None, after: str | None, remedy: str) -> None:
+    def of_class(name: str | None) -> BrokerCluster:
+        return cluster(storage={"size": "10Gi", "class": name})
+
+    (problem,) = check_cluster_change(of_class(before), of_class(after))
+
+    assert problem.field == "spec.storage.class"
+    assert problem.remedy == remedy
+
+
+def test_brokers_must_suffice_for_the_widest_topic() -> None:
+    assert check_scale_in(cluster(replicas=3).spec, most_replicas=3) == ()
+    assert texts(check_scale_in(cluster(replicas=2).spec, most_replicas=3)) == [
+        (
+            "spec.replicas is 2, but there is a topic with 3 replicas: "
+            "set it to 3 or more, or lower that topic's replicas first"
+        )
+    ]
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_cluster_can_be_judged(
+    data: st.DataObject, values_of: Callable[[type[Any]], st.SearchStrategy[Any]]
+) -> None:
+    before, after = data.draw(values_of(BrokerCluster)), data.draw(values_of(BrokerCluster))
+
+    for problem in (*check_cluster(after), *check_cluster_change(before, after)):
+        assert problem.field.startswith(("spec.", "metadata."))
+        assert problem.message
+        assert problem.remedy

@@ -1,0 +1,82 @@
+"""`python -m e2e.bench`, which the Makefile calls."""
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from e2e.bench.experiments import EXPERIMENTS
+from e2e.bench.lines import LINES, Line
+from e2e.bench.paired import FULL, QUICK, Effort, Measured, measure
+from e2e.bench.report import table, worst, write_json
+from e2e.bench.rig import Rig, rig
+from e2e.clients.standalone import StandaloneBroker
+from e2e.cluster import layout
+from e2e.cluster.console import Refused, console
+from e2e.kafka.broker import KafkaBroker
+from e2e.kafka.process import BrokerProcess
+
+TABLE_WIDTH = 130  # what is not a terminal counts as 80 columns
+
+app = typer.Typer(add_completion=False, help="Chiplog beside Apache Kafka, in one run.")
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option(help="Fewer pairs and smaller cells.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this experiment; may be given again.")
+    ] = None,
+    control: Annotated[
+        bool,
+        typer.Option(help="A second Apache Kafka for Chiplog: but for Fsync, ratios are near 1."),
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write everything that was measured here.")
+    ] = None,
+) -> None:
+    """Measure, print the table, and end with status 0 also where goals are missed."""
+    effort = QUICK if quick else FULL
+    ours: type[BrokerProcess] = KafkaBroker if control else StandaloneBroker
+    try:
+        names = chosen(only or [])
+        with rig(layout.cache() / "bench" / str(os.getpid()), effort, ours) as one:
+            results = run_all(one, names, effort)
+    except Refused as refused:
+        console.print(f"bench: {refused}", markup=False)
+        sys.exit(2)
+    wide = console if console.is_terminal else Console(width=TABLE_WIDTH)
+    wide.print(table(results))
+    if json_file:
+        write_json(json_file, results, effort, ours.title)
+    console.print(worst(results), markup=False)
+
+
+def chosen(only: list[str]) -> list[str]:
+    """The experiments to run, in their order. Raises `Refused` for a name that is none."""
+    for name in only:
+        if name not in EXPERIMENTS:
+            raise Refused(f"no experiment {name}: {', '.join(EXPERIMENTS)}")
+    return [name for name in EXPERIMENTS if not only or name in only]
+
+
+def run_all(one: Rig, names: list[str], effort: Effort) -> dict[Line, Measured]:
+    """Run the experiments with a line of progress each."""
+    console.print(
+        f"{effort.rounds} pairs after {effort.warm_ups} to warm up; "
+        f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    results: dict[Line, Measured] = {}
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        for name in names:
+            cells = 2 * (effort.warm_ups + effort.rounds)
+            task = progress.add_task(name, total=cells)
+            sides = EXPERIMENTS[name](one)
+            results |= measure(sides.ours, sides.theirs, effort, partial(progress.advance, task))
+    return {line: results[line] for line in LINES if line in results}

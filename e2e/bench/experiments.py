@@ -1,0 +1,186 @@
+"""The experiments: how each line is measured.
+
+An experiment makes two cells, one a side, that are then run in turns (`paired.py`).
+What is not to be measured happens when the cells are made, or outside a cell's clock.
+Sizes of cells are such that one takes a second or two.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from e2e.bench import lines
+from e2e.bench.java_load import BATCH_BYTES
+from e2e.bench.lines import Line
+from e2e.bench.paired import Cell
+from e2e.bench.rig import Rig, spent
+from e2e.clients.topics import create_topic
+from e2e.cluster.shell import run
+from e2e.kafka.ports import LOOPBACK
+from e2e.kafka.probe import metadata
+from e2e.kafka.process import BrokerProcess
+
+PARTITIONS = 6
+MANY_TOPICS, PARTITIONS_OF_EACH = 10, 100
+START_LIMIT_S = 60
+LATENCY_RATE = 2_000
+GB = 1e9
+MB = 1e6
+MICROSECOND = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    ours: Cell
+    theirs: Cell
+
+
+Experiment = Callable[[Rig], Sides]
+Numbers = Mapping[Line, float]
+
+
+def on_both(cell: Callable[[Rig, BrokerProcess], Numbers]) -> Experiment:
+    """The same cell for the two brokers that run all the time."""
+    return lambda rig: Sides(partial(cell, rig, rig.ours), partial(cell, rig, rig.kafka))
+
+
+def produce(
+    rig: Rig, broker: BrokerProcess, *, size: int, records: int, rate: Line, cpu: Line | None = None
+) -> Numbers:
+    count = rig.effort.scaled(records)
+    with rig.topic(broker, PARTITIONS) as topic, spent(broker) as cost:
+        found = {rate: rig.java.produce(broker.bootstrap, topic, count, size)}
+    if cpu:
+        found[cpu] = cost.cpu_s / (count * size / GB)
+    return found
+
+
+def produce_by_librdkafka(rig: Rig, broker: BrokerProcess) -> Numbers:
+    count = rig.effort.scaled(400_000)
+    program = (sys.executable, "-m", "e2e.bench.librdkafka_load")
+    with rig.topic(broker, PARTITIONS) as topic:
+        printed = run(*program, broker.bootstrap, topic, str(count), "1024")
+    return {lines.LIBRDKAFKA_PRODUCE: float(printed)}
+
+
+def produce_one_by_one(rig: Rig, broker: BrokerProcess) -> Numbers:
+    """One partition, so that a request cannot carry a batch for each of several."""
+    count = rig.effort.scaled(40_000)
+    with rig.topic(broker, 1) as topic, spent(broker) as cost:
+        per_s = rig.java.produce(broker.bootstrap, topic, count, 100, batch_bytes=0)
+    return {lines.ONE_RECORD: per_s, lines.REQUEST_CPU: cost.cpu_s / count / MICROSECOND}
+
+
+def consuming(rig: Rig, *, size: int, records: int, measure: Callable[..., Numbers]) -> Sides:
+    """Both sides read, again and again, what is written here once."""
+
+    def side(broker: BrokerProcess) -> Cell:
+        count = rig.effort.scaled(records)
+        create_topic(broker.bootstrap, f"filled-{size}", PARTITIONS)
+        rig.java.produce(broker.bootstrap, f"filled-{size}", count, size, BATCH_BYTES)
+        return partial(measure, rig, broker, f"filled-{size}", count)
+
+    return Sides(side(rig.ours), side(rig.kafka))
+
+
+def consume_small(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> Numbers:
+    return {lines.CONSUME_100: rig.java.consume(broker.bootstrap, topic, PARTITIONS, records)}
+
+
+def consume_large(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> Numbers:
+    with spent(broker) as cost:
+        per_s = rig.java.consume(broker.bootstrap, topic, PARTITIONS, records)
+    return {
+        lines.CONSUME_1000: per_s,
+        lines.CONSUME_CPU: cost.cpu_s / (records * 1000 / GB),
+        lines.MEMORY: broker.usage().rss_bytes / MB,
+    }
+
+
+def end_to_end(rig: Rig, broker: BrokerProcess) -> Numbers:
+    seconds = 1 + rig.effort.scaled(4)  # the first is dropped
+    with rig.topic(broker, 1) as topic:
+        waits = rig.java.latency(broker.bootstrap, topic, LATENCY_RATE, seconds, 1024)
+    return {lines.END_TO_END_P50: waits.p50_ms, lines.END_TO_END_P99: waits.p99_ms}
+
+
+def end_to_end_synced(rig: Rig, broker: BrokerProcess) -> Numbers:
+    return {lines.FSYNC_P99: end_to_end(rig, broker)[lines.END_TO_END_P99]}
+
+
+def start_empty(new: Callable[[], BrokerProcess]) -> Numbers:
+    broker = new()
+    broker.prepare()  # formatting its storage is no part of starting
+    try:
+        return {lines.START_EMPTY: seconds_to_serve(broker, 0)}
+    finally:
+        broker.kill()
+
+
+def start_with_many(rig: Rig) -> Sides:
+    """Both sides start again and again on the partitions made here once."""
+
+    def side(broker: BrokerProcess) -> Cell:
+        rig.start(broker)
+        for number in range(MANY_TOPICS):
+            create_topic(broker.bootstrap, f"many-{number}", PARTITIONS_OF_EACH)
+        broker.stop()
+        return partial(restart, broker)
+
+    return Sides(side(rig.new_ours()), side(rig.new_kafka()))
+
+
+def restart(broker: BrokerProcess) -> Numbers:
+    found = {lines.START_1000: seconds_to_serve(broker, MANY_TOPICS * PARTITIONS_OF_EACH)}
+    broker.stop()
+    return found
+
+
+def seconds_to_serve(broker: BrokerProcess, partitions: int) -> float:
+    """From the start of the process to the first Metadata answer with that many leaders."""
+    started_s = time.monotonic()
+    broker.launch()
+    while time.monotonic() - started_s < START_LIMIT_S:
+        try:
+            answer = metadata(LOOPBACK, broker.port)
+        except OSError:
+            time.sleep(0.002)
+            continue
+        if answer.brokers and answer.led() == partitions:
+            return time.monotonic() - started_s
+    raise TimeoutError(f"{broker.title} did not serve:\n{broker.output_tail()}")
+
+
+# Those that start brokers come first, while no other runs.
+EXPERIMENTS: dict[str, Experiment] = {
+    "start": lambda rig: Sides(
+        partial(start_empty, rig.new_ours), partial(start_empty, rig.new_kafka)
+    ),
+    "start-1000": start_with_many,
+    "produce-100": on_both(
+        partial(produce, size=100, records=1_500_000, rate=lines.JAVA_PRODUCE_100)
+    ),
+    "produce-1000": on_both(
+        partial(
+            produce,
+            size=1000,
+            records=300_000,
+            rate=lines.JAVA_PRODUCE_1000,
+            cpu=lines.PRODUCE_CPU,
+        )
+    ),
+    "librdkafka": on_both(produce_by_librdkafka),
+    "one-record": on_both(produce_one_by_one),
+    "consume-100": partial(consuming, size=100, records=5_000_000, measure=consume_small),
+    "consume-1000": partial(consuming, size=1000, records=1_000_000, measure=consume_large),
+    "latency": on_both(end_to_end),
+    "fsync": lambda rig: Sides(
+        partial(produce, rig, rig.ours_fsync, size=1000, records=300_000, rate=lines.FSYNC_RATE),
+        partial(produce, rig, rig.ours, size=1000, records=300_000, rate=lines.FSYNC_RATE),
+    ),
+    "fsync-latency": lambda rig: Sides(
+        partial(end_to_end_synced, rig, rig.ours_fsync), partial(end_to_end_synced, rig, rig.kafka)
+    ),
+}

@@ -1,0 +1,87 @@
+"""The Java load program (`sources/Load.java`), as one process for the whole run."""
+
+import json
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from e2e.kafka.java import compiled, java
+
+SOURCE = Path(__file__).with_name("sources") / "Load.java"
+OPTIONS = ("-Xms1g", "-Xmx1g", "-XX:+UseParallelGC")
+ORDER_LIMIT_S = 120
+
+BATCH_BYTES = 65_536
+LINGER_MS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long records were under way."""
+
+    p50_ms: float
+    p99_ms: float
+
+
+class JavaLoad:
+    """Gives orders and reads the answers; ended by leaving its `with` block."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.child: subprocess.Popen[str]
+
+    def __enter__(self) -> Self:
+        with self.output.open("ab") as errors:
+            self.child = subprocess.Popen(
+                java("Load", OPTIONS, compiled(SOURCE)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.kill()
+        self.child.communicate()
+
+    def produce(
+        self, bootstrap: str, topic: str, records: int, size: int, batch_bytes: int = BATCH_BYTES
+    ) -> float:
+        """Records a second; acks=all, with 5 ms to fill a batch of 64 KiB unless told else."""
+        linger_ms = LINGER_MS if batch_bytes else 0
+        answer = self.order("produce", bootstrap, topic, records, size, batch_bytes, linger_ms)
+        return answer["records"] / answer["seconds"]
+
+    def consume(self, bootstrap: str, topic: str, partitions: int, records: int) -> float:
+        """Records a second, by one consumer that is assigned every partition."""
+        answer = self.order("consume", bootstrap, topic, partitions, records)
+        return answer["records"] / answer["seconds"]
+
+    def latency(self, bootstrap: str, topic: str, rate: int, seconds: int, size: int) -> Waits:
+        """From producer to consumer, at a given rate of records."""
+        answer = self.order("latency", bootstrap, topic, rate, seconds, size)
+        return Waits(answer["p50_ms"], answer["p99_ms"])
+
+    def order(self, *words: str | int) -> dict[str, float]:
+        """One order and its answer.
+
+        Raises `RuntimeError`, with what it printed, where it died or had to be killed.
+        """
+        assert self.child.stdin
+        assert self.child.stdout
+        overdue = threading.Timer(ORDER_LIMIT_S, self.child.kill)
+        overdue.start()
+        try:
+            self.child.stdin.write(" ".join(map(str, words)) + "\n")
+            answer = self.child.stdout.readline()
+        finally:
+            overdue.cancel()
+        if not answer:
+            tail = self.output.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"the Java load ended at {' '.join(map(str, words))}:\n{tail}")
+        numbers: dict[str, float] = json.loads(answer)
+        return numbers

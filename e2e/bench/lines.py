@@ -1,0 +1,102 @@
+"""What the bench measures, and the goals, as data.
+
+A goal is set either for the ratio of ours to Apache Kafka's or, where Kafka's number
+does not matter, for our own in its unit. A line without an experiment needs what is
+not built yet, and is printed as not measured.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Better(Enum):
+    """Which way a line is meant to move."""
+
+    HIGHER = "≥"
+    LOWER = "≤"
+
+
+class Of(Enum):
+    """Which number a goal is set for."""
+
+    RATIO = "ratio"
+    OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    better: Better
+    value: float
+    of: Of = Of.RATIO
+
+    def met_by(self, number: float) -> bool:
+        return number >= self.value if self.better is Better.HIGHER else number <= self.value
+
+    def reached(self, number: float) -> float:
+        """1 where just met, less where missed: how lines are compared."""
+        if self.better is Better.HIGHER:
+            return number / self.value
+        return self.value / number if number > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    unit: str
+    goal: Goal
+    experiment: str | None = None
+    """The experiment (`experiments.py`) that measures it."""
+
+
+def at_least(value: float) -> Goal:
+    return Goal(Better.HIGHER, value)
+
+
+def at_most(value: float) -> Goal:
+    return Goal(Better.LOWER, value)
+
+
+def ours_at_most(value: float) -> Goal:
+    return Goal(Better.LOWER, value, Of.OURS)
+
+
+JAVA_PRODUCE_100 = Line("Java produce, 100 B", "rec/s", at_least(1.2), "produce-100")
+JAVA_PRODUCE_1000 = Line("Java produce, 1,000 B", "rec/s", at_least(1.3), "produce-1000")
+LIBRDKAFKA_PRODUCE = Line("librdkafka produce, 1 KB", "rec/s", at_least(1.4), "librdkafka")
+ONE_RECORD = Line("Java produce, one record a request", "rec/s", at_least(1.3), "one-record")
+CONSUME_100 = Line("Java consume, 100 B", "rec/s", at_least(1.15), "consume-100")
+CONSUME_1000 = Line("Java consume, 1,000 B", "rec/s", at_least(1.15), "consume-1000")
+PRODUCE_CPU = Line("Broker CPU, produce 1,000 B", "s/GB", at_most(0.5), "produce-1000")
+CONSUME_CPU = Line("Broker CPU, consume 1,000 B", "s/GB", at_most(0.6), "consume-1000")
+REQUEST_CPU = Line("Broker CPU, one-record request", "µs", ours_at_most(20), "one-record")
+MEMORY = Line("Resident memory after load", "MB", ours_at_most(100), "consume-1000")
+START_EMPTY = Line("Start to first Metadata, empty", "s", ours_at_most(0.5), "start")
+START_1000 = Line("Start to first Metadata, 1,000 partitions", "s", ours_at_most(2), "start-1000")
+END_TO_END_P50 = Line("End to end, 2,000 x 1 KB/s, p50", "ms", at_most(0.8), "latency")
+END_TO_END_P99 = Line("End to end, 2,000 x 1 KB/s, p99", "ms", at_most(0.8), "latency")
+FSYNC_RATE = Line("Fsync against PageCache, Java produce 1,000 B", "rec/s", at_least(0.8), "fsync")
+FSYNC_P99 = Line("End to end with Fsync, p99", "ms", ours_at_most(5), "fsync-latency")
+
+LINES = (
+    JAVA_PRODUCE_100,
+    JAVA_PRODUCE_1000,
+    LIBRDKAFKA_PRODUCE,
+    ONE_RECORD,
+    CONSUME_100,
+    CONSUME_1000,
+    PRODUCE_CPU,
+    CONSUME_CPU,
+    REQUEST_CPU,
+    MEMORY,
+    START_EMPTY,
+    START_1000,
+    END_TO_END_P50,
+    END_TO_END_P99,
+    FSYNC_RATE,
+    FSYNC_P99,
+    Line("200 idle long-pollers x 1,000 partitions", "% of a core", ours_at_most(10)),
+    Line("Three brokers, acks=all, 100 B, PageCache", "rec/s", at_least(1.3)),
+    Line("Three brokers, acks=all, 1,000 B, PageCache", "rec/s", at_least(1.3)),
+    Line("Three brokers, acks=all, 1,000 B, Fsync", "rec/s", at_least(0.9)),
+    Line("kill -9 of a leader to the first record, p50", "s", ours_at_most(1)),
+)

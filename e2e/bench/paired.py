@@ -1,0 +1,93 @@
+"""The method: pairs of cells in turns, and what is made of them.
+
+A cell is one measurement of one broker. The first pairs are dropped, since a JVM gets
+faster while it runs. Each pair gives one ratio, and noise that lasts longer than a
+pair cancels out of it.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from e2e.bench.lines import Line
+
+Cell = Callable[[], Mapping[Line, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much work a run does: pairs that count, pairs before them, size of a cell."""
+
+    rounds: int
+    warm_ups: int
+    scale: float
+
+    def scaled(self, count: int) -> int:
+        return int(count * self.scale)
+
+
+FULL = Effort(rounds=6, warm_ups=2, scale=1)
+QUICK = Effort(rounds=3, warm_ups=2, scale=0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One line, measured on both sides, one right after the other."""
+
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All pairs of a line that count."""
+
+    pairs: tuple[Pair, ...]
+
+    @property
+    def ours(self) -> float:
+        return median(pair.ours for pair in self.pairs)
+
+    @property
+    def theirs(self) -> float:
+        return median(pair.theirs for pair in self.pairs)
+
+    @property
+    def ratio(self) -> float:
+        return median(pair.ratio for pair in self.pairs)
+
+    @property
+    def lowest(self) -> float:
+        return min(pair.ratio for pair in self.pairs)
+
+    @property
+    def highest(self) -> float:
+        return max(pair.ratio for pair in self.pairs)
+
+
+def order(ours: Cell, theirs: Cell, pairs: int) -> Iterator[tuple[Cell, Cell]]:
+    """AB, BA, AB, BA …"""
+    for number in range(pairs):
+        yield (ours, theirs) if number % 2 == 0 else (theirs, ours)
+
+
+def measure(
+    ours: Cell, theirs: Cell, effort: Effort, done: Callable[[], None] = lambda: None
+) -> dict[Line, Measured]:
+    """Run both cells in turns; `done` is called after each cell."""
+    kept: dict[Line, list[Pair]] = {}
+    for number, cells in enumerate(order(ours, theirs, effort.warm_ups + effort.rounds)):
+        found = {}
+        for cell in cells:
+            os.sync()
+            found[cell] = cell()
+            done()
+        if number >= effort.warm_ups:
+            for line, value in found[ours].items():
+                kept.setdefault(line, []).append(Pair(value, found[theirs][line]))
+    return {line: Measured(tuple(pairs)) for line, pairs in kept.items()}

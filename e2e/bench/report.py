@@ -1,0 +1,114 @@
+"""What a run found: the table, its last line, and everything as JSON."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from e2e.bench.lines import LINES, Goal, Line, Of
+from e2e.bench.paired import Effort, Measured
+
+Results = Mapping[Line, Measured]
+
+
+def goal_number(line: Line, measured: Measured) -> float:
+    """The number that the line's goal is set for."""
+    return measured.ratio if line.goal.of is Of.RATIO else measured.ours
+
+
+def table(results: Results) -> Table:
+    """Every line, also those that were not run."""
+    drawn = Table(box=SIMPLE_HEAD)
+    drawn.add_column("line")
+    drawn.add_column("unit", no_wrap=True)
+    for heading in ("ours", "Kafka's", "ratio", "spread", "goal"):
+        drawn.add_column(heading, no_wrap=True, justify="right")
+    drawn.add_column("", no_wrap=True)
+    for line in LINES:
+        drawn.add_row(line.name, line.unit, *numbers(line, results.get(line)))
+    return drawn
+
+
+def numbers(line: Line, measured: Measured | None) -> tuple[str, ...]:
+    """The cells of a row after its name and unit."""
+    goal = goal_text(line)
+    if measured is None:
+        return ("", "", "", "", goal, "[dim]not measured[/]")
+    met = line.goal.met_by(goal_number(line, measured))
+    return (
+        short(measured.ours),
+        short(measured.theirs),
+        f"{measured.ratio:.2f}",
+        f"{measured.lowest:.2f}..{measured.highest:.2f}",
+        goal,
+        "[green]met[/]" if met else "[red]missed[/]",
+    )
+
+
+def goal_text(line: Line) -> str:
+    unit = "" if line.goal.of is Of.RATIO else f" {line.unit}"
+    return f"{line.goal.better.value} {line.goal.value:g}{unit}"
+
+
+def short(number: float) -> str:
+    """Three digits that count: 1,234,567 → 1,230,000; 0.0123 → 0.0123."""
+    if number >= 1000:
+        digits = len(str(int(number))) - 3
+        return f"{round(number, -digits):,.0f}"
+    return f"{number:.3g}"
+
+
+def worst(results: Results) -> str:
+    """The line that stays furthest behind its goal, or comes nearest to it: the last line."""
+    if not results:
+        return "worst: nothing was measured"
+    line = min(results, key=lambda one: one.goal.reached(goal_number(one, results[one])))
+    measured = results[line]
+    unit = "" if line.goal.of is Of.RATIO else f" {line.unit}"
+    number = f"{goal_number(line, measured):.2f}{unit}"
+    return f"worst: {line.name} {number} (goal {goal_text(line)})"
+
+
+def write_json(path: Path, results: Results, effort: Effort, title: str) -> None:
+    """Everything, so that runs can be compared later."""
+    document = {
+        "ours": title,
+        "machine": {
+            "cpus": os.cpu_count(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+        },
+        "effort": {
+            "rounds": effort.rounds,
+            "warm_ups": effort.warm_ups,
+            "scale": effort.scale,
+        },
+        "lines": [as_json(line, results.get(line)) for line in LINES],
+    }
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def as_json(line: Line, measured: Measured | None) -> dict[str, object]:
+    known = {"name": line.name, "unit": line.unit, "goal": goal_json(line.goal)}
+    if measured is None:
+        return {**known, "measured": None}
+    return {
+        **known,
+        "met": line.goal.met_by(goal_number(line, measured)),
+        "measured": {
+            "ours": measured.ours,
+            "kafka": measured.theirs,
+            "ratio": measured.ratio,
+            "lowest": measured.lowest,
+            "highest": measured.highest,
+            "pairs": [{"ours": pair.ours, "kafka": pair.theirs} for pair in measured.pairs],
+        },
+    }
+
+
+def goal_json(goal: Goal) -> dict[str, object]:
+    return {"of": goal.of.value, "better": goal.better.name.lower(), "value": goal.value}

@@ -1,0 +1,114 @@
+"""The brokers under measurement, each started when it is first needed, and the load."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from e2e.bench.java_load import JavaLoad
+from e2e.bench.paired import Effort
+from e2e.clients.by_librdkafka import QUIET
+from e2e.clients.standalone import StandaloneBroker
+from e2e.clients.topics import create_topic
+from e2e.kafka.broker import KafkaBroker
+from e2e.kafka.process import BrokerProcess
+
+# What a topic that was deleted held should be gone before the next cell begins.
+SETTINGS = {"log.segment.delete.delay.ms": "0"}
+
+
+@dataclass(slots=True)
+class Spent:
+    """CPU time that a broker took, filled in when the block that measures it ends."""
+
+    cpu_s: float = 0
+
+
+class Rig:
+    """Everything an experiment needs; `ours` is a class so that Kafka can stand in for it."""
+
+    def __init__(self, folder: Path, effort: Effort, ours: type[BrokerProcess]) -> None:
+        self.folder, self.effort = folder, effort
+        self.ours_class = ours
+        self.started: list[BrokerProcess] = []
+        self.numbers = count()
+
+    @cached_property
+    def ours(self) -> BrokerProcess:
+        return self.start(self.new_ours())
+
+    @cached_property
+    def ours_fsync(self) -> BrokerProcess:
+        return self.start(self.new_ours(fsync=True))
+
+    @cached_property
+    def kafka(self) -> BrokerProcess:
+        return self.start(self.new_kafka())
+
+    @cached_property
+    def java(self) -> JavaLoad:
+        return JavaLoad(self.folder / "java-load").__enter__()
+
+    def new_ours(self, *, fsync: bool = False) -> BrokerProcess:
+        """A broker of our side, not started, with a folder of its own."""
+        return self.ours_class(self.new_folder("ours"), fsync=fsync, settings=SETTINGS)
+
+    def new_kafka(self) -> BrokerProcess:
+        """As `new_ours`, of the other side. It never syncs: that is its default."""
+        return KafkaBroker(self.new_folder("kafka"), settings=SETTINGS)
+
+    def new_folder(self, stem: str) -> Path:
+        return self.folder / f"{stem}-{next(self.numbers)}"
+
+    def start(self, broker: BrokerProcess) -> BrokerProcess:
+        self.started.append(broker)
+        broker.start()
+        return broker
+
+    def end(self) -> None:
+        """Kill whatever was started here."""
+        for broker in self.started:
+            broker.kill()
+        if "java" in self.__dict__:
+            self.java.__exit__()
+
+    @contextmanager
+    def topic(self, broker: BrokerProcess, partitions: int) -> Iterator[str]:
+        """A new topic for one cell, deleted after it."""
+        name = f"bench-{next(self.numbers)}"
+        create_topic(broker.bootstrap, name, partitions)
+        try:
+            yield name
+        finally:
+            delete_topic(broker.bootstrap, name)
+
+
+@contextmanager
+def spent(broker: BrokerProcess) -> Iterator[Spent]:
+    """The CPU time a broker takes while the block runs."""
+    before = broker.usage().cpu_s
+    result = Spent()
+    yield result
+    result.cpu_s = broker.usage().cpu_s - before
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin.delete_topics([name], operation_timeout=20)[name].result(20)
+
+
+@contextmanager
+def rig(folder: Path, effort: Effort, ours: type[BrokerProcess] | None = None) -> Iterator[Rig]:
+    """A rig whose processes and files are gone afterwards."""
+    folder.mkdir(parents=True)
+    one = Rig(folder, effort, ours or StandaloneBroker)
+    try:
+        yield one
+    finally:
+        one.end()
+        shutil.rmtree(folder)

@@ -1,1 +1,0 @@
-"""Tests of a broker through its clients; they need Java (`-m clients`)."""
