@@ -27,7 +27,7 @@ class Effort:
         return int(count * self.scale)
 
 
-FULL = Effort(rounds=6, warm_ups=2, scale=1)
+FULL = Effort(rounds=8, warm_ups=2, scale=1)
 QUICK = Effort(rounds=3, warm_ups=2, scale=0.3)
 
 

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from e2e.bench.java_load import JavaLoad
 from e2e.bench.paired import Effort
 from e2e.clients.by_librdkafka import QUIET
-from e2e.clients.standalone import StandaloneBroker
 from e2e.clients.topics import create_topic
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.process import BrokerProcess
@@ -35,7 +34,7 @@ class Rig:
     def __init__(self, folder: Path, effort: Effort, ours: type[BrokerProcess]) -> None:
         self.folder, self.effort = folder, effort
         self.ours_class = ours
-        self.started: list[BrokerProcess] = []
+        self.running = ExitStack()
         self.numbers = count()
 
     @cached_property
@@ -52,7 +51,7 @@ class Rig:
 
     @cached_property
     def java(self) -> JavaLoad:
-        return JavaLoad(self.folder / "java-load").__enter__()
+        return self.running.enter_context(JavaLoad(self.folder / "java-load"))
 
     def new_ours(self, *, fsync: bool = False) -> BrokerProcess:
         """A broker of our side, not started, with a folder of its own."""
@@ -66,16 +65,8 @@ class Rig:
         return self.folder / f"{stem}-{next(self.numbers)}"
 
     def start(self, broker: BrokerProcess) -> BrokerProcess:
-        self.started.append(broker)
-        broker.start()
-        return broker
-
-    def end(self) -> None:
-        """Kill whatever was started here."""
-        for broker in self.started:
-            broker.kill()
-        if "java" in self.__dict__:
-            self.java.__exit__()
+        """It is killed at the end of the run, also where it was stopped and started since."""
+        return self.running.enter_context(broker)
 
     @contextmanager
     def topic(self, broker: BrokerProcess, partitions: int) -> Iterator[str]:
@@ -103,12 +94,12 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 @contextmanager
-def rig(folder: Path, effort: Effort, ours: type[BrokerProcess] | None = None) -> Iterator[Rig]:
+def rig(folder: Path, effort: Effort, ours: type[BrokerProcess]) -> Iterator[Rig]:
     """A rig whose processes and files are gone afterwards."""
     folder.mkdir(parents=True)
-    one = Rig(folder, effort, ours or StandaloneBroker)
+    one = Rig(folder, effort, ours)
     try:
-        yield one
+        with one.running:
+            yield one
     finally:
-        one.end()
         shutil.rmtree(folder)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.load import Ledger
-from e2e.clients.topics import end_offset
+from e2e.clients.topics import end_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,7 @@ def differences(bootstrap: str, topic: str, partitions: int, ledger: Ledger) -> 
     """Read the whole topic and compare."""
     found: dict[tuple[int, int], bytes | None] = {}
     gaps: list[tuple[int, int]] = []
-    for number in range(partitions):
-        end = end_offset(bootstrap, topic, number)
+    for number, end in enumerate(end_offsets(bootstrap, topic, range(partitions))):
         landed = Librdkafka().consume(bootstrap, topic, number, end)
         found |= {(number, one.offset): one.record.value for one in landed}
         gaps += [(number, n) for n in range(end) if (number, n) not in found]

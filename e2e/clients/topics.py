@@ -32,11 +32,6 @@ def create_topic(
     end_offsets(bootstrap, name, range(partitions))
 
 
-def end_offset(bootstrap: str, topic: str, partition: int) -> int:
-    """The offset the next record of a partition gets."""
-    return end_offsets(bootstrap, topic, [partition])[0]
-
-
 def end_offsets(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[int]:
     """The offset the next record of each partition gets.
 

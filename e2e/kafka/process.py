@@ -17,6 +17,9 @@ from typing import ClassVar, Self
 
 from e2e.kafka.ports import LOOPBACK, free_ports
 
+# setpriv becomes the program: the pid stays the same. A broker then does not outlive a
+# test run that was killed.
+DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -91,18 +94,24 @@ class BrokerProcess(ABC):
         self.prepare()
         with self.output.open("ab") as output:
             self.child = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                [*DIE_WITH_US, *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
         self.launch()
         deadline_s = time.monotonic() + START_LIMIT_S
-        while not self.is_ready():
-            if self.exit_status() is not None or time.monotonic() > deadline_s:
-                self.kill()
-                raise TimeoutError(f"{self.title} did not start:\n{self.output_tail()}")
-            time.sleep(0.02)
+        try:
+            while not self.is_ready():
+                if self.exit_status() is not None or time.monotonic() > deadline_s:
+                    raise TimeoutError(f"{self.title} did not start:\n{self.output_tail()}")
+                time.sleep(0.02)
+        except BaseException:
+            self.kill()
+            raise
 
     def stop(self) -> None:
         """Ask it to end and wait for that."""

@@ -27,20 +27,23 @@ class SystemDisk:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        # Opening a directory of thousands of files shows what joining paths costs.
+        self._prefix = f"{root}/"
         self._pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="disk")
         self._locks: list[int] = []
         root.mkdir(parents=True, exist_ok=True)
 
     def open(self, path: str, *, create: bool = False) -> "SystemFile":
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return SystemFile(os.open(self._root / path, flags, 0o640), self._pool)
+        return SystemFile(os.open(self._prefix + path, flags, 0o640), self._pool)
 
     def exists(self, path: str) -> bool:
-        return (self._root / path).exists()
+        return os.access(self._prefix + path, os.F_OK)
 
     def names(self, path: str) -> list[str]:
         try:
-            return sorted(entry.name for entry in (self._root / path).iterdir())
+            with os.scandir(self._prefix + path) as entries:
+                return sorted(entry.name for entry in entries)
         except FileNotFoundError:
             return []
 

@@ -148,9 +148,13 @@ class Reader:
             self.tagged_fields()
 
     def finish(self) -> None:
-        """The message ends here; more bytes mean that we misread it or the peer did."""
+        """A field of a given size ends here; more bytes mean that we or the peer misread it.
+
+        Not asked of a whole message. Kafka ignores what follows one, and librdkafka relies on
+        that: its Metadata request for all topics, from version 9, ends in three stray bytes.
+        """
         if self.position != self._end:
-            raise ProtocolViolation("bytes after the end of the message")
+            raise ProtocolViolation("bytes after the end of a field")
 
     def _tagged_field_count(self) -> int:
         count = self.uvarint()

@@ -46,6 +46,7 @@ from chiplog_broker.storage.segment import IndexSettings, Segment
 _SCAN_BYTES = 2**20
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp", ".cleaned")
 _UNFINISHED_SUFFIX = ".swap"
+_INDEX_SUFFIXES = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
 Steps = Generator[int, None, None]
 
@@ -128,15 +129,16 @@ class LogRecovery:
 
     def _remove_leftovers(self) -> None:
         """Half-finished files whose content is somewhere else too, or not needed."""
-        bases = {offset_in_name(name, LOG_SUFFIX) for name in self._names}
+        names = set(self._names)
         for name in self._names:
             if name.endswith(_UNFINISHED_SUFFIX):
                 raise DamagedLogError(f"{name}: an unfinished compaction")
-            index_of = _indexed_segment(name)
-            is_orphan = index_of is not None and index_of not in bases
+            stem, _, kind = name.partition(".")
+            is_orphan = f".{kind}" in _INDEX_SUFFIXES and f"{stem}{LOG_SUFFIX}" not in names
             if is_orphan or name.endswith(_LEFTOVER_SUFFIXES):
                 self._disk.remove(self._path(name))
-        self._names = self._disk.names(self._source.directory)
+                names.remove(name)
+        self._names = sorted(names)
 
     def _find_segments(self) -> None:
         bases = [
@@ -328,7 +330,7 @@ class LogRecovery:
                 check_crc(batch, header)
                 _check_place(header, segment.end_offset)
                 self._check_epoch(header)
-                segment.rebuild_with(header)
+                segment.count(header.last_offset, header.max_timestamp_ms, header.size_bytes)
                 if not is_durable and header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes
@@ -416,15 +418,6 @@ class LogRecovery:
         return f"{self._source.directory}/{name}"
 
 
-def _indexed_segment(name: str) -> int | None:
-    """The base offset of the segment that an index file of this name belongs to."""
-    for suffix in SEGMENT_SUFFIXES:
-        offset = offset_in_name(name, suffix)
-        if offset is not None and suffix != LOG_SUFFIX:
-            return offset
-    return None
-
-
 def _check_place(header: BatchHeader, expected: int) -> None:
     """Base offset and epoch lie outside the checksum, so the neighbours must vouch for them."""
     if header.base_offset != expected:
@@ -449,7 +442,5 @@ def _whole_batches(file: File) -> Iterator[tuple[BatchHeader, memoryview]]:
             chunk = memoryview(file.read(position, max(needed, _SCAN_BYTES)))
             chunk_start = position
             continue
-        header = read_header(batch)
-        if header.size_bytes == needed:
-            yield header, batch[:needed]
-            position += needed
+        yield read_header(batch), batch[:needed]
+        position += needed

@@ -98,7 +98,8 @@ class Segment:
 
     def create(self, now_ms: int) -> None:
         """Start empty, also where an earlier attempt left files of this name."""
-        self.log.truncate(0)
+        self._log = self._disk.open(self._path(LOG_SUFFIX), create=True)
+        self._log.truncate(0)
         self.offset_index.start_empty()
         self.time_index.start_empty()
         self.created_ms = now_ms
@@ -117,6 +118,7 @@ class Segment:
         self.size_bytes = self.log.size()
         self.created_ms = now_ms
         self.refresh_tail()
+        self._close_indexes()
 
     def refresh_tail(self) -> None:
         """Find end offset and largest timestamp anew, from the last index entry on."""
@@ -139,7 +141,7 @@ class Segment:
         return self.offset_index.is_whole() and self.time_index.is_whole()
 
     def start_rebuild(self, now_ms: int) -> None:
-        """Empty the indexes; `rebuild_with` is to be called for every batch of the file."""
+        """Empty the indexes; `count` must follow for every batch of the file."""
         self.created_ms = now_ms
         self.offset_index.start_empty()
         self.time_index.start_empty()
@@ -149,10 +151,6 @@ class Segment:
         self._bytes_since_entry = self.size_bytes = 0
         self.first_timestamp_ms = NO_TIMESTAMP
         self.index_full = False
-
-    def rebuild_with(self, header: BatchHeader) -> None:
-        """Count in one batch that is in the file already."""
-        self.count(header.last_offset, header.max_timestamp_ms, header.size_bytes)
 
     # --- writing -------------------------------------------------------------
 
@@ -176,10 +174,7 @@ class Segment:
         self._bytes_since_entry += batch_bytes
         self.size_bytes = end = position + batch_bytes
         self.end_offset = following = last_offset + 1
-        boundaries = self._boundaries
-        boundaries[following] = end
-        if len(boundaries) > _REMEMBERED_BOUNDARIES:
-            del boundaries[next(iter(boundaries))]
+        self._remember(following, end)
 
     def seal(self) -> None:
         """Complete the indexes; may be repeated, and followed by appends if a roll fails."""
@@ -200,19 +195,20 @@ class Segment:
     async def sync(self) -> None:
         """Make the bytes durable; of a sealed segment the indexes too."""
         await self.log.sync()
-        if self.sealed and not self.retired:
-            await self.offset_index.sync()
-            await self.time_index.sync()
-            # Old segments are seldom read: their indexes are opened again when they are.
-            self.offset_index.close()
-            self.time_index.close()
+        if not self.sealed:
+            return
+        for index in (self.offset_index, self.time_index):
+            # Retired meanwhile: the file has another name now, and no future.
+            if not self.retired:
+                await index.sync()
+        self._close_indexes()
 
     # --- reading -------------------------------------------------------------
 
     @property
     def log(self) -> File:
         if self._log is None:
-            self._log = self._disk.open(self._path(LOG_SUFFIX), create=True)
+            self._log = self._disk.open(self._path(LOG_SUFFIX))
         return self._log
 
     @property
@@ -312,6 +308,10 @@ class Segment:
         if self._log is not None:
             self._log.close()
             self._log = None
+        self._close_indexes()
+
+    def _close_indexes(self) -> None:
+        """Give the descriptors back; most segments are idle, and lookups open them again."""
         self.offset_index.close()
         self.time_index.close()
 

@@ -35,10 +35,6 @@ class SparseIndex:
         self._stored: int | None = None
         self._pending: list[Entry] = []
 
-    @property
-    def path(self) -> str:
-        return self._path
-
     def __len__(self) -> int:
         return self._stored_entries() + len(self._pending)
 
@@ -116,10 +112,6 @@ class SparseIndex:
             self._pending.clear()
         else:
             del self._pending[count - stored :]
-
-    def renamed(self, path: str) -> None:
-        """The file has another name now."""
-        self._path = path
 
     def close(self) -> None:
         if self._file is not None:

@@ -133,7 +133,6 @@ COMPACT = header(ApiKey.LIST_OFFSETS, 6, b"me", b"\x00") + struct.pack(">ib", -1
         topics((1).to_bytes(4), struct.pack(">h", -2)),
         topics((1).to_bytes(4), struct.pack(">h", 9) + b"short"),
         topics((1).to_bytes(4), struct.pack(">h", 2) + b"\xc3\x28"),
-        topics((0).to_bytes(4), b"trailing"),
         compact_topics(VARINT_MAX),
         compact_topics(b"\xff\xff\xff\xff\x1f", b"\x00" * 100),  # 33 bits
         compact_topics(b"\xff\xff\xff\xff\xff\x01", b"\x00" * 100),  # six bytes
@@ -266,3 +265,13 @@ def test_a_violation_does_not_repeat_what_the_peer_sent(
     with pytest.raises(ProtocolViolation) as violation:
         codec.decode_request(request)
     assert "s3cret" not in str(violation.value)
+
+
+def test_bytes_after_a_message_are_ignored() -> None:
+    """librdkafka's Metadata request for all topics, as captured: Kafka ignores its last bytes."""
+    frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    request = parse_request(memoryview(frame))
+    assert isinstance(request, Request)
+    message = codec.decode_request(request)
+    assert isinstance(message, m.MetadataRequest)
+    assert message.topics is None

@@ -11,7 +11,7 @@ import pytest
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import CODECS, Landed, Record
 from e2e.clients.tests.conftest import NewBroker
-from e2e.clients.topics import create_topic, end_offset
+from e2e.clients.topics import create_topic, end_offsets
 from e2e.kafka.adopt import AdoptingBroker
 from e2e.kafka.process import BrokerProcess
 
@@ -39,12 +39,12 @@ def test_same_records_at_the_same_offsets(
         assert everything(kafka) == before
         more = [Record(b"written by Apache Kafka")]
         Librdkafka().produce(kafka.bootstrap, "orders", more, partition=0)
-        assert end_offset(kafka.bootstrap, "orders", 0) == len(before[0]) + 1
+        assert end_offsets(kafka.bootstrap, "orders", [0]) == [len(before[0]) + 1]
 
 
 def everything(broker: BrokerProcess) -> list[list[Landed]]:
     """All records of all partitions, with their offsets."""
-    ends = [end_offset(broker.bootstrap, "orders", number) for number in range(PARTITIONS)]
+    ends = end_offsets(broker.bootstrap, "orders", range(PARTITIONS))
     return [
         Librdkafka().consume(broker.bootstrap, "orders", number, end)
         for number, end in enumerate(ends)

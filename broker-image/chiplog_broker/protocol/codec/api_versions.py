@@ -29,7 +29,6 @@ def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
     if version >= _FLEXIBLE_FROM:
         request = ApiVersionsRequest(reader.string(), reader.string())
         reader.skip_tagged_fields()
-    reader.finish()
     return request
 
 

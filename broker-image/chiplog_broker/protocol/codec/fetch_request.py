@@ -61,7 +61,6 @@ def decode_request(version: int, body: memoryview) -> FetchRequest:
         forgotten = [_read_forgotten_topic(reader, version) for _ in range(reader.count())]
     rack_id = reader.string() if version >= _RACK_FROM else ""
     tags = reader.tagged_fields() if reader.compact else {}
-    reader.finish()
     replica_epoch = -1
     if version >= _REPLICA_STATE_FROM and _TAG_REPLICA_STATE in tags:
         replica_id, replica_epoch = _read_replica_state(tags[_TAG_REPLICA_STATE])
@@ -152,13 +151,10 @@ def _read_forgotten_topic(reader: Reader, version: int) -> ForgottenTopic:
 def _read_replica_state(reader: Reader) -> tuple[int, int]:
     replica_id, replica_epoch = reader.unpack(_REPLICA_STATE)
     reader.skip_tagged_fields()
-    reader.finish()
     return replica_id, replica_epoch
 
 
 def _read_cluster_id(reader: Reader | None) -> str | None:
     if reader is None:
         return None
-    cluster_id = reader.nullable_string()
-    reader.finish()
-    return cluster_id
+    return reader.nullable_string()

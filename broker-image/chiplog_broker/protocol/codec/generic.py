@@ -29,9 +29,7 @@ Read = Callable[[Reader], Any]
 def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
     """A request as kio's newest dataclass. Raises `ProtocolViolation` or `MALFORMED`."""
     reader = Reader(body, compact=APIS[key].is_flexible(version))
-    message = _request_reader(key, version)(reader)
-    reader.finish()
-    return message
+    return _request_reader(key, version)(reader)
 
 
 def encode_response(key: ApiKey, version: int, message: object) -> bytes:

@@ -48,7 +48,6 @@ def decode_request(version: int, body: memoryview) -> MetadataRequest:
     topic_operations = reader.boolean() if version >= _TOPIC_OPERATIONS_FROM else False
     if reader.compact:
         reader.skip_tagged_fields()
-    reader.finish()
     return MetadataRequest(topics, allow_auto_creation, cluster_operations, topic_operations)
 
 

@@ -45,7 +45,6 @@ def decode_request(version: int, body: memoryview) -> ProduceRequest:
     topics = [_read_topic(reader, flexible) for _ in range(reader.count())]
     if flexible:
         reader.skip_tagged_fields()
-    reader.finish()
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
