@@ -77,6 +77,21 @@ def external_broker_service(cluster: str, broker_id: BrokerId) -> str:
     return f"{stateful_set(cluster, broker_id)}-external"
 
 
+def broker_config(cluster: str) -> str:
+    """The ConfigMap with what brokers read when they start."""
+    return f"{cluster}-broker-config"
+
+
+def internal_secret(cluster: str) -> str:
+    """The Secret of the internal listener, which brokers and operator share."""
+    return f"{cluster}-internal"
+
+
+def disruption_budget(cluster: str) -> str:
+    """The PodDisruptionBudget over all brokers."""
+    return f"{cluster}-brokers"
+
+
 def broker(cluster: str, broker_id: BrokerId) -> str:
     """The broker's Broker object."""
     return f"{cluster}-{broker_id}"

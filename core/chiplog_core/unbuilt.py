@@ -32,6 +32,8 @@ class Feature(StrEnum):
     MAINTENANCE = "maintenance of single brokers"
     TOPIC_POLICIES = "topic policies"
     LOAD_BALANCERS = "listeners behind load balancers"
+    CLAIM_DELETION = "deletion of the volumes together with the cluster"
+    SCALE_IN = "moving replicas away from a broker"
 
 
 UNBUILT: Mapping[Feature, str] = {
@@ -53,6 +55,9 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.MAINTENANCE: "remove it",
     Feature.TOPIC_POLICIES: "remove it",
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
+    Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
+    "PersistentVolumeClaims yourself",
+    Feature.SCALE_IN: "set it back; only brokers that hold nothing can be taken away",
 }
 """Each feature that is not built yet, with what to do in its place."""
 

@@ -38,6 +38,9 @@ def test_the_objects_of_a_cluster() -> None:
     assert names.bootstrap_service("demo") == "demo-kafka-bootstrap"
     assert names.brokers_service("demo") == "demo-kafka-brokers"
     assert names.external_bootstrap_service("demo") == "demo-kafka-external-bootstrap"
+    assert names.broker_config("demo") == "demo-broker-config"
+    assert names.internal_secret("demo") == "demo-internal"
+    assert names.disruption_budget("demo") == "demo-brokers"
     assert names.partition_map("demo", "orders") == "demo.orders"
 
 

@@ -8,6 +8,9 @@ from chiplog_core.model.broker import Broker
 from crds.schema.definition import AGE, Column, Definition
 from crds.schema.rules import Rule, RuleReason
 
+# A broker that was never admitted has none: what has its default is left out of a manifest.
+_SESSION = "(has({0}.session) ? {0}.session : 0)"
+
 BROKER = Definition(
     model=Broker,
     columns=(
@@ -40,12 +43,13 @@ BROKER = Definition(
                 field=".brokerId",
             ),
             Rule(
-                "self.session >= oldSelf.session",
+                f"{_SESSION.format('self')} >= {_SESSION.format('oldSelf')}",
                 "spec.session cannot decrease: a session number is never used twice",
                 field=".session",
             ),
             Rule(
-                "self.session > oldSelf.session || !has(self.admittedIncarnation) || "
+                f"{_SESSION.format('self')} > {_SESSION.format('oldSelf')} || "
+                "!has(self.admittedIncarnation) || "
                 "(has(oldSelf.admittedIncarnation) && "
                 "self.admittedIncarnation == oldSelf.admittedIncarnation)",
                 "spec.admittedIncarnation cannot change without a higher spec.session",

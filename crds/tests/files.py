@@ -13,7 +13,12 @@ from crds.schema.kinds import DEFINITIONS
 FOLDER = Path(__file__).resolve().parents[1]
 EXPECT = "# expect: "
 
-EXAMPLES = [*(FOLDER / "examples").glob("*.yaml"), *(FOLDER / "examples/internal").glob("*.yaml")]
+ORDERS = FOLDER.parent / "examples" / "orders.yaml"
+EXAMPLES = [
+    ORDERS,
+    *(FOLDER / "examples").glob("*.yaml"),
+    *(FOLDER / "examples/internal").glob("*.yaml"),
+]
 INVALID = sorted((FOLDER / "invalid").glob("*.yaml"))
 
 _DEFINITIONS = {definition.model.KIND.kind: definition for definition in DEFINITIONS}

@@ -7,8 +7,8 @@ import pytest
 from chiplog_core.problems import Reason
 from crds.tests.files import (
     EXAMPLES,
-    FOLDER,
     INVALID,
+    ORDERS,
     definition_of,
     invalid_file,
     manifests,
@@ -68,7 +68,7 @@ def test_an_example_begins_with_what_it_shows(path: Path) -> None:
 
 
 def test_the_first_example_is_a_cluster_of_three_with_a_topic_of_six() -> None:
-    cluster, topic = manifests(FOLDER / "examples" / "orders.yaml")
+    cluster, topic = manifests(ORDERS)
 
     assert cluster["spec"]["replicas"] == 3
     assert (topic["metadata"]["name"], topic["spec"]["partitions"]) == ("orders", 6)

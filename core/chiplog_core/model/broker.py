@@ -82,6 +82,17 @@ class BrokerSpec:
         "then catch up before it is in sync anywhere.",
         Items(MAX_DATA_DIRECTORIES, unique=True),
     ] = ()
+    storage_since: Annotated[
+        Session,
+        "The session since which these data directories have been the broker's. In-sync replicas "
+        "named by an older session were on other disks. Set at admission.",
+    ] = NEVER_ADMITTED
+    intact_since: Annotated[
+        Session,
+        "The session since which nothing that was acknowledged can be missing from the data "
+        "directories. In-sync replicas named by this session or a later one are carried over to "
+        "the session of the admitted process. Set at admission.",
+    ] = NEVER_ADMITTED
     fenced: Annotated[
         bool,
         "The process of this session is known to be dead or has not renewed its Lease in time. "

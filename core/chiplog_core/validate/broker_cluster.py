@@ -158,6 +158,7 @@ def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
             groups is not None and groups.discover,
         ),
         (Feature.SPARK, "spec.spark", spec.spark is not None),
+        (Feature.CLAIM_DELETION, "spec.storage.deleteClaim", spec.storage.delete_claim),
     ]
     asked += [
         (

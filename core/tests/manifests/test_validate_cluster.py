@@ -187,6 +187,7 @@ def test_policies_that_do_not() -> None:
         ({"topicPolicies": {"maxPartitions": 5}}, "spec.topicPolicies"),
         ({"consumerGroups": {"discover": True}}, "spec.consumerGroups.discover"),
         ({"spark": {}}, "spec.spark"),
+        ({"storage": {"size": "10Gi", "deleteClaim": True}}, "spec.storage.deleteClaim"),
         ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
         (
             {"config": {"default.replication.factor": 2}},

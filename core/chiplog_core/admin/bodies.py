@@ -1,0 +1,222 @@
+"""An operation as the body of an admin request, and back.
+
+The body is JSON with the field names of Kafka's own request, which holds many topics there and
+exactly one here: each is begun, carried out and answered by itself. Reading is strict. What
+does not read was written by another version, and half of a wish is not carried out.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_core.admin import body_shapes as shapes
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.config_change import Change, ConfigChange
+from chiplog_core.admin.operations import (
+    ConfigureTopic,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+    Operation,
+)
+from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
+from chiplog_core.manifest.reading import Unknown, read
+from chiplog_core.manifest.shapes import object_shape
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.admin import AdminOperation
+from chiplog_core.problems import InvalidManifest
+
+CLUSTER_DEFAULT = -1
+
+
+def to_body(operation: Operation) -> tuple[AdminOperation, str]:
+    """The Kafka request and its body. Raises `Refused` for one that is too long."""
+    op = _request_of(operation)
+    body = json.dumps(write(_FORMS[op].written(operation)), separators=(",", ":"))
+    if len(body) > MAX_ADMIN_BODY_LENGTH:
+        raise Refused(
+            Code.INVALID_REQUEST,
+            f"the request takes {len(body)} characters as JSON, and {MAX_ADMIN_BODY_LENGTH} are "
+            "the most: leave the placement of partitions to the cluster, or ask for less at once",
+        )
+    return op, body
+
+
+def from_body(op: AdminOperation, body: str) -> Operation:
+    """The operation in a request. Raises `Refused`."""
+    form = _FORMS.get(op)
+    if form is None:
+        raise Refused(Code.INVALID_REQUEST, f"this operator does not carry out {op}")
+    if len(body) > MAX_ADMIN_BODY_LENGTH:
+        raise Refused(Code.INVALID_REQUEST, f"the request's body has {len(body)} characters")
+    try:
+        found = read(object_shape(form.shape), json.loads(body), "body", Unknown.REFUSE)
+    except (InvalidManifest, ValueError, RecursionError) as error:
+        raise Refused(Code.INVALID_REQUEST, f"the request does not read: {error}") from error
+    return form.operation(found)
+
+
+def _request_of(operation: Operation) -> AdminOperation:
+    match operation:
+        case CreateTopic():
+            return AdminOperation.CREATE_TOPICS
+        case DeleteTopic():
+            return AdminOperation.DELETE_TOPICS
+        case GrowTopic():
+            return AdminOperation.CREATE_PARTITIONS
+        case ConfigureTopic(replace=True):
+            return AdminOperation.ALTER_CONFIGS
+        case ConfigureTopic():
+            return AdminOperation.INCREMENTAL_ALTER_CONFIGS
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one kind of request is written and read."""
+
+    shape: type[Any]
+    written: Callable[[Any], Any]
+    operation: Callable[[Any], Operation]
+
+
+def _create_topics(operation: CreateTopic) -> shapes.CreateTopics:
+    topic = shapes.CreatableTopic(
+        name=operation.name,
+        num_partitions=_or_default(operation.partitions),
+        replication_factor=_or_default(operation.replicas),
+        assignments=tuple(
+            shapes.PlacedPartition(partition_index=index, broker_ids=brokers)
+            for index, brokers in operation.assignments.items()
+        ),
+        configs=tuple(shapes.Config(name=n, value=value) for n, value in operation.config.items()),
+    )
+    return shapes.CreateTopics(
+        topics=(topic,),
+        timeout_ms=operation.timeout_ms,
+        validate_only=operation.validate_only,
+    )
+
+
+def _create_topic(body: shapes.CreateTopics) -> CreateTopic:
+    (topic,) = body.topics
+    return CreateTopic(
+        name=topic.name,
+        partitions=_unless_default(topic.num_partitions),
+        replicas=_unless_default(topic.replication_factor),
+        assignments={one.partition_index: one.broker_ids for one in topic.assignments},
+        config={one.name: one.value for one in topic.configs},
+        validate_only=body.validate_only,
+        timeout_ms=body.timeout_ms,
+    )
+
+
+def _or_default(count: int | None) -> int:
+    return CLUSTER_DEFAULT if count is None else count
+
+
+def _unless_default(count: int) -> int | None:
+    return None if count == CLUSTER_DEFAULT else count
+
+
+def _delete_topics(operation: DeleteTopic) -> shapes.DeleteTopics:
+    topic = shapes.DeletableTopic(name=operation.name, topic_id=operation.topic_id)
+    return shapes.DeleteTopics(topics=(topic,), timeout_ms=operation.timeout_ms)
+
+
+def _delete_topic(body: shapes.DeleteTopics) -> DeleteTopic:
+    (topic,) = body.topics
+    return DeleteTopic(name=topic.name, topic_id=topic.topic_id, timeout_ms=body.timeout_ms)
+
+
+def _create_partitions(operation: GrowTopic) -> shapes.CreatePartitions:
+    topic = shapes.GrowingTopic(
+        name=operation.name,
+        count=operation.partitions,
+        assignments=tuple(shapes.Placement(broker_ids=one) for one in operation.assignments),
+    )
+    return shapes.CreatePartitions(
+        topics=(topic,),
+        timeout_ms=operation.timeout_ms,
+        validate_only=operation.validate_only,
+    )
+
+
+def _grow_topic(body: shapes.CreatePartitions) -> GrowTopic:
+    (topic,) = body.topics
+    return GrowTopic(
+        name=topic.name,
+        partitions=topic.count,
+        assignments=tuple(one.broker_ids for one in topic.assignments),
+        validate_only=body.validate_only,
+        timeout_ms=body.timeout_ms,
+    )
+
+
+def _alter_configs(operation: ConfigureTopic) -> shapes.AlterConfigs:
+    assert all(one.change is Change.SET for one in operation.changes)
+    resource = shapes.ReplacedResource(
+        resource_type=shapes.TOPIC_RESOURCE,
+        resource_name=operation.name,
+        configs=tuple(shapes.Config(name=one.name, value=one.value) for one in operation.changes),
+    )
+    return shapes.AlterConfigs(resources=(resource,), validate_only=operation.validate_only)
+
+
+def _replace_configuration(body: shapes.AlterConfigs) -> ConfigureTopic:
+    (resource,) = body.resources
+    return ConfigureTopic(
+        name=resource.resource_name,
+        changes=tuple(ConfigChange(Change.SET, one.name, one.value) for one in resource.configs),
+        replace=True,
+        validate_only=body.validate_only,
+    )
+
+
+def _incremental_alter_configs(operation: ConfigureTopic) -> shapes.IncrementalAlterConfigs:
+    resource = shapes.ChangedResource(
+        resource_type=shapes.TOPIC_RESOURCE,
+        resource_name=operation.name,
+        configs=tuple(
+            shapes.ConfigOperation(
+                name=one.name,
+                config_operation=int(one.change),
+                value=None if one.change is Change.DELETE else one.value,
+            )
+            for one in operation.changes
+        ),
+    )
+    return shapes.IncrementalAlterConfigs(
+        resources=(resource,), validate_only=operation.validate_only
+    )
+
+
+def _change_configuration(body: shapes.IncrementalAlterConfigs) -> ConfigureTopic:
+    (resource,) = body.resources
+    return ConfigureTopic(
+        name=resource.resource_name,
+        changes=tuple(_change(one) for one in resource.configs),
+        validate_only=body.validate_only,
+    )
+
+
+def _change(one: shapes.ConfigOperation) -> ConfigChange:
+    change = Change(one.config_operation)
+    if (one.value is None) != (change is Change.DELETE):
+        raise Refused(Code.INVALID_REQUEST, f"the change of {one.name} has a value or lacks one")
+    return ConfigChange(change, one.name, one.value or "")
+
+
+_FORMS: Mapping[AdminOperation, _Form] = {
+    AdminOperation.CREATE_TOPICS: _Form(shapes.CreateTopics, _create_topics, _create_topic),
+    AdminOperation.DELETE_TOPICS: _Form(shapes.DeleteTopics, _delete_topics, _delete_topic),
+    AdminOperation.CREATE_PARTITIONS: _Form(
+        shapes.CreatePartitions, _create_partitions, _grow_topic
+    ),
+    AdminOperation.ALTER_CONFIGS: _Form(
+        shapes.AlterConfigs, _alter_configs, _replace_configuration
+    ),
+    AdminOperation.INCREMENTAL_ALTER_CONFIGS: _Form(
+        shapes.IncrementalAlterConfigs, _incremental_alter_configs, _change_configuration
+    ),
+}

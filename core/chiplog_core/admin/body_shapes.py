@@ -1,0 +1,146 @@
+"""The bodies of admin requests as Kafka declares their messages, with one topic in each.
+
+Whether a value makes sense is decided by the checks, which have Kafka's codes for it: the bounds
+here are those of Kafka's types, and of what fits into a body at all.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from chiplog_core.admin.config_change import Change
+from chiplog_core.ids import MAX_INT32, TopicId
+from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
+from chiplog_core.manifest.constraints import Items, Length, Range
+
+TOPIC_RESOURCE = 2
+"""Kafka's number of a topic among the things that have a configuration."""
+
+Int32 = Annotated[int, Range(-MAX_INT32 - 1, MAX_INT32)]
+Text = Annotated[str, Length(MAX_ADMIN_BODY_LENGTH)]
+BrokerIds = Annotated[tuple[Int32, ...], Items(MAX_ADMIN_BODY_LENGTH, ordered=True)]
+TopicResource = Annotated[int, Range(TOPIC_RESOURCE, TOPIC_RESOURCE)]
+
+ONE = Items(1, minimum=1)
+MANY = Items(MAX_ADMIN_BODY_LENGTH)
+MANY_NAMES = Items(MAX_ADMIN_BODY_LENGTH, key=("name",))
+MANY_PARTITIONS = Items(MAX_ADMIN_BODY_LENGTH, key=("partitionIndex",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A key and its value."""
+
+    name: Text
+    value: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedPartition:
+    """A partition of a new topic, placed by hand."""
+
+    partition_index: Int32
+    broker_ids: BrokerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopic:
+    """A new topic; -1 leaves a count to the cluster."""
+
+    name: Text
+    num_partitions: Int32
+    replication_factor: Int32
+    assignments: Annotated[tuple[PlacedPartition, ...], MANY_PARTITIONS]
+    configs: Annotated[tuple[Config, ...], MANY_NAMES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopics:
+    """CreateTopicsRequest."""
+
+    topics: Annotated[tuple[CreatableTopic, ...], ONE]
+    timeout_ms: Int32
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletableTopic:
+    """A topic to delete; with an id, only if it is that one."""
+
+    name: Text
+    topic_id: TopicId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopics:
+    """DeleteTopicsRequest."""
+
+    topics: Annotated[tuple[DeletableTopic, ...], ONE]
+    timeout_ms: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One of the new partitions, placed by hand."""
+
+    broker_ids: BrokerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingTopic:
+    """A topic and the number of partitions it should have."""
+
+    name: Text
+    count: Int32
+    assignments: Annotated[tuple[Placement, ...], MANY]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitions:
+    """CreatePartitionsRequest."""
+
+    topics: Annotated[tuple[GrowingTopic, ...], ONE]
+    timeout_ms: Int32
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedResource:
+    """A topic and its whole configuration."""
+
+    resource_type: TopicResource
+    resource_name: Text
+    configs: Annotated[tuple[Config, ...], MANY_NAMES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigs:
+    """AlterConfigsRequest."""
+
+    resources: Annotated[tuple[ReplacedResource, ...], ONE]
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigOperation:
+    """A key and what to do with its value; a deletion has none."""
+
+    name: Text
+    config_operation: Annotated[int, Range(min(Change), max(Change))]
+    value: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedResource:
+    """A topic and the changes to its configuration."""
+
+    resource_type: TopicResource
+    resource_name: Text
+    configs: Annotated[tuple[ConfigOperation, ...], MANY_NAMES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigs:
+    """IncrementalAlterConfigsRequest."""
+
+    resources: Annotated[tuple[ChangedResource, ...], ONE]
+    validate_only: bool

@@ -1,0 +1,193 @@
+"""Whether an admin operation can be carried out: in Kafka's order, with Kafka's codes and words.
+
+The caller finds the topic first; what only Kubernetes knows of (who manages the object, what
+happens to its records) is not here.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.config_change import changed
+from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, GrowTopic
+from chiplog_core.admin.topic_names import colliding_name, why_not_a_topic_name
+from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.given import given_topic_config
+from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
+from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
+from chiplog_core.topic_name import is_internal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What the checks need to know of a cluster."""
+
+    broker_ids: Collection[int]
+    """The brokers that can hold replicas."""
+    default_partitions: int
+    default_replicas: int = 1
+    topics: Collection[str] = ()
+    """Every name in use."""
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    """The brokers' configuration, as far as topics inherit it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What a topic that can be made will be, with nothing left to a default."""
+
+    partitions: int
+    replicas: int
+    config: Mapping[str, str]
+    """In Kafka's own form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingTopic:
+    """A topic as the checks see it."""
+
+    name: str
+    partitions: int
+    replicas: int
+    config: Mapping[str, str]
+
+
+def check_creation(operation: CreateTopic, facts: ClusterFacts) -> NewTopic:
+    """What the new topic will be. Raises `Refused`."""
+    check_new_name(operation.name, facts.topics)
+    partitions, replicas = counts(operation, facts)
+    config = checked_config(operation.config, replicas)
+    return NewTopic(partitions=partitions, replicas=replicas, config=config)
+
+
+def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts) -> int:
+    """How many partitions are added. Raises `Refused`."""
+    have = topic.partitions
+    if operation.partitions <= have:
+        direction = "already has" if operation.partitions == have else "has"
+        raise Refused(
+            Code.INVALID_PARTITIONS,
+            f"Topic {direction} {have} partition(s), the number can only grow.",
+        )
+    check_count(operation.partitions)
+    added = operation.partitions - have
+    if operation.assignments:
+        if len(operation.assignments) != added:
+            raise Refused(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"{added} partitions are added but {len(operation.assignments)} are placed",
+            )
+        check_placement(operation.assignments, facts, topic.replicas)
+    return added
+
+
+def check_configuration(
+    operation: ConfigureTopic, topic: ExistingTopic, facts: ClusterFacts
+) -> Mapping[str, str]:
+    """The topic's own configuration after the change. Raises `Refused`."""
+    own = {} if operation.replace else topic.config
+    try:
+        config = changed(TopicConfig(own, facts.inherited), operation.changes)
+    except ValueError as error:
+        raise Refused(Code.INVALID_CONFIG, str(error)) from error
+    return checked_config(config, topic.replicas)
+
+
+def check_new_name(name: str, topics: Collection[str]) -> None:
+    """Whether a topic can be called this. Raises `Refused`."""
+    if why := why_not_a_topic_name(name):
+        raise Refused(Code.INVALID_TOPIC_EXCEPTION, why)
+    if name in topics:
+        raise Refused(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if is_internal(name):
+        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{name} is made by the cluster itself")
+    if other := colliding_name(name, topics):
+        raise Refused(
+            Code.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
+    """Partitions and replicas of a new topic, given by number or by placement."""
+    if operation.assignments:
+        return _placed_counts(operation, facts)
+    replicas = facts.default_replicas if operation.replicas is None else operation.replicas
+    partitions = facts.default_partitions if operation.partitions is None else operation.partitions
+    check_replicas(replicas, facts)
+    check_count(partitions)
+    return partitions, replicas
+
+
+def _placed_counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
+    if operation.partitions is not None or operation.replicas is not None:
+        raise Refused(
+            Code.INVALID_REQUEST,
+            "give either partitions and replication factor, or a replica assignment",
+        )
+    placements = operation.assignments
+    replicas = len(next(iter(placements.values())))
+    check_placement(placements.values(), facts, replicas)
+    if sorted(placements) != list(range(len(placements))):
+        raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0")
+    check_count(len(placements))
+    return len(placements), replicas
+
+
+def check_replicas(replicas: int, facts: ClusterFacts) -> None:
+    """Whether there are brokers for so many replicas. Raises `Refused`."""
+    if not 1 <= replicas <= MAX_REPLICAS:
+        raise Refused(
+            Code.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if replicas > len(facts.broker_ids):
+        raise Refused(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replicas} time(s): The target replication "
+            f"factor of {replicas} cannot be reached because only {len(facts.broker_ids)} "
+            "broker(s) are registered.",
+        )
+
+
+def check_count(count: int) -> None:
+    """Whether a topic can have so many partitions. Raises `Refused`."""
+    if count < 1:
+        raise Refused(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid value.")
+    if count > MAX_PARTITIONS_PER_TOPIC:
+        raise Refused(
+            Code.INVALID_PARTITIONS,
+            f"{count} partitions are more than a topic may have: {MAX_PARTITIONS_PER_TOPIC}",
+        )
+
+
+def check_placement(
+    placements: Iterable[tuple[int, ...]], facts: ClusterFacts, replicas: int
+) -> None:
+    """Whether partitions can be held by these brokers. Raises `Refused`."""
+    for brokers in placements:
+        if unknown := sorted(set(brokers) - set(facts.broker_ids)):
+            raise Refused(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {list(brokers)} name brokers that do not exist: {unknown}",
+            )
+        if not brokers or len(brokers) != replicas or len(set(brokers)) != len(brokers):
+            raise Refused(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {list(brokers)} must be {replicas or 'some'} different brokers, "
+                "as for the other partitions",
+            )
+
+
+def checked_config(config: Mapping[str, str], replicas: int) -> Mapping[str, str]:
+    """The configuration in Kafka's own form. Raises `Refused`."""
+    given = given_topic_config(config, "config")
+    if given.problems:
+        raise Refused(Code.INVALID_CONFIG, "; ".join(map(str, given.problems)))
+    if int(given.values.get(MIN_INSYNC_REPLICAS.name, "1")) > replicas:
+        raise Refused(
+            Code.INVALID_CONFIG,
+            f"config[{MIN_INSYNC_REPLICAS.name}] is above the number of replicas, {replicas}: "
+            f"set it to at most {replicas}",
+        )
+    return given.values

@@ -1,0 +1,58 @@
+"""Changes to a topic's configuration, as an admin client asks for them.
+
+A change is worked out against the configuration in force when its turn comes, not against
+what the client or a handler saw before: two clients that set different keys both succeed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.topic_keys import TOPIC_KEYS
+from chiplog_core.config.value_types import ConfigType
+
+
+class Change(IntEnum):
+    """Kafka's numbers of incremental changes (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One key's change; `value` is empty for DELETE."""
+
+    change: Change
+    name: str
+    value: str = ""
+
+
+def changed(config: TopicConfig, changes: Iterable[ConfigChange]) -> dict[str, str]:
+    """A topic's own configuration after these changes. Raises `ValueError`."""
+    result = dict(config.own)
+    for one in changes:
+        match one.change:
+            case Change.SET:
+                result[one.name] = one.value
+            case Change.DELETE:
+                result.pop(one.name, None)
+            case Change.APPEND | Change.SUBTRACT:
+                result[one.name] = _changed_list(config, one)
+    return result
+
+
+def _changed_list(config: TopicConfig, wanted: ConfigChange) -> str:
+    key = TOPIC_KEYS.get(wanted.name)
+    if key is None or key.value_type.type is not ConfigType.LIST:
+        raise ValueError(f"{wanted.name} is no list: words cannot be added to it or taken out")
+    words = [word for word in config.entry(key).value.split(",") if word]
+    given = [word.strip() for word in wanted.value.split(",")]
+    if wanted.change is Change.APPEND:
+        words += [word for word in given if word not in words]
+    else:
+        words = [word for word in words if word not in given]
+    return ",".join(words)

@@ -1,0 +1,71 @@
+"""Who else manages a field of a Kubernetes object.
+
+A field that another program sets again and again must not be changed behind its back: the change
+would last until that program next runs. There are two books. The API server keeps managedFields:
+per manager, a tree (`fieldsV1`) whose branches are `f:<name>` for a field or a map's key,
+`k:<json>`, `v:<json>` and `i:<index>` for items of lists, and `.` for the branch itself. It does
+not know of a field that was applied with the value it had already; of that, the annotation knows
+in which a client-side `kubectl apply` (and what works like it) keeps the manifest it applied.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from chiplog_core import labels
+
+Path: TypeAlias = tuple[str, ...]
+"""A field's names from the top, like `("spec", "config", "retention.ms")`."""
+
+SPEC: Path = ("spec",)
+
+OURS = frozenset({labels.OPERATOR, labels.KAFKA_ADMIN})
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
+"""The manager under which kubectl keeps that annotation."""
+
+
+def foreign_managers(
+    managed_fields: object, path: Path, annotations: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The managers, in the order of their names, that own the field or something inside it.
+
+    The operator and the admin clients do not count, nor does what somebody wrote into a
+    subresource: a status is nobody's wish. `managed_fields` is what the API server sent.
+    """
+    owners = {
+        str(entry.get("manager", ""))
+        for entry in _of_the_object_itself(managed_fields)
+        if _owns(entry.get("fieldsV1"), path)
+    }
+    if _is_applied(annotations.get(LAST_APPLIED), path):
+        owners.add(CLIENT_SIDE_APPLY)
+    return tuple(sorted(owners - OURS))
+
+
+def _of_the_object_itself(managed_fields: object) -> Iterator[Mapping[str, object]]:
+    for entry in managed_fields if isinstance(managed_fields, list | tuple) else ():
+        if isinstance(entry, Mapping) and not entry.get("subresource"):
+            yield entry
+
+
+def _owns(fields: object, path: Path) -> bool:
+    return _has(fields, tuple(f"f:{name}" for name in path))
+
+
+def _is_applied(manifest: str | None, path: Path) -> bool:
+    if manifest is None:
+        return False
+    try:
+        return _has(json.loads(manifest), path)
+    except (ValueError, RecursionError):
+        return True  # somebody applies it, and what they apply is unknown
+
+
+def _has(tree: object, path: Path) -> bool:
+    for name in path:
+        if not isinstance(tree, Mapping):
+            return False
+        tree = tree.get(name)
+    return tree is not None

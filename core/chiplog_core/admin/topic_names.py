@@ -1,0 +1,32 @@
+"""Which names a new topic may have, as an admin client is told."""
+
+import re
+from collections.abc import Iterable
+
+from chiplog_core.admin.codes import Code
+from chiplog_core.topic_name import (
+    NAMES_OF_NO_TOPIC,
+    TOPIC_NAME_MEANING,
+    TOPIC_NAME_PATTERN,
+    collision_key,
+)
+
+
+def why_not_a_topic_name(name: str) -> str:
+    """What is wrong with a name; empty where nothing is."""
+    if re.fullmatch(TOPIC_NAME_PATTERN, name) is None or name in NAMES_OF_NO_TOPIC:
+        return f"topic name {name!r} is invalid: use {TOPIC_NAME_MEANING}"
+    return ""
+
+
+def colliding_name(name: str, others: Iterable[str]) -> str:
+    """A topic whose name differs only in `.` and `_`, which metrics cannot tell apart."""
+    key = collision_key(name)
+    return next((other for other in others if other != name and collision_key(other) == key), "")
+
+
+def code_of_unknown(name: str) -> Code:
+    """A name that no topic has is unknown; one that no topic can have is invalid."""
+    if why_not_a_topic_name(name):
+        return Code.INVALID_TOPIC_EXCEPTION
+    return Code.UNKNOWN_TOPIC_OR_PARTITION

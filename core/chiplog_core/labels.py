@@ -1,0 +1,53 @@
+"""The labels, annotations and finalizers by which Chiplog's objects are found and steered."""
+
+from chiplog_core import api
+
+CLUSTER = f"{api.GROUP}/cluster"
+"""Label: name of the BrokerCluster an object belongs to."""
+
+BROKER_ID = f"{api.GROUP}/broker-id"
+"""Label of a broker's own objects: its id."""
+
+COMPONENT = "app.kubernetes.io/component"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OPERATOR = "chiplog-operator"
+"""Value of `MANAGED_BY`, and the field manager of everything the operator decides."""
+
+KAFKA_ADMIN = "chiplog-kafka-admin"
+"""Field manager of what Kafka's admin clients asked for."""
+
+BROKER = "broker"
+"""Value of `COMPONENT` on the brokers' pods."""
+
+REVISION = f"{api.GROUP}/revision"
+"""Annotation of a broker's pod: hash of what it was started with and only a restart can change."""
+
+MANIFEST_HASH = f"{api.GROUP}/manifest-hash"
+"""Annotation of every object the operator applies: hash of the manifest as it was applied."""
+
+ADMIN_REQUEST = f"{api.GROUP}/admin-request"
+"""Annotation of a Topic: the last admin client's request that was carried out on it."""
+
+PAUSE = f"{api.GROUP}/pause-reconciliation"
+"""Annotation of a user's object: "true" stops every change by the operator until it is gone."""
+
+MANAGED = f"{api.GROUP}/managed"
+"""Annotation of a Topic: "false" leaves the topic alone, also when the object is deleted."""
+
+UNCLEAN_ELECTION = f"{api.GROUP}/unclean-election"
+"""Annotation of a Topic: partitions whose loss of records is accepted, like "3@17,4@9". Each names
+a partition and its partitionEpoch, as the Ready condition prints them: one decision, made once."""
+
+TOPIC_FINALIZER = f"{api.GROUP}/topic"
+"""Holds a deleted Topic until its deletionPolicy is carried out."""
+
+
+def of_cluster(cluster: str) -> dict[str, str]:
+    """Labels of everything the operator makes for a cluster."""
+    return {
+        "app.kubernetes.io/name": "chiplog",
+        "app.kubernetes.io/instance": cluster,
+        "app.kubernetes.io/part-of": "chiplog",
+        MANAGED_BY: OPERATOR,
+        CLUSTER: cluster,
+    }

@@ -1,0 +1,145 @@
+"""When a broker's Lease has expired: a state machine without a clock of its own.
+
+A Lease counts as expired only after its full time of *uninterrupted working watch* without a
+renewal. What was not watched proves nothing, so the time is counted anew after a start, after a
+reconnect, and after a stall of the operator's own loop: renewals may then be waiting unread. If
+more than half of the brokers expire together, the API server is the likelier culprit than they
+are, and one period more must pass.
+
+Times are milliseconds of one monotonic clock, the operator's. The times that brokers write into
+their Leases are never compared with it; they only tell one renewal from the next.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core.ids import BrokerId, Incarnation
+
+LEASE_MS = 6_000
+"""How long a broker may go without renewing its Lease."""
+
+STALL_MS = 2_000
+"""If nobody asked the judge anything for longer, the operator itself stood still."""
+
+CHECK_MS = 500
+"""How often to ask, so that a working operator is never taken for one that stood still."""
+
+
+@dataclass(slots=True)
+class _Lease:
+    """What was seen of one broker's Lease."""
+
+    incarnation: Incarnation
+    renew_time: str
+    seen_ms: int
+    is_alive: bool = False
+    """It was seen to change, not only to be there."""
+    is_suspected: bool = False
+    """`suspects` has named it since it was last renewed."""
+    is_confirmed: bool = False
+    """It was looked at again after that, and still was not renewed."""
+    is_expired: bool = False
+
+
+@dataclass(slots=True)
+class LivenessJudge:
+    """Judges the processes of one cluster. An expiry takes three steps, each a call from outside:
+    `suspects` names the broker, a consistent list comes in by `renewed`, `ended` gives it up.
+    """
+
+    _watching_since_ms: int | None = None
+    _last_call_ms: int | None = None
+    _leases: dict[BrokerId, _Lease] = field(default_factory=dict)
+    _terminated: dict[Incarnation, str] = field(default_factory=dict)
+
+    def watching(self, now_ms: int) -> None:
+        """The watch on Leases works, as of now: after a start or a reconnect."""
+        self._tick(now_ms)
+        self._watching_since_ms = now_ms
+
+    def interrupted(self, now_ms: int) -> None:
+        """The watch broke: nothing is judged until it works again."""
+        self._tick(now_ms)
+        self._watching_since_ms = None
+
+    def renewed(
+        self, broker_id: BrokerId, incarnation: Incarnation, renew_time: str, now_ms: int
+    ) -> None:
+        """A Lease was seen in this state, by the watch or in a list; again and again is fine."""
+        self._tick(now_ms)
+        lease = self._leases.get(broker_id)
+        if lease is None or lease.incarnation != incarnation:
+            self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms)
+        elif lease.renew_time != renew_time:
+            self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms, is_alive=True)
+        else:
+            lease.is_confirmed = lease.is_suspected
+
+    def forgotten(self, broker_id: BrokerId, now_ms: int) -> None:
+        """The broker is retired: its Lease is nobody's business any more."""
+        self._tick(now_ms)
+        self._leases.pop(broker_id, None)
+
+    def terminated(self, incarnation: Incarnation, reason: str) -> None:
+        """The kubelet says that this process ended. No renewal ever takes that back."""
+        self._terminated.setdefault(incarnation, reason)
+
+    def suspects(self, now_ms: int) -> frozenset[BrokerId]:
+        """The brokers to be given up. The caller lists their Leases consistently, hands in what
+        it finds by `renewed`, and then asks `ended`.
+        """
+        self._tick(now_ms)
+        due = frozenset(self._due(now_ms))
+        for broker_id in due:
+            self._leases[broker_id].is_suspected = True
+        return due
+
+    def ended(self, now_ms: int) -> Mapping[Incarnation, str]:
+        """Processes that are dead for certain or whose Lease expired, with the reason."""
+        self._tick(now_ms)
+        for broker_id in list(self._due(now_ms)):
+            lease = self._leases[broker_id]
+            lease.is_expired = lease.is_confirmed
+        expired = {
+            lease.incarnation: f"has not renewed its Lease for {LEASE_MS // 1000} s"
+            for lease in self._leases.values()
+            if lease.is_expired
+        }
+        return {**expired, **self._terminated}
+
+    def alive(self, now_ms: int) -> frozenset[Incarnation]:
+        """Processes that were seen to renew, and are not given up: for `World.renewing`."""
+        self._tick(now_ms)
+        return frozenset(
+            lease.incarnation for lease in self._leases.values() if lease.is_alive and _open(lease)
+        ) - frozenset(self._terminated)
+
+    def next_check_ms(self, now_ms: int) -> int | None:
+        """In how many milliseconds to ask again; None while there is nothing to judge."""
+        self._tick(now_ms)
+        if self._watching_since_ms is None or not any(map(_open, self._leases.values())):
+            return None
+        return CHECK_MS
+
+    def _tick(self, now_ms: int) -> None:
+        last_ms, self._last_call_ms = self._last_call_ms, now_ms
+        if last_ms is None or self._watching_since_ms is None:
+            return
+        if now_ms - last_ms > STALL_MS:
+            self._watching_since_ms = now_ms
+
+    def _due(self, now_ms: int) -> Iterator[BrokerId]:
+        if self._watching_since_ms is None:
+            return
+        silent_ms = {
+            broker_id: now_ms - max(lease.seen_ms, self._watching_since_ms)
+            for broker_id, lease in self._leases.items()
+            if _open(lease) and lease.incarnation not in self._terminated
+        }
+        late = [broker_id for broker_id, silent in silent_ms.items() if silent >= LEASE_MS]
+        patience_ms = 2 * LEASE_MS if 2 * len(late) > len(self._leases) else LEASE_MS
+        yield from (broker_id for broker_id in late if silent_ms[broker_id] >= patience_ms)
+
+
+def _open(lease: _Lease) -> bool:
+    return not lease.is_expired

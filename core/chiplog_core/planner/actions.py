@@ -1,0 +1,126 @@
+"""What the planner may ask for: each a write that is harmless when late, lost or repeated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from chiplog_core import api
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_cluster import BrokerClusterStatus
+from chiplog_core.model.group_status import ConsumerGroupStatus
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.topic import TopicStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """Make a Broker or PartitionMap; one that exists by then is left as it is."""
+
+    resource: Broker | PartitionMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace:
+    """Write the spec of a Broker or PartitionMap over the very version that was read."""
+
+    resource: Broker | PartitionMap
+    """With the `resource_version` that the decision was made from."""
+    weight: int = 0
+    """How urgent: the highest go first (partitions that get a leader)."""
+    deleted_topic: Metadata | None = None
+    """Set where the write adds a tombstone: the Topic whose deletion it carries out. Data goes
+    by it, so directly before it the operator reads afresh that this very Topic (uid) is being
+    deleted, and that neither its namespace nor the definition of Topics is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteMap:
+    """Remove a PartitionMap of which nothing is left, by its uid and resource version."""
+
+    resource: PartitionMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFinalizers:
+    """Give a Topic these finalizers, if it still is the version that was read."""
+
+    metadata: Metadata
+    finalizers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Write the status of a user's object: the one field of it that is the operator's."""
+
+    kind: api.ResourceKind
+    metadata: Metadata
+    status: BrokerClusterStatus | TopicStatus | ConsumerGroupStatus
+
+
+class EventType(StrEnum):
+    """How Kubernetes sorts Events."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announce:
+    """Make a Kubernetes Event. The planner asks for it once, together with what it tells of."""
+
+    kind: str
+    api_version: str
+    metadata: Metadata
+    """Of the object it is about."""
+    type: EventType
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPod:
+    """Delete a broker's pod, so that its StatefulSet starts it anew; only this very pod."""
+
+    broker_id: BrokerId
+    pod_name: str
+    pod_uid: str
+    reason: str
+    """For the Event, like ConfigChangeRequiresRestart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTopic:
+    """Create, patch or delete a Topic for an admin client, as field manager KAFKA_ADMIN.
+
+    Exactly one of `create` (a whole manifest), `patch` (a merge patch, made conditional by
+    `metadata.resource_version`) and `delete` (with the uid and the resource version as
+    preconditions) is given. What the API server says to it comes back in `World.write_results`
+    under the request's id.
+    """
+
+    request_id: str
+    """Unique among all requests of all brokers' processes; also in the Topic's annotation."""
+    metadata: Metadata
+    """Name and namespace; uid and resource version where the Topic exists."""
+    create: Mapping[str, object] | None = None
+    patch: Mapping[str, object] | None = None
+    delete: bool = False
+    dry_run: bool = False
+
+
+Action: TypeAlias = (
+    Create | Replace | DeleteMap | SetFinalizers | Report | Announce | RestartPod | WriteTopic
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do now, and when to look again where nothing changes by itself."""
+
+    brokers: tuple[BrokerId, ...]
+    """The brokers whose Kubernetes objects should exist."""
+    actions: tuple[Action, ...]
+    look_again_ms: int | None = None

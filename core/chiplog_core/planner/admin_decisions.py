@@ -1,0 +1,298 @@
+"""What becomes of one admin operation on Kubernetes: a write, an answer, or waiting.
+
+The checks that every cluster makes come first (`chiplog_core.admin.checks`), then those that a
+manifest goes through, then what only Kubernetes knows: whose the object is, and what becomes of
+the records. Whatever is refused names the object and what to do in its place.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from chiplog_core import api, labels
+from chiplog_core.admin.answers import Verdict
+from chiplog_core.admin.checks import check_configuration, check_creation, check_growth
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.operations import (
+    ConfigureTopic,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+    Operation,
+)
+from chiplog_core.admin.ownership import SPEC, Path, foreign_managers
+from chiplog_core.ids import BrokerId, PartitionIndex
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.topic import Assignment, DeletionPolicy, Topic, TopicSpec
+from chiplog_core.names import object_name
+from chiplog_core.planner.actions import WriteTopic
+from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts_of
+from chiplog_core.planner.world import World, WriteResult
+from chiplog_core.problems import InvalidManifest, Problem
+from chiplog_core.topic_name import is_internal
+from chiplog_core.validate.topic import check_topic, check_topic_in_cluster
+
+CODES = (
+    ("spec.partitions", Code.INVALID_PARTITIONS),
+    ("spec.replicas", Code.INVALID_REPLICATION_FACTOR),
+    ("spec.assignments", Code.INVALID_REPLICA_ASSIGNMENT),
+    ("spec.config", Code.INVALID_CONFIG),
+    ("spec.topicName", Code.INVALID_TOPIC_EXCEPTION),
+)
+"""What Kafka calls a problem with a field of a manifest; POLICY_VIOLATION for every other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing can be said yet; if nothing changes before the deadline, the client is told this."""
+
+    why: str
+    code: Code = Code.REQUEST_TIMED_OUT
+
+
+Decision: TypeAlias = WriteTopic | Verdict | Waiting
+
+
+class Decider:
+    """Decides over operations in one cluster at one moment."""
+
+    def __init__(self, world: World, cluster: BrokerCluster) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._names = TopicNames(world, cluster)
+        self._facts = facts_of(world, cluster, self._names)
+
+    def decide(self, operation: Operation, key: str) -> Decision:
+        """What becomes of the operation now. `key` names the request among all there are."""
+        result = self._world.write_results.get(key)
+        if result is not None:
+            return self._after(operation, result)
+        try:
+            if isinstance(operation, CreateTopic):
+                return self._create(operation, key)
+            if isinstance(operation, DeleteTopic):
+                return self._delete(operation, key)
+            return self._change(operation, key)
+        except Refused as refused:
+            return Verdict(code=refused.code, message=str(refused))
+
+    def _after(self, operation: Operation, result: WriteResult) -> Decision:
+        if not result.accepted:
+            return Verdict(code=Code.POLICY_VIOLATION, message=result.message)
+        if isinstance(operation, DeleteTopic) or operation.validate_only:
+            return Verdict()
+        topic = self._names.named(operation.name).topic
+        if isinstance(operation, CreateTopic) or topic is None:
+            # It was made and is already gone again: making it anew is nobody's wish.
+            return Waiting(f"the Topic of '{operation.name}' was written and is not there")
+        return Verdict(topic_uid=topic.metadata.uid)
+
+    def _create(self, operation: CreateTopic, key: str) -> Decision:
+        name = operation.name
+        named = self._names.named(name)
+        if named.is_leaving and not operation.validate_only:
+            why = f"Topic '{name}' already exists. It is being deleted: try again later"
+            return Waiting(why, Code.TOPIC_ALREADY_EXISTS)
+        if named.topic is None and named.map is not None and not is_internal(name):
+            raise Refused(
+                Code.TOPIC_ALREADY_EXISTS,
+                f"Topic '{name}' already exists. Its records were kept when its Topic object was "
+                "deleted: apply a Topic of that name to take them over",
+            )
+        new = check_creation(operation, self._facts)
+        self._refuse_while_paused(self._world.metadata, "BrokerCluster")
+        spec = TopicSpec(
+            cluster_ref=ClusterRef(name=self._cluster.metadata.name),
+            topic_name=None if object_name(name) == name else name,
+            partitions=new.partitions,
+            replicas=new.replicas,
+            config=new.config,
+            assignments=_assignments(operation.assignments),
+        )
+        metadata = Metadata(
+            name=object_name(name),
+            namespace=self._cluster.metadata.namespace,
+            labels={labels.CLUSTER: self._cluster.metadata.name},
+            annotations={labels.ADMIN_REQUEST: key},
+        )
+        self._refuse_taken_object(metadata, name)
+        manifest = self._checked(Topic(metadata=metadata, spec=spec)).to_manifest()
+        return WriteTopic(
+            request_id=key,
+            metadata=Metadata(name=metadata.name, namespace=metadata.namespace),
+            create=manifest,
+            dry_run=operation.validate_only,
+        )
+
+    def _refuse_taken_object(self, metadata: Metadata, name: str) -> None:
+        readable = [topic.metadata for topic in self._world.topics]
+        others = [one.metadata for one in self._world.unreadable if one.kind is api.TOPIC]
+        for there in (*readable, *others):
+            if (there.namespace, there.name) == (metadata.namespace, metadata.name):
+                raise Refused(
+                    Code.POLICY_VIOLATION,
+                    f"the object {_path(there)}, which topic '{name}' needs, is there and is not "
+                    "this topic: apply a Topic with another metadata.name and this spec.topicName",
+                )
+
+    def _delete(self, operation: DeleteTopic, key: str) -> Decision:
+        named = self._names.named(operation.name)
+        if operation.topic_id is not None and not named.is_now(operation.topic_id):
+            return Verdict()  # whoever named the id had seen it, so it is gone
+        if named.is_leaving:
+            return Verdict()
+        topic = self._owned(operation.name, named)
+        policy = topic.spec.deletion_policy
+        if policy is not DeletionPolicy.DELETE:
+            raise Refused(
+                Code.POLICY_VIOLATION,
+                f"{_of(topic)} has spec.deletionPolicy {policy}: set it to Delete first, or keep "
+                f"the records and run kubectl delete {_arguments(topic)}",
+            )
+        self._refuse_foreign(topic, SPEC, "spec", f"run kubectl delete {_arguments(topic)}")
+        return WriteTopic(request_id=key, metadata=_identity(topic), delete=True)
+
+    def _change(self, operation: GrowTopic | ConfigureTopic, key: str) -> Decision:
+        named = self._names.named(operation.name)
+        if named.is_leaving:
+            raise _unknown(operation.name)
+        topic = self._owned(operation.name, named)
+        if isinstance(operation, GrowTopic):
+            changes = self._growth(operation, topic, named)
+        else:
+            changes = self._configuration(operation, topic, named)
+        if not changes:
+            return Verdict(topic_uid=None if operation.validate_only else topic.metadata.uid)
+        version = topic.metadata.resource_version
+        annotations = {labels.ADMIN_REQUEST: key}
+        metadata = {"resourceVersion": version, "annotations": annotations}
+        return WriteTopic(
+            request_id=key,
+            metadata=_identity(topic),
+            patch={"metadata": metadata, "spec": changes},
+            dry_run=operation.validate_only,
+        )
+
+    def _growth(self, operation: GrowTopic, topic: Topic, named: Named) -> dict[str, object]:
+        check_growth(operation, existing(topic, named, self._facts), self._facts)
+        self._refuse_foreign(topic, (*SPEC, "partitions"), "spec.partitions", _edit(topic))
+        spec = replace(topic.spec, partitions=operation.partitions)
+        if operation.assignments:
+            states = () if named.generation is None else named.generation.partitions
+            placed = [state.replicas for state in states] + list(operation.assignments)
+            spec = replace(spec, assignments=_assignments(dict(enumerate(placed))))
+        manifest = self._checked(replace(topic, spec=spec)).to_manifest()["spec"]
+        wanted = ("partitions", "assignments") if operation.assignments else ("partitions",)
+        return {field: manifest[field] for field in wanted}
+
+    def _configuration(
+        self, operation: ConfigureTopic, topic: Topic, named: Named
+    ) -> dict[str, object]:
+        before = existing(topic, named, self._facts)
+        after = check_configuration(operation, before, self._facts)
+        changes = {
+            name: after.get(name)
+            for name in sorted(before.config.keys() | after.keys())
+            if before.config.get(name) != after.get(name)
+        }
+        for name in changes:
+            field = f"spec.config[{name}]"
+            self._refuse_foreign(topic, (*SPEC, "config", name), field, _edit(topic))
+        self._checked(replace(topic, spec=replace(topic.spec, config=after)))
+        return {"config": changes} if changes else {}
+
+    def _owned(self, name: str, named: Named) -> Topic:
+        """The Topic behind a name, if a client may change it. Raises `Refused`."""
+        topic = named.topic
+        if topic is None and named.map is None:
+            raise _unknown(name)
+        if is_internal(name):
+            raise Refused(
+                Code.INVALID_TOPIC_EXCEPTION,
+                f"{name} belongs to the cluster itself: configure the BrokerCluster",
+            )
+        if topic is None:
+            raise Refused(
+                Code.POLICY_VIOLATION,
+                f"topic '{name}' has no Topic object that reads: apply one of that name, or mend "
+                "the one there is",
+            )
+        self._refuse_while_paused(topic.metadata, "Topic")
+        self._refuse_while_paused(self._world.metadata, "BrokerCluster")
+        if topic.metadata.annotations.get(labels.MANAGED) == "false":
+            raise Refused(
+                Code.POLICY_VIOLATION,
+                f"{_of(topic)} has the annotation {labels.MANAGED}: remove it first",
+            )
+        return topic
+
+    def _refuse_while_paused(self, metadata: Metadata, kind: str) -> None:
+        if metadata.annotations.get(labels.PAUSE) == "true":
+            raise Refused(
+                Code.POLICY_VIOLATION,
+                f"{kind} {_path(metadata)} has the annotation {labels.PAUSE}: remove it first",
+            )
+
+    def _refuse_foreign(self, topic: Topic, path: Path, field: str, remedy: str) -> None:
+        book = self._world.managed_fields.get(topic.metadata.uid)
+        if managers := foreign_managers(book, path, topic.metadata.annotations):
+            raise Refused(
+                Code.POLICY_VIOLATION,
+                f"{field} of {_of(topic)} is managed by {', '.join(managers)}: {remedy}",
+            )
+
+    def _checked(self, topic: Topic) -> Topic:
+        """A Topic that would be taken from kubectl, too. Raises `Refused`."""
+        try:
+            read = Topic.from_manifest(topic.to_manifest())
+        except InvalidManifest as invalid:
+            raise _refusal(invalid.problems) from invalid
+        if problems := (*check_topic(read), *check_topic_in_cluster(read, self._cluster)):
+            raise _refusal(problems)
+        return topic
+
+
+def _refusal(problems: Iterable[Problem]) -> Refused:
+    first, *_others = found = list(problems)
+    code = next((code for field, code in CODES if first.field.startswith(field)), None)
+    return Refused(code or Code.POLICY_VIOLATION, "; ".join(map(str, found)))
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _assignments(placements: Mapping[int, tuple[int, ...]]) -> tuple[Assignment, ...]:
+    return tuple(
+        Assignment(partition=PartitionIndex(index), replicas=tuple(map(BrokerId, brokers)))
+        for index, brokers in sorted(placements.items())
+    )
+
+
+def _identity(topic: Topic) -> Metadata:
+    meta = topic.metadata
+    return Metadata(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+def _path(metadata: Metadata) -> str:
+    return f"{metadata.namespace}/{metadata.name}"
+
+
+def _of(topic: Topic) -> str:
+    return f"Topic {_path(topic.metadata)}"
+
+
+def _arguments(topic: Topic) -> str:
+    """What names the object on kubectl's command line."""
+    return f"topics.chiplog.dev {topic.metadata.name} -n {topic.metadata.namespace}"
+
+
+def _edit(topic: Topic) -> str:
+    return f"change it there, or run kubectl edit {_arguments(topic)}"

@@ -1,0 +1,173 @@
+"""Requests of Kafka's admin clients: what the operator answers, and what it writes for them.
+
+Level-triggered like everything else. A Topic written for a request carries the request's name in
+an annotation, so that an operator that takes over finds what was done and answers it instead of
+doing it again. For that a request on a topic's name is begun only when the one before it is
+answered, in the Broker object, where the answer survives the operator: otherwise its annotation
+would be written over while it is still needed.
+
+A deletion leaves nothing that could carry an annotation. It is done when the topic that was meant
+is gone, and as it names that topic's id, doing it again harms no other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from chiplog_core import labels
+from chiplog_core.admin.answers import Verdict, to_answer
+from chiplog_core.admin.bodies import from_body
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.operations import Operation
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.admin import AdminAnswer, AdminRequest
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.topic import Topic
+from chiplog_core.planner.actions import WriteTopic
+from chiplog_core.planner.admin_decisions import Decider, Decision, Waiting
+from chiplog_core.planner.world import World
+from chiplog_core.topic_name import collision_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminPlan:
+    """What to write for admin clients, and what to tell them."""
+
+    writes: tuple[WriteTopic, ...]
+    answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
+    """What `spec.answers` of every Broker should be."""
+    look_again_ms: int | None = None
+    """When the next request that waits runs out of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A request without an answer."""
+
+    broker_id: BrokerId
+    request: AdminRequest
+    operation: Operation
+    key: str
+
+    @property
+    def turn(self) -> tuple[datetime, BrokerId, str]:
+        """Who comes first, whichever operator asks."""
+        return self.request.deadline, self.broker_id, self.request.id
+
+
+def answer_requests(world: World, now: datetime) -> AdminPlan:
+    """What becomes of every request in a Broker's status."""
+    answers = {broker_id: _kept(broker) for broker_id, broker in world.brokers.items()}
+    # Whether something exists or was done is not known before everything was listed.
+    requests = _open(world, answers) if world.is_complete else []
+    writes: list[WriteTopic] = []
+    waiting: list[_Open] = []
+    for one, decision in _decisions(world, now, requests):
+        match decision:
+            case WriteTopic():
+                writes.append(decision)
+                waiting.append(one)
+            case Waiting():
+                waiting.append(one)
+            case Verdict():
+                answers[one.broker_id][one.request.id] = to_answer(
+                    one.request.id, one.operation.name, decision
+                )
+    return AdminPlan(
+        writes=tuple(writes),
+        answers={broker_id: tuple(given.values()) for broker_id, given in answers.items()},
+        look_again_ms=_next_deadline_ms(waiting, now),
+    )
+
+
+def request_key(broker: Broker, request: AdminRequest) -> str:
+    """The request's name among those of all brokers and all their processes."""
+    return f"{broker.spec.admitted_incarnation}.{request.id}"
+
+
+def _requests(broker: Broker) -> tuple[AdminRequest, ...]:
+    """Those of the admitted process: another one's status counts for nothing."""
+    incarnation = broker.spec.admitted_incarnation
+    if incarnation is None or broker.status.incarnation != incarnation:
+        return ()
+    return broker.status.requests
+
+
+def _kept(broker: Broker) -> dict[str, AdminAnswer]:
+    """The answers given before, without those that the broker has seen and taken away."""
+    requested = {request.id for request in _requests(broker)}
+    return {answer.id: answer for answer in broker.spec.answers if answer.id in requested}
+
+
+def _open(world: World, answers: Mapping[BrokerId, dict[str, AdminAnswer]]) -> list[_Open]:
+    """The requests without an answer, in their turn; one that does not read is answered here."""
+    found = []
+    for broker_id, broker in world.brokers.items():
+        for request in _requests(broker):
+            if request.id in answers[broker_id]:
+                continue
+            try:
+                operation = from_body(request.op, request.body)
+            except Refused as refused:
+                verdict = Verdict(code=refused.code, message=str(refused))
+                answers[broker_id][request.id] = to_answer(request.id, "", verdict)
+            else:
+                found.append(_Open(broker_id, request, operation, request_key(broker, request)))
+    return sorted(found, key=lambda one: one.turn)
+
+
+def _decisions(
+    world: World, now: datetime, requests: Iterable[_Open]
+) -> Iterator[tuple[_Open, Decision]]:
+    by_name: dict[str, list[_Open]] = {}
+    for one in requests:
+        by_name.setdefault(collision_key(one.operation.name), []).append(one)
+    if not by_name:
+        return
+    done = _done(world.topics)
+    decider = None if world.cluster is None else Decider(world, world.cluster)
+    for group in by_name.values():
+        for one, decision in _in_turn(group, done, decider):
+            yield one, _by_deadline(decision, one, now)
+
+
+def _done(topics: Iterable[Topic]) -> dict[str, Topic]:
+    """The Topics by the request that was carried out on them last."""
+    return {
+        key: topic
+        for topic in topics
+        if (key := topic.metadata.annotations.get(labels.ADMIN_REQUEST)) is not None
+    }
+
+
+def _in_turn(
+    group: Sequence[_Open], done: Mapping[str, Topic], decider: Decider | None
+) -> Iterator[tuple[_Open, Decision]]:
+    """Requests on one name: each waits until those before it are done and answered."""
+    blocked = any(one.key in done for one in group)
+    for one in group:
+        if topic := done.get(one.key):
+            yield one, Verdict(topic_uid=topic.metadata.uid)
+        elif decider is None:
+            yield one, Waiting("the BrokerCluster does not read")
+        elif blocked:
+            yield one, Waiting("other requests for this topic came first")
+        else:
+            decision = decider.decide(one.operation, one.key)
+            # A refusal leaves everything as it was, so the next one need not wait for it.
+            blocked = not isinstance(decision, Verdict) or decision.code is Code.NONE
+            yield one, decision
+
+
+def _by_deadline(decision: Decision, one: _Open, now: datetime) -> Decision:
+    """What is not begun or answered when the client stops waiting is not begun at all."""
+    if isinstance(decision, Verdict) or now < one.request.deadline:
+        return decision
+    if isinstance(decision, Waiting):
+        return Verdict(code=decision.code, message=decision.why)
+    return Verdict(code=Code.REQUEST_TIMED_OUT, message="the operator was not there in time")
+
+
+def _next_deadline_ms(waiting: Iterable[_Open], now: datetime) -> int | None:
+    left = [one.request.deadline - now for one in waiting]
+    return max(0, min(left) // timedelta(milliseconds=1) + 1) if left else None

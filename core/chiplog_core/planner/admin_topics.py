@@ -1,0 +1,111 @@
+"""What an admin operation needs to know of the cluster: which topic a name means, and the counts.
+
+A name is taken as long as anything has it: a Topic that may name the cluster, or a PartitionMap,
+whose records may have outlived their Topic.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_core.admin.checks import ClusterFacts, ExistingTopic
+from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS
+from chiplog_core.config.effective import broker_value, topic_defaults
+from chiplog_core.config.given import given_broker_config, given_topic_config
+from chiplog_core.ids import TopicId
+from chiplog_core.model.broker import BrokerIntent
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.partition_map import Generation, PartitionMap
+from chiplog_core.model.topic import Topic
+from chiplog_core.planner.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What there is under a topic's name."""
+
+    topic: Topic | None
+    """The Topic that the name belongs to, wherever it is."""
+    map: PartitionMap | None
+
+    @property
+    def is_leaving(self) -> bool:
+        """All there is under the name is on its way out."""
+        if self.topic is not None:
+            return self.topic.metadata.deletion_timestamp is not None
+        return self.map is not None and self.map.spec.current is None
+
+    @property
+    def generation(self) -> Generation | None:
+        """The partitions that the name means now."""
+        if self.map is None:
+            return None
+        current = self.map.spec.current
+        return next((one for one in self.map.spec.generations if one.topic_id == current), None)
+
+    def is_now(self, topic_id: TopicId) -> bool:
+        """Whether the name still means this topic."""
+        if self.map is not None:
+            return self.map.spec.current == topic_id
+        return self.topic is not None and self.topic.status.topic_id == topic_id
+
+
+class TopicNames:
+    """The names in use, looked up once per plan."""
+
+    def __init__(self, world: World, cluster: BrokerCluster) -> None:
+        self._maps = world.maps
+        self._by_uid = {topic.metadata.uid: topic for topic in world.topics}
+        self._by_name: dict[str, list[Topic]] = {}
+        for topic in world.topics:
+            if cluster.allows(topic.metadata.namespace):
+                self._by_name.setdefault(topic.topic_name, []).append(topic)
+        self.in_use = self._by_name.keys() | self._maps.keys()
+
+    def named(self, name: str) -> Named:
+        """What there is under this name."""
+        found = self._maps.get(name)
+        if found is not None and found.spec.owner_uid is not None:
+            return Named(self._by_uid.get(found.spec.owner_uid), found)
+        return Named(min(self._by_name.get(name, ()), key=_age, default=None), found)
+
+
+def _age(topic: Topic) -> tuple[bool, str, str, str]:
+    """Of Topics that want one name, which will most likely get it: the oldest that stays."""
+    meta = topic.metadata
+    made = "" if meta.creation_timestamp is None else meta.creation_timestamp.isoformat()
+    return meta.deletion_timestamp is not None, made, meta.namespace, meta.name
+
+
+def facts_of(world: World, cluster: BrokerCluster, names: TopicNames) -> ClusterFacts:
+    """The cluster, as far as the checks ask for it."""
+    config = given_broker_config(cluster.spec.config).values
+    return ClusterFacts(
+        broker_ids=[
+            broker_id
+            for broker_id, broker in world.brokers.items()
+            if not broker.spec.retired and broker.spec.intent is not BrokerIntent.REMOVE
+        ],
+        default_partitions=broker_value(config, NUM_PARTITIONS) or 1,
+        default_replicas=broker_value(config, DEFAULT_REPLICATION_FACTOR) or 1,
+        topics=names.in_use,
+        inherited=topic_defaults(config),
+    )
+
+
+def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:
+    """The topic as it is or is about to be: what its spec wants already counts."""
+    spec, generation = topic.spec, named.generation
+    states = () if generation is None else generation.partitions
+    made_with = len(states[0].replicas) if states else facts.default_replicas
+    return ExistingTopic(
+        name=topic.topic_name,
+        partitions=max(spec.partitions or 0, len(states)),
+        replicas=spec.replicas or made_with,
+        config=texts(spec.config),
+    )
+
+
+def texts(config: Mapping[str, object]) -> dict[str, str]:
+    """A manifest's configuration as texts, those too that do not read: a change may mend them."""
+    values = given_topic_config(config).values
+    return {name: values.get(name, str(value)) for name, value in config.items()}

@@ -1,0 +1,210 @@
+"""Which brokers a cluster has, and what the operator has decided about each.
+
+Brokers are numbered from 1, and the id of one that was retired is not used again: it holds the
+last session number. A broker that holds a replica is never taken away, since nothing can move
+the replica yet. One that holds nothing goes in two steps, first `intent: Remove`, which placement
+reads, then `retired`, in a later plan that has seen the first: nothing can come between.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+
+from chiplog_core import labels, names
+from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.model.admin import AdminAnswer
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.actions import Action, Create, Replace
+from chiplog_core.planner.endpoints import broker_endpoints
+from chiplog_core.planner.sessions import in_its_session
+from chiplog_core.planner.settings import Settings
+from chiplog_core.planner.world import World
+from chiplog_core.problems import Problem
+from chiplog_core.unbuilt import Feature, unless_built
+
+ADMISSION_WEIGHT = 1_000_000
+"""Admission and fencing go before every map: a whole broker waits for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokersPlan:
+    """Which brokers there are to be, and the writes for it."""
+
+    ids: tuple[BrokerId, ...]
+    actions: tuple[Action, ...]
+    problems: tuple[Problem, ...] = ()
+    intents: Mapping[BrokerId, BrokerIntent] = field(default_factory=dict)
+    """What is decided for each broker now, before it is written."""
+
+
+def plan_brokers(
+    world: World,
+    settings: Settings,
+    answers: Mapping[BrokerId, tuple[AdminAnswer, ...]],
+    new_topic_id: Callable[[], TopicId],
+) -> BrokersPlan:
+    """Make, change, admit, fence and retire brokers."""
+    ids, surplus, problems = _wanted(world, settings)
+    intents = {
+        broker_id: BrokerIntent.REMOVE if broker_id in surplus else BrokerIntent.SERVE
+        for broker_id in ids
+    }
+    next_specs = {
+        broker_id: _answering(
+            _next_spec(world, settings, broker, intents.get(broker_id)), settings, answers
+        )
+        for broker_id, broker in sorted(world.brokers.items())
+    }
+    actions: list[Action] = []
+    for broker_id, spec in next_specs.items():
+        broker = world.brokers[broker_id]
+        if spec != broker.spec:
+            is_urgent = (spec.session, spec.fenced) != (broker.spec.session, broker.spec.fenced)
+            weight = ADMISSION_WEIGHT if is_urgent else 0
+            actions.append(Replace(resource=replace(broker, spec=spec), weight=weight))
+    retired = {broker_id for broker_id, spec in next_specs.items() if spec.retired}
+    actions += _creations(world, settings, ids, new_topic_id)
+    return BrokersPlan(
+        ids=tuple(broker_id for broker_id in ids if broker_id not in retired),
+        actions=tuple(actions),
+        problems=problems,
+        intents=intents,
+    )
+
+
+def _wanted(
+    world: World, settings: Settings
+) -> tuple[list[BrokerId], frozenset[BrokerId], tuple[Problem, ...]]:
+    """The brokers that should exist now, those of them that are to go, and why some cannot."""
+    existing = [
+        broker_id for broker_id, broker in sorted(world.brokers.items()) if not broker.spec.retired
+    ]
+    cluster = settings.sound_cluster
+    if cluster is None or not world.is_complete:
+        return existing, frozenset(), ()
+    usable = (
+        broker_id
+        for broker_id in map(BrokerId, count(1))
+        if broker_id not in world.brokers or not world.brokers[broker_id].spec.retired
+    )
+    wanted = list(islice(usable, cluster.spec.replicas))
+    surplus = [broker_id for broker_id in existing if broker_id not in wanted]
+    if not surplus:
+        return wanted, frozenset(), ()
+    holding = _holding(world)
+    stuck = [broker_id for broker_id in surplus if broker_id in holding]
+    problems = _scale_in_problems(cluster, stuck) if stuck else ()
+    ids = sorted({*wanted, *surplus})
+    removable = frozenset() if world.unreadable_maps else frozenset(surplus) - holding
+    return ids, removable, problems
+
+
+def _holding(world: World) -> frozenset[BrokerId]:
+    """Brokers that hold a replica, or data that a tombstone has not seen go."""
+    holding: set[BrokerId] = set()
+    for partition_map in world.maps.values():
+        for generation in partition_map.spec.generations:
+            for state in generation.partitions:
+                holding.update(state.replicas, state.adding)
+                holding.update(ref.broker_id for ref in state.isr)
+        for tombstone in partition_map.spec.tombstones:
+            holding.update(set(tombstone.brokers) - set(tombstone.confirmed))
+    return frozenset(holding)
+
+
+def _scale_in_problems(cluster: BrokerCluster, stuck: list[BrokerId]) -> tuple[Problem, ...]:
+    which = ", ".join(map(str, stuck))
+    problems = unless_built(Feature.SCALE_IN, "spec.replicas")
+    return tuple(
+        replace(
+            problem,
+            message=f"is {cluster.spec.replicas} and {problem.message}: replicas are on broker "
+            f"{which}",
+        )
+        for problem in problems
+    )
+
+
+def _next_spec(
+    world: World, settings: Settings, broker: Broker, intent: BrokerIntent | None
+) -> BrokerSpec:
+    spec = in_its_session(world, broker)
+    cluster = settings.sound_cluster
+    if spec.retired or cluster is None or intent is None:
+        return spec
+    if intent is BrokerIntent.REMOVE and spec.intent is BrokerIntent.REMOVE:
+        return replace(spec, retired=True)
+    return _described(world, cluster, settings, replace(spec, intent=intent))
+
+
+def _answering(
+    spec: BrokerSpec, settings: Settings, answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
+) -> BrokerSpec:
+    """With the answers to its clients' admin requests."""
+    if settings.cluster is None or spec.retired:
+        return spec
+    return replace(spec, answers=answers.get(spec.broker_id, spec.answers))
+
+
+def _described(
+    world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
+) -> BrokerSpec:
+    """With rack, endpoints and configuration as they are now."""
+    inherited = spec.config if settings.inherited is None else settings.inherited
+    return replace(
+        spec,
+        rack=_rack(world, cluster, spec),
+        endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
+        config=inherited,
+    )
+
+
+def _rack(world: World, cluster: BrokerCluster, spec: BrokerSpec) -> str | None:
+    if cluster.spec.rack is None:
+        return None
+    pod = world.pods.get(spec.broker_id)
+    node = None if pod is None else world.nodes.get(pod.node)
+    if node is None:
+        return spec.rack  # not known just now
+    return node.labels.get(cluster.spec.rack.topology_key)
+
+
+def _creations(
+    world: World,
+    settings: Settings,
+    ids: list[BrokerId],
+    new_topic_id: Callable[[], TopicId],
+) -> list[Action]:
+    cluster = settings.sound_cluster
+    missing = [broker_id for broker_id in ids if broker_id not in world.brokers]
+    if not missing or cluster is None:
+        return []
+    known = next((broker.spec.cluster_id for _, broker in sorted(world.brokers.items())), None)
+    cluster_id = known or str(new_topic_id())  # the same kind of text, and as unique
+    return [
+        Create(resource=_broker(world, cluster, settings, cluster_id, broker_id))
+        for broker_id in missing
+    ]
+
+
+def _broker(
+    world: World,
+    cluster: BrokerCluster,
+    settings: Settings,
+    cluster_id: str,
+    broker_id: BrokerId,
+) -> Broker:
+    name = world.metadata.name
+    spec = BrokerSpec(
+        cluster=name, cluster_id=cluster_id, broker_id=broker_id, intent=BrokerIntent.SERVE
+    )
+    return Broker(
+        metadata=Metadata(
+            name=names.broker(name, broker_id),
+            namespace=world.metadata.namespace,
+            labels={**labels.of_cluster(name), labels.BROKER_ID: str(broker_id)},
+        ),
+        spec=_described(world, cluster, settings, spec),
+    )

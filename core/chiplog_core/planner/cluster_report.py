@@ -1,0 +1,169 @@
+"""What the operator tells the owner of a BrokerCluster."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from chiplog_core import api, labels
+from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker_cluster import BrokerClusterStatus
+from chiplog_core.planner.actions import Report
+from chiplog_core.planner.counts import Counts
+from chiplog_core.planner.endpoints import bootstrap_addresses
+from chiplog_core.planner.members import Members
+from chiplog_core.planner.other_reports import published, with_verdicts
+from chiplog_core.planner.rollout import Rollout, is_serving
+from chiplog_core.planner.settings import Settings
+from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict, refused
+from chiplog_core.planner.world import World
+from chiplog_core.problems import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What was found out about a cluster."""
+
+    world: World
+    settings: Settings
+    members: Members
+    broker_ids: tuple[BrokerId, ...]
+    problems: tuple[Problem, ...]
+    counts: Counts
+    rollout: Rollout
+
+    @property
+    def serving(self) -> tuple[BrokerId, ...]:
+        return tuple(
+            broker_id
+            for broker_id in self.broker_ids
+            if is_serving(self.world, self.members, broker_id)
+        )
+
+
+def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
+    """The status of the BrokerCluster, if the published one is not right any more."""
+    world = facts.world
+    if not world.metadata.uid:
+        return  # there is no such object
+    if world.cluster is None:
+        before = published(world.manifest_status, BrokerClusterStatus())
+    else:
+        before = world.cluster.status
+    verdicts = _verdicts(facts)
+    after = with_verdicts(_described(before, facts), verdicts, world.metadata, now)
+    if after != before:
+        yield Report(kind=api.BROKER_CLUSTER, metadata=world.metadata, status=after)
+
+
+def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerClusterStatus:
+    world, counts = facts.world, facts.counts
+    brokers = [broker for _, broker in sorted(world.brokers.items())]
+    ready = [broker_id for broker_id in facts.serving if broker_id not in counts.lagging]
+    return replace(
+        status,
+        cluster_id=brokers[0].spec.cluster_id if brokers else None,
+        replicas=len(facts.broker_ids),
+        ready_replicas=len(ready),
+        selector=f"{labels.CLUSTER}={world.metadata.name},{labels.COMPONENT}={labels.BROKER}",
+        listeners=(
+            status.listeners
+            if world.cluster is None
+            else tuple(bootstrap_addresses(world, world.cluster))
+        ),
+        topics=counts.topics,
+        partitions=counts.partitions,
+        offline_partitions=counts.offline,
+        under_replicated_partitions=counts.under_replicated,
+    )
+
+
+def _verdicts(facts: ClusterFacts) -> list[Verdict]:
+    verdicts = [_ready(facts), _healthy(facts), _applied(facts), _quiesced(facts)]
+    verdicts.append(_stable(verdicts))
+    if facts.settings.is_paused:
+        verdicts.append(paused_verdict())
+    regressed = sorted(
+        name
+        for name, counts in facts.counts.of_topic.items()
+        if any(state.leader is not None for state in counts.questioned)
+    )
+    if regressed:
+        message = (
+            "brokers have applied newer metadata than the API server holds, of topic "
+            f"{', '.join(regressed[:10])}; nothing is decided there until all replicas reported"
+        )
+        verdicts.append(holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message))
+    return verdicts
+
+
+def _ready(facts: ClusterFacts) -> Verdict:
+    problems = (*facts.settings.problems, *facts.problems)
+    if problems:
+        return refused(problems)
+    serving = facts.serving
+    missing = [broker_id for broker_id in facts.broker_ids if broker_id not in serving]
+    if not missing and facts.broker_ids:
+        return holds(ConditionType.READY, "Ready")
+    message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in missing[:10])
+    return fails(ConditionType.READY, "BrokersNotReady", message)
+
+
+def _why_not_ready(world: World, broker_id: BrokerId) -> str:
+    pod, broker = world.pods.get(broker_id), world.brokers.get(broker_id)
+    if pod is None:
+        why = "has no pod"
+    elif pod.message:
+        why = pod.message
+    elif broker is not None and broker.status.message:
+        why = broker.status.message
+    else:
+        process = None if broker is None else broker.status.incarnation
+        why = "is starting" if process is None else world.ended.get(process, "is starting")
+    return f"broker {broker_id}: {why}"
+
+
+def _healthy(facts: ClusterFacts) -> Verdict:
+    counts = facts.counts
+    if counts.offline:
+        message = f"{_partitions(counts.offline)} without a live leader"
+        return fails(ConditionType.HEALTHY, "PartitionsOffline", message)
+    if counts.under_replicated:
+        message = (
+            f"{_partitions(counts.under_replicated)} with replicas out of sync, on broker "
+            f"{numbered(sorted(counts.lagging))}"
+        )
+        return fails(ConditionType.HEALTHY, "UnderReplicated", message)
+    return holds(ConditionType.HEALTHY, "Healthy")
+
+
+def _applied(facts: ClusterFacts) -> Verdict:
+    condition, rollout = ConditionType.CONFIGURATION_APPLIED, facts.rollout
+    if facts.settings.problems:
+        reason = facts.settings.problems[0].reason.value
+        return fails(condition, reason, "the spec is refused, so what was before stays in force")
+    if not rollout.outdated:
+        return holds(condition, "Applied")
+    which = f"broker {numbered(rollout.outdated)} is to be restarted for the configuration"
+    if rollout.waits_for:
+        message = f"{which}; waits until broker {numbered(rollout.waits_for)} is ready and in sync"
+        return fails(condition, "WaitingToRestart", message)
+    return fails(condition, "Restarting", which)
+
+
+def _quiesced(facts: ClusterFacts) -> Verdict:
+    busy = facts.rollout.outdated or facts.counts.offline or facts.counts.under_replicated
+    if busy or len(facts.serving) < len(facts.broker_ids):
+        return fails(ConditionType.QUIESCED, "InProgress", "brokers start, restart or catch up")
+    return holds(ConditionType.QUIESCED, "Quiesced")
+
+
+def _stable(verdicts: list[Verdict]) -> Verdict:
+    broken = [one.type for one in verdicts if one.status is not ConditionStatus.TRUE]
+    if broken:
+        return fails(ConditionType.STABLE, "NotStable", f"not {', '.join(broken)}")
+    return holds(ConditionType.STABLE, "Stable")
+
+
+def _partitions(count: int) -> str:
+    return "1 partition is" if count == 1 else f"{count} partitions are"

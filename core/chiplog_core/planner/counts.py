@@ -1,0 +1,63 @@
+"""How the partitions of a cluster are: counted once per plan from the maps as observed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core.ids import BrokerId, PartitionIndex
+from chiplog_core.model.partition_map import PartitionMap, PartitionState
+from chiplog_core.planner.members import Life, Members
+
+
+@dataclass(slots=True)
+class TopicCounts:
+    """The partitions of one topic that need a word."""
+
+    offline: list[PartitionIndex] = field(default_factory=list)
+    """Without a leader that lives."""
+    questioned: list[PartitionState] = field(default_factory=list)
+    """Those whose replicas are asked what they have."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """All of them."""
+
+    topics: int = 0
+    partitions: int = 0
+    offline: int = 0
+    under_replicated: int = 0
+    lagging: set[BrokerId] = field(default_factory=set)
+    """Brokers that are not in the ISR of everything they hold."""
+    of_topic: dict[str, TopicCounts] = field(default_factory=dict)
+    """Only of topics where something is the matter."""
+
+
+def count_partitions(maps: Mapping[str, PartitionMap], members: Members) -> Counts:
+    """Look at every partition of every topic that clients can see."""
+    counts = Counts()
+    usual = members.leaders
+    for name, partition_map in maps.items():
+        spec = partition_map.spec
+        for generation in spec.generations:
+            if generation.topic_id != spec.current:
+                continue
+            counts.topics += 1
+            counts.partitions += len(generation.partitions)
+            for state in generation.partitions:
+                is_plain = len(state.replicas) == 1 and not state.reports_wanted
+                if not (is_plain and state.leader in usual):
+                    _count(name, state, members, counts)
+    return counts
+
+
+def _count(name: str, state: PartitionState, members: Members, counts: Counts) -> None:
+    leader = state.leader
+    if leader is None or members.life(leader) is not Life.ALIVE:
+        counts.offline += 1
+        counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
+    if state.reports_wanted:
+        counts.of_topic.setdefault(name, TopicCounts()).questioned.append(state)
+    in_sync = {ref.broker_id for ref in state.isr if members.life(ref) is Life.ALIVE}
+    lagging = [broker_id for broker_id in state.replicas if broker_id not in in_sync]
+    counts.lagging.update(lagging)
+    counts.under_replicated += bool(lagging)

@@ -1,0 +1,119 @@
+"""The end of a topic: tombstones, what becomes of the name, and the finalizers of Topics.
+
+Nothing goes because something is missing. Data goes by a tombstone that names its topic id; the
+tombstone is written because a user deleted the Topic that owns the map, with `deletionPolicy:
+Delete`; and the map goes when every broker of the tombstone has confirmed it or is retired. As
+soon as the tombstone is written it is the tombstone that counts, so the Topic may go at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chiplog_core import labels
+from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, Tombstone
+from chiplog_core.model.topic import DeletionPolicy, Topic
+from chiplog_core.planner.actions import SetFinalizers
+from chiplog_core.planner.settings import Settings, paused, unmanaged
+from chiplog_core.planner.world import World
+
+
+def goes_with_its_kind(world: World, metadata: Metadata) -> bool:
+    """Whether a deletion is only a part of a larger one: then nobody asked for the data to go."""
+    return world.topics_definition_deleting or metadata.namespace in world.namespaces_deleting
+
+
+def let_go(spec: PartitionMapSpec, topic: Topic, world: World) -> PartitionMapSpec:
+    """The map of a Topic that is being deleted, as its deletionPolicy says."""
+    if goes_with_its_kind(world, topic.metadata):
+        return spec
+    is_wanted = topic.spec.deletion_policy is DeletionPolicy.DELETE
+    if not is_wanted or unmanaged(topic.metadata):
+        return replace(spec, owner_uid=None)
+    return replace(
+        spec,
+        owner_uid=None,
+        current=None,
+        unflushed=(),
+        generations=(),
+        tombstones=(*spec.tombstones, *map(_tombstone, spec.generations)),
+    )
+
+
+def confirmed(spec: PartitionMapSpec, world: World) -> PartitionMapSpec:
+    """With every confirmation of a tombstone that brokers have given."""
+    if not spec.tombstones:
+        return spec
+    tombstones = tuple(_confirmed(tombstone, world) for tombstone in spec.tombstones)
+    return spec if tombstones == spec.tombstones else replace(spec, tombstones=tombstones)
+
+
+def unconfirmed(spec: PartitionMapSpec) -> tuple[BrokerId, ...]:
+    """The brokers that still hold data of a deleted topic of this name, as far as is known."""
+    missing: set[BrokerId] = set()
+    for tombstone in spec.tombstones:
+        missing.update(set(tombstone.brokers) - set(tombstone.confirmed))
+    return tuple(sorted(missing))
+
+
+def finalizer_changes(world: World, settings: Settings) -> Iterator[SetFinalizers]:
+    """Finalizers to set on Topics that live, and to take from those that may go."""
+    owned = {partition_map.spec.owner_uid for partition_map in world.maps.values()}
+    for topic in world.topics:
+        meta = topic.metadata
+        has_it = labels.TOPIC_FINALIZER in meta.finalizers
+        if meta.deletion_timestamp is None:
+            if not has_it and _is_in_care(meta, world, settings):
+                yield _with_finalizers(meta, (*meta.finalizers, labels.TOPIC_FINALIZER))
+        elif has_it and _may_go(meta, world, settings, is_owner=meta.uid in owned):
+            yield _without_ours(meta)
+    for unreadable in world.unreadable:
+        meta = unreadable.metadata
+        if meta.deletion_timestamp is not None and labels.TOPIC_FINALIZER in meta.finalizers:
+            yield _without_ours(meta)  # what its policy was cannot be read: the data stays
+
+
+def _is_in_care(meta: Metadata, world: World, settings: Settings) -> bool:
+    is_left_alone = settings.cluster is None or paused(meta) or unmanaged(meta)
+    return not is_left_alone and not goes_with_its_kind(world, meta)
+
+
+def _may_go(meta: Metadata, world: World, settings: Settings, *, is_owner: bool) -> bool:
+    if goes_with_its_kind(world, meta):
+        return True  # never in the way of a namespace
+    is_left_alone = settings.cluster is None or paused(meta)
+    return world.is_complete and not is_left_alone and not is_owner
+
+
+def _with_finalizers(meta: Metadata, finalizers: tuple[str, ...]) -> SetFinalizers:
+    return SetFinalizers(metadata=meta, finalizers=finalizers)
+
+
+def _without_ours(meta: Metadata) -> SetFinalizers:
+    rest = tuple(name for name in meta.finalizers if name != labels.TOPIC_FINALIZER)
+    return _with_finalizers(meta, rest)
+
+
+def _tombstone(generation: Generation) -> Tombstone:
+    brokers: set[BrokerId] = set()
+    for state in generation.partitions:
+        brokers.update(state.replicas, state.adding, state.removing)
+        brokers.update(ref.broker_id for ref in state.isr)
+    return Tombstone(topic_id=generation.topic_id, brokers=tuple(sorted(brokers)))
+
+
+def _confirmed(tombstone: Tombstone, world: World) -> Tombstone:
+    done = tuple(
+        broker_id
+        for broker_id in tombstone.brokers
+        if broker_id in tombstone.confirmed or _holds_nothing(world, broker_id, tombstone.topic_id)
+    )
+    return tombstone if done == tombstone.confirmed else replace(tombstone, confirmed=done)
+
+
+def _holds_nothing(world: World, broker_id: BrokerId, topic_id: TopicId) -> bool:
+    broker = world.brokers.get(broker_id)
+    if broker is None:
+        return False
+    return broker.spec.retired or topic_id in broker.status.confirmed_tombstones

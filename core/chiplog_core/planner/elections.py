@@ -1,0 +1,148 @@
+"""Who leads a partition, and who counts as in sync (R2, R3, R4).
+
+One partition at a time, from its state and what is known of the brokers. In this order: members
+of the ISR whose process was replaced and whose disks are intact go over into the new session;
+those that are dead leave it, unless fewer than the floor would be left alive; the leader stays
+if it can, else the first member that can lead, in the order of the replicas, follows it. What a
+leader proposes for its ISR (R5) will be one more step here.
+
+Where every member came back and none can vouch for its disk, there is nobody to elect. Then the
+replicas are asked what they have (`reportsWanted`) and `regression` goes on from their answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chiplog_core.ids import LeaderEpoch, PartitionEpoch, ReplicaRef, TopicId
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.planner.members import Life, Member, Members
+
+Isr = tuple[ReplicaRef, ...]
+
+
+def elect_all(spec: PartitionMapSpec, members: Members) -> PartitionMapSpec:
+    """The map with every election done that is due."""
+    if spec.hibernated:
+        return spec
+    generations = tuple(
+        generation if generation.trash_until else _elect_in(generation, spec.min_isr, members)
+        for generation in spec.generations
+    )
+    return spec if _same(generations, spec.generations) else replace(spec, generations=generations)
+
+
+def elect(
+    state: PartitionState, topic_id: TopicId, min_isr: int, members: Members
+) -> PartitionState:
+    """The partition's next state; the very same object where nothing changes."""
+    if state.reports_wanted or _is_settled(state, members):
+        return state
+    isr = in_sync(state, topic_id, min_isr, members)
+    leader = _leader(state, isr, topic_id, members)
+    is_lost = leader is None and all(_came_back_without(ref, members) for ref in isr)
+    return changed(state, isr, leader, reports_wanted=is_lost)
+
+
+def changed(
+    state: PartitionState,
+    isr: Isr,
+    leader: ReplicaRef | None,
+    *,
+    reports_wanted: bool = False,
+) -> PartitionState:
+    """The state with this ISR and leader, and the epochs that go with the change."""
+    is_new_reign = leader != state.leader
+    if not is_new_reign and isr == state.isr and reports_wanted == state.reports_wanted:
+        return state
+    return replace(
+        state,
+        isr=isr,
+        leader=leader,
+        leader_epoch=LeaderEpoch(state.leader_epoch + is_new_reign),
+        partition_epoch=PartitionEpoch(state.partition_epoch + 1),
+        reports_wanted=reports_wanted,
+    )
+
+
+def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, members: Members) -> Isr:
+    """The ISR after carrying over restarted members and dropping dead ones above the floor."""
+    carried = tuple(_carried(ref, state, topic_id, members) for ref in state.isr)
+    floor = min(min_isr, len(carried))
+    staying = tuple(ref for ref in carried if members.life(ref) is not Life.GONE)
+    alive = sum(members.life(ref) is Life.ALIVE for ref in staying)
+    return staying if alive >= max(floor, 1) else carried
+
+
+def can_lead(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
+    """Whether this member of the ISR is alive, in this session, with an undamaged log."""
+    member = members.of.get(ref.broker_id)
+    return (
+        member is not None
+        and member.may_lead
+        and member.ref == ref
+        and (ref.broker_id, topic_id, state.partition) not in members.damaged
+    )
+
+
+def _elect_in(generation: Generation, min_isr: int, members: Members) -> Generation:
+    topic_id = generation.topic_id
+    partitions = tuple(elect(state, topic_id, min_isr, members) for state in generation.partitions)
+    if _same(partitions, generation.partitions):
+        return generation
+    return replace(generation, partitions=partitions)
+
+
+def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return all(one is other for one, other in zip(new, old, strict=True))
+
+
+def _is_settled(state: PartitionState, members: Members) -> bool:
+    """The answer for nearly every partition in nearly every plan, and the quickest."""
+    if state.leader not in members.leaders or members.damaged:
+        return False
+    isr = state.isr
+    return len(isr) == 1 or all(members.life(ref) is Life.ALIVE for ref in isr)
+
+
+def _carried(
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
+) -> ReplicaRef:
+    """R3: the same broker in its present session, where its disks vouch for the old one."""
+    member = members.of.get(ref.broker_id)
+    if member is None or member.ref is None or member.life is not Life.ALIVE:
+        return ref
+    is_older = ref.session < member.ref.session
+    is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
+    return member.ref if is_older and member.carries(ref) and not is_damaged else ref
+
+
+def _leader(
+    state: PartitionState, isr: Isr, topic_id: TopicId, members: Members
+) -> ReplicaRef | None:
+    present = _present_leader(state, isr, members)
+    if present is not None and members.life(present) is Life.UNKNOWN:
+        return present
+    able = [ref for ref in isr if can_lead(ref, state, topic_id, members)]
+    staying = [ref for ref in able if not members.of[ref.broker_id].is_leaving] or able
+    if present in staying:
+        return present
+    order = {broker_id: index for index, broker_id in enumerate(state.replicas)}
+    return min(staying, key=lambda ref: order.get(ref.broker_id, len(order)), default=None)
+
+
+def _present_leader(state: PartitionState, isr: Isr, members: Members) -> ReplicaRef | None:
+    """The leader, in the session the ISR now has it under."""
+    if state.leader is None or state.leader in isr:
+        return state.leader
+    broker_id = state.leader.broker_id
+    return next((ref for ref in isr if ref.broker_id == broker_id), None)
+
+
+def _came_back_without(ref: ReplicaRef, members: Members) -> bool:
+    """The member's broker serves again, in a session that could not take this one's place."""
+    member: Member | None = members.of.get(ref.broker_id)
+    if member is None or member.ref is None:
+        return False
+    if member.is_retired:
+        return True
+    return member.may_lead and ref.session < member.ref.session

@@ -1,0 +1,72 @@
+"""New partitions: of a new topic, and of one that grows by `Append`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, ReplicaRef
+from chiplog_core.model.broker import BrokerIntent
+from chiplog_core.model.partition_map import Generation, PartitionState
+from chiplog_core.placement import Load, Placement, place
+from chiplog_core.planner.members import Members
+from chiplog_core.planner.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The brokers that take new partitions, and how full they are with what was just placed."""
+
+    racks: Mapping[BrokerId, str | None]
+    refs: Mapping[BrokerId, ReplicaRef]
+    load: Load
+
+    def partitions(
+        self, existing: tuple[PartitionState, ...], count: int, replicas: int
+    ) -> tuple[PartitionState, ...]:
+        """`count` more partitions. All replicas are in sync: there is no record yet."""
+        placements = place(
+            self.racks,
+            existing=tuple(state.replicas for state in existing),
+            count=count,
+            replicas=replicas,
+            load=self.load,
+        )
+        return tuple(
+            self._state(PartitionIndex(len(existing) + number), placement)
+            for number, placement in enumerate(placements)
+        )
+
+    def _state(self, partition: PartitionIndex, placement: Placement) -> PartitionState:
+        isr = tuple(self.refs[broker_id] for broker_id in placement)
+        return PartitionState(
+            partition=partition,
+            replicas=placement,
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=PartitionEpoch(0),
+        )
+
+
+def find_room(world: World, members: Members, intents: Mapping[BrokerId, BrokerIntent]) -> Room:
+    """Only brokers that are alive and to stay: a partition begins with a leader, or not at all."""
+    refs = {
+        broker_id: member.ref
+        for broker_id, member in members.of.items()
+        if member.ref is not None
+        and member.may_lead
+        and not member.is_leaving
+        and intents.get(broker_id, BrokerIntent.SERVE) is BrokerIntent.SERVE
+    }
+    load = Load()
+    for partition_map in world.maps.values():
+        for generation in partition_map.spec.generations:
+            load.add(state.replicas for state in generation.partitions)
+    return Room({broker_id: members.of[broker_id].rack for broker_id in refs}, refs, load)
+
+
+def grown(generation: Generation, count: int, room: Room) -> Generation:
+    """The generation with `count` partitions."""
+    existing = generation.partitions
+    replicas = len(existing[0].replicas)
+    more = room.partitions(existing, count - len(existing), replicas)
+    return replace(generation, partitions=(*existing, *more))

@@ -1,0 +1,116 @@
+"""Which broker processes may lead and count now, and what each one's disks can vouch for.
+
+Everything that decides about partitions asks here, once per plan. Three answers are possible for
+a replica (broker id, session): it is *alive*, it is *gone* for certain, or nobody knows. Only
+what is alive is elected, only what is gone is deposed, and a Broker object that is not there
+proves nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef, Session, TopicId
+from chiplog_core.model.broker import Broker, BrokerIntent
+from chiplog_core.planner.world import World
+
+
+class Life(Enum):
+    """What is known of the process behind a replica (broker id, session)."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One broker, in its present session."""
+
+    ref: ReplicaRef | None
+    """None before its first admission."""
+    life: Life
+    may_lead: bool
+    """Alive, with its data directories online."""
+    is_leaving: bool
+    """It leads only where nobody else can."""
+    storage_since: Session
+    intact_since: Session
+    rack: str | None
+    is_retired: bool
+
+    def carries(self, ref: ReplicaRef) -> bool:
+        """R3: whether its disks hold all that an older session of it acknowledged."""
+        return 0 < self.intact_since <= ref.session
+
+    def has_disk_of(self, ref: ReplicaRef) -> bool:
+        return 0 < self.storage_since <= ref.session
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """All brokers of a cluster."""
+
+    of: dict[BrokerId, Member]
+    leaders: frozenset[ReplicaRef]
+    """Who may lead without any reason to move the leadership: the quick answer for most."""
+    damaged: frozenset[tuple[BrokerId, TopicId, PartitionIndex]]
+
+    def life(self, ref: ReplicaRef) -> Life:
+        """Whether the process of this broker and session is alive."""
+        member = self.of.get(ref.broker_id)
+        if member is None or member.ref is None or ref.session > member.ref.session:
+            return Life.UNKNOWN
+        if ref.session < member.ref.session:
+            return Life.GONE
+        return member.life
+
+
+def find_members(world: World, awaiting_admission: frozenset[BrokerId]) -> Members:
+    """Judge every broker. Those about to be admitted are left for the next plan to judge."""
+    of = {
+        broker_id: _member(world, broker, broker_id in awaiting_admission)
+        for broker_id, broker in world.brokers.items()
+    }
+    return Members(
+        of=of,
+        leaders=frozenset(
+            member.ref
+            for member in of.values()
+            if member.ref is not None and member.may_lead and not member.is_leaving
+        ),
+        damaged=frozenset(_damaged(world)),
+    )
+
+
+def _member(world: World, broker: Broker, is_awaited: bool) -> Member:
+    spec, status = broker.spec, broker.status
+    life = Life.UNKNOWN if is_awaited else _life(world, broker)
+    directories_work = all(directory.online for directory in status.directories)
+    return Member(
+        ref=ReplicaRef(spec.broker_id, spec.session) if spec.session else None,
+        life=life,
+        may_lead=life is Life.ALIVE and directories_work,
+        is_leaving=status.draining or spec.intent is not BrokerIntent.SERVE,
+        storage_since=spec.storage_since,
+        intact_since=spec.intact_since,
+        rack=spec.rack,
+        is_retired=spec.retired,
+    )
+
+
+def _life(world: World, broker: Broker) -> Life:
+    spec, status = broker.spec, broker.status
+    if spec.admitted_incarnation is None:
+        return Life.UNKNOWN
+    is_superseded = status.incarnation not in {None, spec.admitted_incarnation}
+    if spec.retired or spec.fenced or is_superseded or spec.admitted_incarnation in world.ended:
+        return Life.GONE
+    return Life.ALIVE
+
+
+def _damaged(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    for broker_id, broker in world.brokers.items():
+        for directory in broker.status.directories:
+            for damaged in directory.damaged:
+                yield broker_id, damaged.topic_id, damaged.partition

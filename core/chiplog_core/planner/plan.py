@@ -1,0 +1,85 @@
+"""One look at a cluster, and what to do about it.
+
+The order of the work is the order of dependence: what the spec says, who lives, which brokers
+there are, then every map, then restarts, then words. Each step sees the world as it was read,
+never what an earlier step means to write: what a decision depends on must have been observed.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from chiplog_core.ids import TopicId
+from chiplog_core.planner.actions import Action, Plan
+from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
+from chiplog_core.planner.brokers import plan_brokers
+from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report
+from chiplog_core.planner.counts import count_partitions
+from chiplog_core.planner.deletion import finalizer_changes
+from chiplog_core.planner.growth import find_room
+from chiplog_core.planner.members import find_members
+from chiplog_core.planner.other_reports import group_reports, unreadable_reports
+from chiplog_core.planner.ownership import find_owners
+from chiplog_core.planner.regression import gather_reports
+from chiplog_core.planner.rollout import Rollout, plan_rollout
+from chiplog_core.planner.sessions import awaiting_admission
+from chiplog_core.planner.settings import Settings, find_settings
+from chiplog_core.planner.topic_maps import MapPlanner, Situation
+from chiplog_core.planner.topic_reports import topic_reports
+from chiplog_core.planner.world import World
+
+
+def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:
+    """What to do next. Pure but for `new_topic_id`, which draws the id of a new topic."""
+    settings = find_settings(world)
+    members = find_members(world, awaiting_admission(world))
+    admin = _admin(world, settings, now)
+    brokers = plan_brokers(world, settings, admin.answers, new_topic_id)
+    situation = Situation(
+        world=world,
+        settings=settings,
+        members=members,
+        reports=gather_reports(world),
+        ownership=find_owners(world, settings),
+        broker_ids=brokers.ids,
+        find_room=lambda: find_room(world, members, brokers.intents),
+        new_topic_id=new_topic_id,
+        now=now,
+    )
+    maps = MapPlanner(situation).plan()
+    counts = count_partitions(world.maps, members)
+    rollout = Rollout()
+    if settings.sound_cluster is not None and world.is_complete:
+        rollout = plan_rollout(world, members, brokers.ids, counts)
+    facts = ClusterFacts(
+        world=world,
+        settings=settings,
+        members=members,
+        broker_ids=brokers.ids,
+        problems=brokers.problems,
+        counts=counts,
+        rollout=rollout,
+    )
+    actions: list[Action] = [*brokers.actions, *maps.actions, *admin.writes]
+    actions += finalizer_changes(world, settings)
+    if rollout.restart is not None:
+        actions.append(rollout.restart)
+    if world.is_complete:
+        actions += topic_reports(situation, maps, counts.of_topic)
+        actions += group_reports(world, settings, now)
+        actions += unreadable_reports(world, now)
+        actions += cluster_report(facts, now)
+    return Plan(
+        brokers=brokers.ids,
+        actions=tuple(actions),
+        look_again_ms=_soonest(maps.look_again_ms, admin.look_again_ms),
+    )
+
+
+def _admin(world: World, settings: Settings, now: datetime) -> AdminPlan:
+    if settings.cluster is None or not world.is_complete:
+        return AdminPlan(writes=(), answers={})
+    return answer_requests(world, now)
+
+
+def _soonest(*times_ms: int | None) -> int | None:
+    return min((time_ms for time_ms in times_ms if time_ms is not None), default=None)

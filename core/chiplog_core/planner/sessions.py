@@ -1,0 +1,92 @@
+"""Which process may act for a broker id: admission and fencing (R1, R3).
+
+Both are one compare-and-set of the Broker object. An admission also records what the process's
+disks can vouch for, because the comparison with the disks of the process before it is possible
+only here: afterwards `storageUUIDs` names the new ones. Who is in the sessions of partition maps
+follows in the next plan, which sees the admission.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chiplog_core.ids import BrokerId, ReplicaRef, Session
+from chiplog_core.model.broker import Broker, BrokerSpec
+from chiplog_core.model.broker_status import Tail
+from chiplog_core.planner.world import World
+
+
+def awaiting_admission(world: World) -> frozenset[BrokerId]:
+    """Brokers with a living process that has no session yet, or lost the one it had."""
+    return frozenset(
+        broker_id for broker_id, broker in world.brokers.items() if _is_admissible(world, broker)
+    )
+
+
+def in_its_session(world: World, broker: Broker) -> BrokerSpec:
+    """The broker's spec with its process admitted or fenced, where either is due."""
+    if _is_admissible(world, broker):
+        return _admitted(world, broker)
+    spec = broker.spec
+    if spec.session and not spec.fenced and not spec.retired and _is_over(world, broker):
+        return replace(spec, fenced=True)
+    return spec
+
+
+def _is_admissible(world: World, broker: Broker) -> bool:
+    spec, incarnation = broker.spec, broker.status.incarnation
+    if incarnation is None or spec.retired or incarnation in world.ended:
+        return False
+    if incarnation != spec.admitted_incarnation:
+        return True
+    # Fenced by an expired Lease, alive after all. Without a renewal it would be a guess: an
+    # operator that has just started knows of no ended process yet.
+    return spec.fenced and incarnation in world.renewing
+
+
+def _is_over(world: World, broker: Broker) -> bool:
+    admitted, incarnation = broker.spec.admitted_incarnation, broker.status.incarnation
+    return admitted in world.ended or incarnation not in {None, admitted}
+
+
+def _admitted(world: World, broker: Broker) -> BrokerSpec:
+    spec, status = broker.spec, broker.status
+    session = _unused_session(world, broker)
+    again = replace(spec, admitted_incarnation=status.incarnation, session=session, fenced=False)
+    if status.incarnation == spec.admitted_incarnation:
+        return again  # the same process: what it has in memory and on disk is what it had
+    storage_uuids = tuple(sorted(directory.storage_uuid for directory in status.directories))
+    is_known = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
+    is_intact = is_known and all(
+        directory.online and directory.tail is Tail.INTACT for directory in status.directories
+    )
+    storage_since = spec.storage_since if is_known else session
+    intact_since = session
+    if is_intact:
+        oldest = (directory.intact_since for directory in status.directories)
+        intact_since = max(storage_since, spec.intact_since, *oldest)
+    return replace(
+        again,
+        storage_uuids=storage_uuids,
+        storage_since=storage_since,
+        intact_since=intact_since,
+    )
+
+
+def _unused_session(world: World, broker: Broker) -> Session:
+    """One above every session that anything remembers, also after a restored backup."""
+    broker_id = broker.spec.broker_id
+    highest = max(broker.spec.session, broker.status.session or 0)
+    for ref in _refs(world):
+        if ref.broker_id == broker_id and ref.session > highest:
+            highest = ref.session
+    return Session(highest + 1)
+
+
+def _refs(world: World) -> Iterator[ReplicaRef]:
+    for partition_map in world.maps.values():
+        for generation in partition_map.spec.generations:
+            for state in generation.partitions:
+                yield from state.isr
+    for broker in world.brokers.values():
+        for report in broker.status.replica_reports:
+            yield from report.isr

@@ -1,0 +1,75 @@
+"""The part of a cluster's spec that topics and brokers follow without a restart.
+
+A spec with a problem in it changes nothing: a typo in `log.retention.hours` must not put the
+default in its place. What was in force before then stays, and the Broker objects hold it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_core import labels
+from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS
+from chiplog_core.config.effective import broker_value, topic_defaults
+from chiplog_core.config.given import given_broker_config
+from chiplog_core.config.topic_keys import DURABILITY
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.world import World
+from chiplog_core.problems import Problem
+from chiplog_core.validate.broker_cluster import check_cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is in force."""
+
+    cluster: BrokerCluster | None
+    """The spec; None where it does not read or the operator is to leave the cluster alone."""
+    problems: tuple[Problem, ...]
+    """What is wrong with it. Then brokers stay as they are and topics inherit what they did."""
+    is_paused: bool
+    inherited: Mapping[str, str] | None
+    """What topics inherit; None where that was never known."""
+    partitions: int = 1
+    """Of a topic that names no number."""
+    replicas: int = 1
+
+    @property
+    def sound_cluster(self) -> BrokerCluster | None:
+        """The cluster, if everything in its spec can be carried out."""
+        return None if self.problems else self.cluster
+
+
+def find_settings(world: World) -> Settings:
+    """Read the cluster's spec, or fall back on what the brokers were told last."""
+    cluster = world.cluster
+    is_paused = paused(world.metadata)
+    problems = world.cluster_problems if cluster is None else check_cluster(cluster)
+    config = {} if cluster is None else given_broker_config(cluster.spec.config).values
+    if cluster is None or problems:
+        inherited = _last_inherited(world)
+    else:
+        inherited = {DURABILITY.name: cluster.spec.durability.value, **topic_defaults(config)}
+    return Settings(
+        cluster=None if is_paused else cluster,
+        problems=problems,
+        is_paused=is_paused,
+        inherited=inherited,
+        partitions=broker_value(config, NUM_PARTITIONS) or 1,
+        replicas=broker_value(config, DEFAULT_REPLICATION_FACTOR) or 1,
+    )
+
+
+def _last_inherited(world: World) -> Mapping[str, str] | None:
+    brokers = (broker for _, broker in sorted(world.brokers.items()))
+    return next((broker.spec.config for broker in brokers if not broker.spec.retired), None)
+
+
+def paused(metadata: Metadata) -> bool:
+    """Whether an annotation tells the operator to leave the object alone."""
+    return metadata.annotations.get(labels.PAUSE) == "true"
+
+
+def unmanaged(metadata: Metadata) -> bool:
+    """Whether an annotation tells the operator to leave the topic alone for good."""
+    return metadata.annotations.get(labels.MANAGED) == "false"

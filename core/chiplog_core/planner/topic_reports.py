@@ -1,0 +1,201 @@
+"""What the operator tells the owners of Topics."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chiplog_core import api
+from chiplog_core.conditions import ConditionType, Verdict, merge
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
+from chiplog_core.model.topic import Topic, TopicStatus
+from chiplog_core.planner.actions import Report
+from chiplog_core.planner.counts import TopicCounts
+from chiplog_core.planner.regression import counts_as_page_cache, missing_reports
+from chiplog_core.planner.settings import paused, unmanaged
+from chiplog_core.planner.topic_maps import MapsPlan, Situation, Wait
+from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict, refused, told
+from chiplog_core.validate.topic import warn_about_topic
+
+KEYS_REMAPPED = "KeysRemapped"
+
+
+def topic_reports(
+    situation: Situation, plan: MapsPlan, counts: dict[str, TopicCounts]
+) -> Iterator[Report]:
+    """The status of every Topic whose published one is not right any more."""
+    reporter = _Reporter(situation, plan, counts)
+    for topic in situation.world.topics:
+        status = reporter.status(topic)
+        if status is not None and status != topic.status:
+            yield Report(kind=api.TOPIC, metadata=topic.metadata, status=status)
+
+
+class _Reporter:
+    """Finds the status of one Topic after the other."""
+
+    def __init__(
+        self, situation: Situation, plan: MapsPlan, counts: dict[str, TopicCounts]
+    ) -> None:
+        self._situation = situation
+        self._plan = plan
+        self._counts = counts
+
+    def status(self, topic: Topic) -> TopicStatus | None:
+        """The status to publish; None where this very plan changes what there is to tell."""
+        if topic.metadata.deletion_timestamp is not None:
+            return None  # it is as good as gone
+        uid, name = topic.metadata.uid, topic.topic_name
+        partition_map = self._owned_map(topic)
+        problems = (
+            *self._situation.ownership.problems.get(uid, ()),
+            *self._plan.problems.get(uid, ()),
+        )
+        ready = refused(problems) if problems else self._ready(topic, partition_map)
+        if ready is None or (not problems and name in self._plan.changing):
+            return None
+        status = replace(
+            topic.status,
+            observed_generation=topic.metadata.generation,
+            topic_name=name,
+            replicas_change=None,
+        )
+        if partition_map is not None:
+            status = _described(status, partition_map.spec)
+        verdicts = (ready, *self._others(topic, partition_map))
+        return replace(
+            status,
+            conditions=merge(
+                topic.status.conditions,
+                verdicts,
+                observed_generation=topic.metadata.generation,
+                now=self._situation.now,
+            ),
+        )
+
+    def _owned_map(self, topic: Topic) -> PartitionMap | None:
+        found = self._situation.world.maps.get(topic.topic_name)
+        is_owner = found is not None and found.spec.owner_uid == topic.metadata.uid
+        return found if is_owner else None
+
+    def _ready(self, topic: Topic, partition_map: PartitionMap | None) -> Verdict | None:
+        wait = self._plan.waits.get(topic.metadata.uid)
+        if partition_map is None:
+            return self._absent(topic, wait)
+        counts = self._counts.get(topic.topic_name)
+        if counts is not None and (counts.offline or counts.questioned):
+            return self._disturbed(partition_map, counts)
+        if wait is not None:
+            return _waiting(wait)
+        return holds(ConditionType.READY, "Ready")
+
+    def _absent(self, topic: Topic, wait: Wait | None) -> Verdict | None:
+        if wait is not None:
+            return _waiting(wait)
+        if paused(topic.metadata) or unmanaged(topic.metadata):
+            return fails(ConditionType.READY, "Unmanaged", "the operator leaves the topic alone")
+        if self._situation.settings.is_paused:
+            return fails(ConditionType.READY, "Paused", "the BrokerCluster is paused")
+        if self._situation.settings.cluster is None:
+            message = "the BrokerCluster's spec does not read"
+            return fails(ConditionType.READY, "WaitingForCluster", message)
+        return None  # its finalizer or its map is being written
+
+    def _disturbed(self, partition_map: PartitionMap, counts: TopicCounts) -> Verdict:
+        if counts.questioned:
+            lines = (self._question(partition_map.spec, state) for state in counts.questioned)
+            return fails(ConditionType.READY, "RecordsAtRisk", "; ".join(lines))
+        brokers = sorted(
+            {
+                broker_id
+                for generation in partition_map.spec.generations
+                for state in generation.partitions
+                if state.partition in counts.offline
+                for broker_id in state.replicas
+            }
+        )
+        message = (
+            f"partition {numbered(counts.offline)} has no live leader; the replicas are on broker "
+            f"{numbered(brokers)}"
+        )
+        return fails(ConditionType.READY, "PartitionsOffline", message)
+
+    def _question(self, spec: PartitionMapSpec, state: PartitionState) -> str:
+        topic_id = spec.current
+        assert topic_id is not None, "counted among current partitions"
+        situation = self._situation
+        missing = missing_reports(state, topic_id, situation.members, situation.reports)
+        which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
+        if missing:
+            return f"{which} waits for broker {numbered(missing)} to report what it has"
+        known = situation.reports.get((topic_id, state.partition), {})
+        ends = ", ".join(
+            f"broker {broker_id} has records up to offset {report.log_end_offset}"
+            for broker_id, report in sorted(known.items())
+        )
+        why = "lost power" if counts_as_page_cache(spec) else "cannot vouch for its disk"
+        return (
+            f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
+            f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "
+            f'annotation chiplog.dev/unclean-election to "{state.partition}@'
+            f'{state.partition_epoch}"'
+        )
+
+    def _others(self, topic: Topic, partition_map: PartitionMap | None) -> Iterator[Verdict]:
+        if unmanaged(topic.metadata):
+            message = "the annotation chiplog.dev/managed is false"
+            yield holds(ConditionType.UNMANAGED, "AnnotationSet", message)
+        if paused(topic.metadata):
+            yield paused_verdict()
+        counts = self._counts.get(topic.topic_name)
+        led = [state for state in counts.questioned if state.leader] if counts else []
+        if led:
+            message = "brokers have applied newer metadata than the API server holds"
+            yield holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message)
+        warning = _warning(topic, partition_map)
+        if warning is not None:
+            yield warning
+
+
+def _warning(topic: Topic, partition_map: PartitionMap | None) -> Verdict | None:
+    problems = warn_about_topic(topic)
+    message = _growth_message(topic, partition_map)
+    texts = [text for text in (message, told(problems)) if text]
+    if not texts:
+        return None
+    reason = KEYS_REMAPPED if message else problems[0].reason.value
+    return holds(ConditionType.WARNING, reason, "; ".join(texts))
+
+
+def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:
+    """That keys moved: told when the topic has grown, until its spec changes again."""
+    before = topic.status.partitions
+    if partition_map is not None and before is not None:
+        now = _partitions(partition_map.spec)
+        if now > before:
+            return (
+                f"the topic grew from {before} to {now} partitions by Append: most keys map to "
+                "other partitions from now on, so the order of a key's records holds only before "
+                "and after"
+            )
+    for condition in topic.status.conditions:
+        is_growth = condition.type == ConditionType.WARNING and condition.reason == KEYS_REMAPPED
+        if is_growth and condition.observed_generation == topic.metadata.generation:
+            return condition.message.partition("; ")[0]
+    return ""
+
+
+def _waiting(wait: Wait) -> Verdict:
+    return fails(ConditionType.READY, wait.reason, wait.message)
+
+
+def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
+    current = next((one.partitions for one in spec.generations if one.topic_id == spec.current), ())
+    return replace(
+        status,
+        topic_id=spec.current,
+        partitions=len(current),
+        replicas=len(current[0].replicas) if current else 0,
+    )
+
+
+def _partitions(spec: PartitionMapSpec) -> int:
+    return sum(len(one.partitions) for one in spec.generations if one.topic_id == spec.current)

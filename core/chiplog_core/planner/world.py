@@ -1,0 +1,117 @@
+"""Everything the planner may know about one cluster, read at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core import api
+from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.model.metadata import Metadata, Uid
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.topic import Topic
+from chiplog_core.problems import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """A broker's pod, as far as decisions need it."""
+
+    name: str
+    uid: str
+    node: str = ""
+    ready: bool = False
+    deleting: bool = False
+    revision: str = ""
+    """The `labels.REVISION` annotation it was started with."""
+    message: str = ""
+    """Why it does not run, in the words of Kubernetes; empty where it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A node that may run brokers."""
+
+    name: str
+    address: str = ""
+    """Its InternalIP."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A user's object whose spec does not read: it can only be told so."""
+
+    metadata: Metadata
+    cluster_name: str
+    """The cluster it names, as far as that can be read."""
+    problems: tuple[Problem, ...]
+    manifest_status: Mapping[str, object] = field(default_factory=dict)
+    kind: api.ResourceKind = api.TOPIC
+    """TOPIC or CONSUMER_GROUP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What the API server said to a write that an admin client asked for.
+
+    Only final words are results: the write was done (or a dry run accepted), or it can never be
+    done as it is (Invalid, Forbidden). A Conflict, NotFound or missing answer is none: the next
+    plan decides anew. Nor is AlreadyExists to a create, which may be our own of before: the
+    object is read and put into the cache, and the next plan sees whose it is. Only if that
+    object does not read as a Topic of this cluster, the create is refused.
+    """
+
+    accepted: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One cluster. Objects are in the state of their last event; none is older than that."""
+
+    metadata: Metadata
+    """Of the BrokerCluster object."""
+    cluster: BrokerCluster | None
+    """None where its spec does not read: then only elections go on."""
+    cluster_problems: tuple[Problem, ...] = ()
+    """Why it does not read."""
+    manifest_status: Mapping[str, object] = field(default_factory=dict)
+    """The status in the manifest of a BrokerCluster that does not read: without it, the times
+    of its conditions would be lost and every report would differ from the one before."""
+    brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
+    """Every Broker object of the cluster, retired ones too."""
+    maps: Mapping[str, PartitionMap] = field(default_factory=dict)
+    """Every PartitionMap of the cluster that reads, by topic name."""
+    unreadable_maps: frozenset[str] = frozenset()
+    """Object names of PartitionMaps that do not read: some replica may be on any broker."""
+    topics: tuple[Topic, ...] = ()
+    """Every Topic that names the cluster, from all namespaces, allowed or not."""
+    groups: tuple[ConsumerGroup, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    """Topics and ConsumerGroups that name the cluster and do not read."""
+    ended: Mapping[Incarnation, str] = field(default_factory=dict)
+    """Processes that are dead for certain or whose Lease expired, with the reason for people."""
+    renewing: frozenset[Incarnation] = frozenset()
+    """Processes whose Lease this operator process saw renewed (`LivenessJudge.alive`): the one
+    proof that a process which was fenced lives after all."""
+    pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)
+    node_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Service name -> listener name -> node port, as far as Kubernetes has allocated them."""
+    revisions: Mapping[BrokerId, str] = field(default_factory=dict)
+    """The `labels.REVISION` each broker's pod should have now."""
+    topics_definition_deleting: bool = False
+    """The CustomResourceDefinition of Topics is being removed: no deletion is a user's wish."""
+    namespaces_deleting: frozenset[str] = frozenset()
+    write_results: Mapping[str, WriteResult] = field(default_factory=dict)
+    """Of writes for admin clients that this operator process tried, by `WriteTopic.request_id`.
+    Kept for some minutes: longer than any request waits."""
+    managed_fields: Mapping[Uid, object] = field(default_factory=dict)
+    """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
+    are looked at only where an admin client wants to change that Topic; references into the
+    cached manifests do."""
+    is_complete: bool = True
+    """Whether every kind was listed since the operator started; nothing is concluded from
+    absence before."""

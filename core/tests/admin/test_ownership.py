@@ -1,0 +1,114 @@
+"""Who owns a field, by the book that the API server keeps."""
+
+import pytest
+
+from chiplog_core import labels
+from chiplog_core.admin.ownership import LAST_APPLIED, SPEC, Path, foreign_managers
+
+PARTITIONS: Path = ("spec", "partitions")
+RETENTION: Path = ("spec", "config", "retention.ms")
+
+# After `kubectl apply`, a GitOps tool and our own writes, in the form the API server gives it.
+BOOK: list[object] = [
+    {
+        "manager": "kubectl-client-side-apply",
+        "operation": "Update",
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "time": "2026-01-31T12:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {
+            "f:metadata": {
+                "f:annotations": {
+                    ".": {},
+                    "f:kubectl.kubernetes.io/last-applied-configuration": {},
+                }
+            },
+            "f:spec": {
+                ".": {},
+                "f:clusterRef": {".": {}, "f:name": {}},
+                "f:config": {".": {}, "f:retention.ms": {}},
+                "f:partitions": {},
+            },
+        },
+    },
+    {
+        "manager": "argocd-controller",
+        "operation": "Apply",
+        "fieldsV1": {
+            "f:spec": {
+                "f:config": {"f:retention.ms": {}, "f:segment.ms": {}},
+                "f:assignments": {
+                    'k:{"partition":0}': {".": {}, "f:partition": {}, "f:replicas": {}}
+                },
+            }
+        },
+    },
+    {
+        "manager": labels.KAFKA_ADMIN,
+        "operation": "Update",
+        "fieldsV1": {"f:spec": {"f:replicas": {}, "f:config": {"f:segment.bytes": {}}}},
+    },
+    {
+        "manager": labels.OPERATOR,
+        "operation": "Update",
+        "fieldsV1": {"f:metadata": {"f:finalizers": {".": {}, 'v:"chiplog.dev/topic"': {}}}},
+    },
+    {
+        "manager": "someone",
+        "operation": "Update",
+        "subresource": "status",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}, "f:status": {"f:conditions": {}}},
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "managers"),
+    [
+        (PARTITIONS, ("kubectl-client-side-apply",)),
+        (RETENTION, ("argocd-controller", "kubectl-client-side-apply")),
+        (("spec", "config", "segment.ms"), ("argocd-controller",)),
+        (("spec", "config", "segment.bytes"), ()),
+        (("spec", "config", "retention"), ()),
+        (("spec", "replicas"), ()),
+        (("spec", "assignments"), ("argocd-controller",)),
+        (("spec", "clusterRef", "name"), ("kubectl-client-side-apply",)),
+        (("metadata", "finalizers"), ()),
+        (SPEC, ("argocd-controller", "kubectl-client-side-apply")),
+    ],
+)
+def test_the_managers_of_a_field_are_all_but_our_own(path: Path, managers: tuple[str, ...]) -> None:
+    assert foreign_managers(BOOK, path, {}) == managers
+
+
+def test_a_topic_of_admin_clients_alone_is_nobody_elses() -> None:
+    assert foreign_managers(BOOK[2:], SPEC, {}) == ()
+
+
+@pytest.mark.parametrize(
+    "book", [None, [], "x", ["x"], [{}], [{"manager": "m", "fieldsV1": {"f:spec": None}}]]
+)
+def test_a_book_that_says_nothing_names_nobody(book: object) -> None:
+    assert foreign_managers(book, PARTITIONS, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "managers"),
+    [
+        (RETENTION, ("kubectl-client-side-apply",)),
+        (("spec", "config", "segment.ms"), ()),
+        (PARTITIONS, ()),
+        (SPEC, ("kubectl-client-side-apply",)),
+    ],
+)
+def test_a_field_applied_with_the_value_it_had_is_kubectls(
+    path: Path, managers: tuple[str, ...]
+) -> None:
+    # The API server has it as the admin clients', who set the value.
+    applied = {LAST_APPLIED: '{"spec":{"clusterRef":{"name":"a"},"config":{"retention.ms":5}}}'}
+    assert foreign_managers(BOOK[2:], path, applied) == managers
+
+
+@pytest.mark.parametrize("applied", ["", "{", "[" * 100_000])
+def test_who_applies_something_unknown_may_own_everything(applied: str) -> None:
+    assert foreign_managers([], PARTITIONS, {LAST_APPLIED: applied}) != ()

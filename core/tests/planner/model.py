@@ -1,0 +1,360 @@
+"""A tiny Kubernetes for the planner: objects in memory, compare-and-set, and brokers that obey.
+
+`Kubernetes` carries out actions as the operator does, one by one, so that a test can stop after
+any of them and plan again from what is there: that is an operator which was killed. Brokers do
+the least that real ones do: register, take their session, confirm tombstones, flush, report.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, TypeVar
+
+from chiplog_core import names
+from chiplog_core.ids import (
+    BrokerId,
+    Incarnation,
+    PartitionIndex,
+    Session,
+    StorageUuid,
+    TopicId,
+)
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.broker_status import (
+    BrokerStatus,
+    DataDirectory,
+    FlushedTopic,
+    ReplicaReport,
+    Tail,
+)
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.resource import Resource
+from chiplog_core.model.topic import Topic
+from chiplog_core.planner.actions import (
+    Action,
+    Announce,
+    Create,
+    DeleteMap,
+    Plan,
+    Replace,
+    Report,
+    RestartPod,
+    SetFinalizers,
+    WriteTopic,
+)
+from chiplog_core.planner.plan import plan
+from chiplog_core.planner.world import NodeState, PodState, World
+from tests.planner.invariants import check_change, check_map, is_version, knows_less
+from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of
+
+S = TypeVar("S", bound=Resource)
+
+
+@dataclass(slots=True)
+class Disk:
+    """What a broker's volume holds."""
+
+    storage_uuid: StorageUuid
+    intact_since: Session
+    log_ends: dict[tuple[TopicId, PartitionIndex], tuple[int, int]] = field(default_factory=dict)
+    """(last leader epoch, log end) of each replica; (0, 0) where not told."""
+    known: dict[str, PartitionMap] = field(default_factory=dict)
+    """The newest map of each topic that the broker applied."""
+
+
+class Kubernetes:
+    """The API server, the nodes, and one cluster's brokers."""
+
+    def __init__(self, replicas: int = 3, **spec: object) -> None:
+        self._versions = count(1)
+        self._uids = count(1)
+        self._numbers = count(1)
+        self.now = NOW
+        self.cluster = self._stored(cluster(replicas, **spec))
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.maps: dict[str, PartitionMap] = {}
+        self.topics: dict[str, Topic] = {}
+        self.pods: dict[BrokerId, PodState] = {}
+        self.disks: dict[BrokerId, Disk] = {}
+        self.ended: dict[Incarnation, str] = {}
+        self.renewing: set[Incarnation] = set()
+        self.revisions: dict[BrokerId, str] = {}
+        self.announced: list[Announce] = []
+        self.restarted: list[RestartPod] = []
+        self.buried: set[TopicId] = set()
+        """Topic ids that a tombstone ever named."""
+        self.zones: Mapping[BrokerId, str] = {}
+
+    # -- what users do
+
+    def apply(self, topic: Topic) -> Topic:
+        """`kubectl apply` of a Topic."""
+        before = self.topics.get(topic.metadata.name)
+        if before is None:
+            return self._put(self._stored(topic))
+        meta = replace(
+            before.metadata,
+            generation=before.metadata.generation + (topic.spec != before.spec),
+            annotations=topic.metadata.annotations,
+        )
+        return self._put(self._stored(replace(before, metadata=meta, spec=topic.spec)))
+
+    def delete(self, name: str) -> None:
+        """`kubectl delete` of a Topic."""
+        topic = self.topics[name]
+        if not topic.metadata.finalizers:
+            del self.topics[name]
+            return
+        gone = replace(topic.metadata, deletion_timestamp=self.now)
+        self._put(self._stored(replace(topic, metadata=gone)))
+
+    def configure(self, replicas: int | None = None, **spec: object) -> None:
+        """`kubectl apply` of the BrokerCluster."""
+        wanted = cluster(replicas or self.cluster.spec.replicas, **spec)
+        meta = self.cluster.metadata
+        meta = replace(meta, generation=meta.generation + 1)
+        self.cluster = self._stored(replace(self.cluster, metadata=meta, spec=wanted.spec))
+
+    # -- what brokers do
+
+    def start(self, broker_id: int, *, tail: Tail = Tail.INTACT, new_disk: bool = False) -> None:
+        """A new process of the broker registers; one that ran before is dead."""
+        broker = self.brokers[BrokerId(broker_id)]
+        disk = self.disks.get(broker.spec.broker_id)
+        if disk is None or new_disk:
+            disk = Disk(StorageUuid(self._number()), Session(broker.spec.session + 1))
+            self.disks[broker.spec.broker_id] = disk
+        elif tail is Tail.SUSPECT:
+            disk.intact_since = Session(broker.spec.session + 1)
+        incarnation = Incarnation(f"{next(self._numbers):032x}")
+        directory = DataDirectory(
+            storage_uuid=disk.storage_uuid, tail=tail, intact_since=disk.intact_since
+        )
+        self.renewing.add(incarnation)
+        self.status(broker_id, BrokerStatus(incarnation=incarnation, directories=(directory,)))
+        self.pods[broker.spec.broker_id] = PodState(
+            name=names.pod(CLUSTER, broker.spec.broker_id),
+            uid=f"pod-{incarnation}",
+            node=f"node-{broker_id}",
+            ready=True,
+            revision=self.revisions.get(broker.spec.broker_id, ""),
+        )
+
+    def kill(self, broker_id: int) -> None:
+        """The broker's process dies and the kubelet says so."""
+        incarnation = self.brokers[BrokerId(broker_id)].status.incarnation
+        assert incarnation is not None
+        self.ended[incarnation] = "was killed"
+        self.renewing.discard(incarnation)
+
+    def status(self, broker_id: int, status: BrokerStatus) -> None:
+        """The broker writes its status."""
+        broker = self.brokers[BrokerId(broker_id)]
+        self._put(self._stored(replace(broker, status=status)))
+
+    def obey(self) -> None:
+        """Every broker that is admitted does what its maps say."""
+        for broker_id, broker in sorted(self.brokers.items()):
+            process = broker.status.incarnation
+            is_admitted = process is not None and process == broker.spec.admitted_incarnation
+            if is_admitted and process not in self.ended:
+                self._obey(broker_id, broker)
+
+    def _obey(self, broker_id: BrokerId, broker: Broker) -> None:
+        disk = self.disks[broker_id]
+        regressed = set(disk.known) - set(self.maps)
+        for name, one in self.maps.items():
+            if name in disk.known and knows_less(one, disk.known[name]):
+                regressed.add(name)
+            else:
+                disk.known[name] = one
+        regressed = {name for name in regressed if disk.known[name].spec.generations}
+        status = replace(
+            broker.status,
+            session=broker.spec.session,
+            flushed_topics=tuple(
+                FlushedTopic(
+                    topic_id=one.spec.current, durability_switch=one.spec.durability_switch
+                )
+                for one in disk.known.values()
+                if broker_id in one.spec.unflushed and one.spec.current is not None
+            ),
+            confirmed_tombstones=tuple(
+                tombstone.topic_id
+                for one in disk.known.values()
+                for tombstone in one.spec.tombstones
+                if broker_id in tombstone.brokers
+            ),
+            replica_reports=tuple(self._reports(broker_id, disk, regressed)),
+        )
+        if status != broker.status:
+            self.status(broker_id, status)
+
+    def _reports(
+        self, broker_id: BrokerId, disk: Disk, regressed: set[str]
+    ) -> Iterator[ReplicaReport]:
+        for name, generation, state in partitions_of(disk.known.values()):
+            if broker_id in state.replicas and (name in regressed or state.reports_wanted):
+                epoch, end = disk.log_ends.get((generation.topic_id, state.partition), (0, 0))
+                yield ReplicaReport(
+                    topic_id=generation.topic_id,
+                    partition=state.partition,
+                    leader_epoch=state.leader_epoch,
+                    partition_epoch=state.partition_epoch,
+                    isr=state.isr,
+                    log_leader_epoch=type(state.leader_epoch)(epoch),
+                    log_end_offset=end,  # type: ignore[arg-type]
+                )
+
+    # -- what the operator does
+
+    def world(self, **changes: Any) -> World:
+        """What the operator sees."""
+        observed = World(
+            metadata=self.cluster.metadata,
+            cluster=self.cluster,
+            brokers=dict(self.brokers),
+            maps=dict(self.maps),
+            topics=tuple(self.topics.values()),
+            ended=dict(self.ended),
+            renewing=frozenset(self.renewing),
+            pods=dict(self.pods),
+            nodes={
+                f"node-{broker_id}": NodeState(
+                    name=f"node-{broker_id}",
+                    address=f"10.0.0.{broker_id}",
+                    labels={"zone": self.zones.get(broker_id, f"zone-{broker_id}")},
+                )
+                for broker_id in self.brokers
+            },
+            revisions=dict(self.revisions),
+        )
+        return replace(observed, **changes)
+
+    def plan(self, **changes: Any) -> Plan:
+        return plan(self.world(**changes), self.now, self.new_topic_id)
+
+    def new_topic_id(self) -> TopicId:
+        return TopicId(self._number())
+
+    def execute(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            self.do(action)
+
+    def settle(self, rounds: int = 12, **changes: Any) -> int:
+        """Plan and act until there is nothing to do; how many rounds that took."""
+        for number in range(rounds):
+            actions = self._due(**changes)
+            if not actions:
+                before = self.statuses()
+                self.obey()
+                if self.statuses() == before:
+                    return number
+            self.execute(actions)
+            self.obey()
+        raise AssertionError(f"still busy after {rounds} rounds: {self._due(**changes)}")
+
+    def _due(self, **changes: Any) -> list[Action]:
+        """What is to be done, but for restarts: those are a test's own business."""
+        actions = self.plan(**changes).actions
+        return [one for one in actions if not isinstance(one, RestartPod)]
+
+    def statuses(self) -> list[BrokerStatus]:
+        return [broker.status for broker in self.brokers.values()]
+
+    def run(self, **changes: Any) -> None:
+        """From nothing to a cluster whose brokers are admitted and whose topics are there."""
+        self.settle(**changes)
+        for broker_id in self.brokers:
+            self.start(broker_id)
+        self.settle(**changes)
+
+    def do(self, action: Action) -> None:
+        """Carry out one action as the API server would, or leave it where it is outdated."""
+        match action:
+            case Create(resource=made):
+                if not self._has(made):
+                    self._put(self._stored(made))
+            case Replace(resource=new):
+                self._replace(new)
+            case DeleteMap(resource=gone):
+                self._delete_map(gone)
+            case SetFinalizers(metadata=meta, finalizers=finalizers):
+                self._set_finalizers(meta, finalizers)
+            case Report():
+                self._report(action)
+            case Announce():
+                self.announced.append(action)
+            case RestartPod():
+                self.restarted.append(action)
+            case WriteTopic():
+                raise AssertionError("no admin request was made")
+
+    def _delete_map(self, gone: PartitionMap) -> None:
+        known = self.maps.get(gone.spec.topic_name)
+        if known is not None and is_version(known, gone.metadata):
+            assert not known.spec.generations, "only what is empty may go"
+            del self.maps[gone.spec.topic_name]
+
+    def _replace(self, new: Broker | PartitionMap) -> None:
+        if isinstance(new, Broker):
+            broker = self.brokers[new.spec.broker_id]
+            if is_version(broker, new.metadata):
+                self._put(self._stored(replace(broker, spec=new.spec)))
+            return
+        known = self.maps.get(new.spec.topic_name)
+        if known is not None and is_version(known, new.metadata):
+            check_change(known, new)
+            self.buried.update(tombstone.topic_id for tombstone in new.spec.tombstones)
+            self._put(self._stored(new))
+
+    def _set_finalizers(self, meta: Metadata, finalizers: Sequence[str]) -> None:
+        topic = self.topics.get(meta.name)
+        if topic is None or not is_version(topic, meta):
+            return
+        kept = replace(topic, metadata=replace(topic.metadata, finalizers=tuple(finalizers)))
+        if topic.metadata.deletion_timestamp is not None and not finalizers:
+            del self.topics[meta.name]
+        else:
+            self._put(self._stored(kept))
+
+    def _report(self, action: Report) -> None:
+        if action.kind == BrokerCluster.KIND:
+            self.cluster = replace(self.cluster, status=action.status)  # type: ignore[arg-type]
+        elif action.metadata.name in self.topics:
+            topic = self.topics[action.metadata.name]
+            self._put(self._stored(replace(topic, status=action.status)))  # type: ignore[arg-type]
+
+    # -- storage
+
+    def _has(self, resource: Broker | PartitionMap) -> bool:
+        if isinstance(resource, Broker):
+            return resource.spec.broker_id in self.brokers
+        return resource.spec.topic_name in self.maps
+
+    def _put(self, resource: S) -> S:
+        match resource:
+            case Broker():
+                self.brokers[resource.spec.broker_id] = resource
+            case PartitionMap():
+                check_map(resource)
+                self.maps[resource.spec.topic_name] = resource
+            case Topic():
+                self.topics[resource.metadata.name] = resource
+        return resource
+
+    def _stored(self, resource: S) -> S:
+        meta = resource.metadata
+        meta = replace(
+            meta,
+            uid=meta.uid or f"uid-{next(self._uids)}",
+            generation=meta.generation or 1,
+            creation_timestamp=meta.creation_timestamp or self.now,
+            resource_version=str(next(self._versions)),
+        )
+        return replace(resource, metadata=meta)
+
+    def _number(self) -> bytes:
+        return (next(self._numbers) + 1000).to_bytes(16, "big")

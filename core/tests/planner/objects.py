@@ -1,0 +1,53 @@
+"""Objects as users write them, and short ways to look at them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from chiplog_core.api import API_VERSION
+from chiplog_core.ids import ReplicaRef
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionState
+from chiplog_core.model.topic import Topic
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOME = "home"
+CLUSTER = "demo"
+
+
+def cluster(replicas: int = 3, **spec: object) -> BrokerCluster:
+    """A BrokerCluster as a user writes it."""
+    return BrokerCluster.from_manifest(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "BrokerCluster",
+            "metadata": {"name": CLUSTER, "namespace": HOME},
+            "spec": {"replicas": replicas, "storage": {"size": "1Gi"}, **spec},
+        }
+    )
+
+
+def topic(
+    name: str = "orders", *, annotations: Mapping[str, str] | None = None, **spec: object
+) -> Topic:
+    """A Topic as a user writes it."""
+    return Topic.from_manifest(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Topic",
+            "metadata": {"name": name, "namespace": HOME, "annotations": dict(annotations or {})},
+            "spec": {"clusterRef": {"name": CLUSTER}, **spec},
+        }
+    )
+
+
+def partitions_of(
+    maps: Iterable[PartitionMap],
+) -> Iterator[tuple[str, Generation, PartitionState]]:
+    for one in maps:
+        for generation in one.spec.generations:
+            for state in generation.partitions:
+                yield one.spec.topic_name, generation, state
+
+
+def ref(text: str) -> ReplicaRef:
+    return ReplicaRef.from_text(text)

@@ -1,0 +1,290 @@
+"""Which brokers there are, where clients find them, and how they are restarted."""
+
+from dataclasses import replace
+from typing import Any
+
+from chiplog_core import labels
+from chiplog_core.conditions import Condition, ConditionStatus
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import BrokerIntent
+from chiplog_core.planner.actions import Create, RestartPod
+from tests.planner.model import Kubernetes
+from tests.planner.objects import topic
+
+OUTSIDE = {
+    "listeners": [
+        {"name": "plain", "type": "internal", "port": 9092},
+        {"name": "external", "type": "nodeport", "port": 9094},
+    ]
+}
+
+
+def running(replicas: int = 3, **spec: Any) -> Kubernetes:
+    kubernetes = Kubernetes(replicas, **spec)
+    kubernetes.run()
+    return kubernetes
+
+
+def condition(kubernetes: Kubernetes, type_: str) -> Condition:
+    return next(one for one in kubernetes.cluster.status.conditions if one.type == type_)
+
+
+def test_a_new_cluster_gets_its_brokers_under_one_id() -> None:
+    kubernetes = Kubernetes(3)
+
+    made = [one.resource for one in kubernetes.plan().actions if isinstance(one, Create)]
+    kubernetes.settle()
+
+    assert [one.metadata.name for one in made] == ["demo-1", "demo-2", "demo-3"]
+    assert made[1].metadata.labels[labels.BROKER_ID] == "2"
+    assert made[1].metadata.labels[labels.CLUSTER] == "demo"
+    assert len({one.spec.cluster_id for one in kubernetes.brokers.values()}) == 1
+    assert kubernetes.plan().brokers == (1, 2, 3)
+
+
+def test_a_broker_that_is_added_joins_the_same_cluster() -> None:
+    kubernetes = running(1)
+    before = kubernetes.brokers[BrokerId(1)].spec.cluster_id
+    kubernetes.configure(3)
+    kubernetes.settle()
+
+    assert {one.spec.cluster_id for one in kubernetes.brokers.values()} == {before}
+    assert kubernetes.cluster.status.cluster_id == before
+
+
+def test_no_broker_is_made_before_everything_was_listed() -> None:
+    assert Kubernetes(3).plan(is_complete=False).actions == ()
+
+
+def test_a_wrong_cluster_gets_no_brokers() -> None:
+    kubernetes = Kubernetes(3, hibernate=True)
+    kubernetes.settle()
+
+    assert kubernetes.brokers == {}
+    assert condition(kubernetes, "Ready").reason == "NotSupported"
+    assert condition(kubernetes, "ConfigurationApplied").status is ConditionStatus.FALSE
+
+
+def test_a_broker_that_holds_something_cannot_be_taken_away() -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=3))
+    kubernetes.settle()
+    kubernetes.configure(1)
+    kubernetes.settle()
+
+    assert kubernetes.plan().brokers == (1, 2, 3)
+    ready = condition(kubernetes, "Ready")
+    assert ready.reason == "NotSupported"
+    assert ready.message == (
+        "spec.replicas is 1 and asks for moving replicas away from a broker, which is not built "
+        "yet: replicas are on broker 2, 3: set it back; only brokers that hold nothing can be "
+        "taken away"
+    )
+    assert all(one.spec.intent is BrokerIntent.SERVE for one in kubernetes.brokers.values())
+
+
+def test_a_broker_that_holds_nothing_is_retired_in_two_steps() -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=2))
+    kubernetes.settle()
+    kubernetes.configure(2)
+
+    kubernetes.execute(kubernetes.plan().actions)
+    third = kubernetes.brokers[BrokerId(3)].spec
+    assert (third.intent, third.retired) == (BrokerIntent.REMOVE, False)
+    kubernetes.settle()
+
+    assert kubernetes.brokers[BrokerId(3)].spec.retired
+    assert kubernetes.plan().brokers == (1, 2)
+    assert condition(kubernetes, "Ready").status is ConditionStatus.TRUE
+
+
+def test_no_broker_is_retired_while_a_map_does_not_read() -> None:
+    kubernetes = running()
+    kubernetes.configure(2)
+    kubernetes.settle(unreadable_maps=frozenset({"demo.orders"}))
+
+    assert not kubernetes.brokers[BrokerId(3)].spec.retired
+    assert kubernetes.plan(unreadable_maps=frozenset({"demo.orders"})).brokers == (1, 2, 3)
+
+
+def test_a_broker_about_to_go_takes_no_new_partition_and_may_come_back() -> None:
+    kubernetes = running(2)
+    kubernetes.configure(1)
+    kubernetes.apply(topic(partitions=2))
+    kubernetes.execute(kubernetes.plan().actions)
+    kubernetes.execute(one for one in kubernetes.plan().actions if isinstance(one, Create))
+    placed = kubernetes.maps["orders"].spec.generations[0].partitions
+    assert {state.replicas for state in placed} == {(1,)}
+
+    kubernetes.configure(2)
+    kubernetes.settle()
+    assert kubernetes.brokers[BrokerId(2)].spec.intent is BrokerIntent.SERVE
+
+
+def test_the_id_of_a_retired_broker_is_not_used_again() -> None:
+    kubernetes = running(2)
+    kubernetes.configure(1)
+    kubernetes.settle()
+    kubernetes.configure(2)
+    kubernetes.settle()
+
+    assert kubernetes.plan().brokers == (1, 3)
+    assert kubernetes.brokers[BrokerId(2)].spec.retired
+
+
+# -- addresses
+
+
+def endpoints(kubernetes: Kubernetes, broker_id: int) -> dict[str, str]:
+    spec = kubernetes.brokers[BrokerId(broker_id)].spec
+    return {one.listener: f"{one.host}:{one.port}" for one in spec.endpoints}
+
+
+def test_inside_clients_find_brokers_by_their_pods() -> None:
+    kubernetes = running()
+
+    assert endpoints(kubernetes, 2) == {
+        "internal": "demo-broker-2-0.demo-kafka-brokers.home.svc:9091",
+        "plain": "demo-broker-2-0.demo-kafka-brokers.home.svc:9092",
+    }
+    (listener,) = kubernetes.cluster.status.listeners
+    assert listener.bootstrap_servers == "demo-kafka-bootstrap.home.svc:9092"
+
+
+def test_outside_clients_find_brokers_by_their_nodes_as_soon_as_ports_are_known() -> None:
+    kubernetes = running(2, **OUTSIDE)
+    assert set(endpoints(kubernetes, 2)) == {"internal", "plain"}
+    ports = {
+        "demo-broker-2-external": {"external": 30_002},
+        "demo-kafka-external-bootstrap": {"external": 30_000},
+    }
+
+    kubernetes.settle(node_ports=ports)
+
+    assert endpoints(kubernetes, 2)["external"] == "10.0.0.2:30002"
+    assert "external" not in endpoints(kubernetes, 1)
+    outside = kubernetes.cluster.status.listeners[1]
+    assert outside.bootstrap_servers == "10.0.0.1:30000"
+
+    kubernetes.settle(node_ports=ports, pods={})
+    assert endpoints(kubernetes, 2)["external"] == "10.0.0.2:30002", "not known just now"
+
+
+def test_the_advertised_host_wins() -> None:
+    listener = {**OUTSIDE["listeners"][1], "advertisedHost": "127.0.0.1"}
+    kubernetes = running(1, listeners=[listener])
+    kubernetes.settle(node_ports={"demo-broker-1-external": {"external": 32_091}})
+
+    assert endpoints(kubernetes, 1)["external"] == "127.0.0.1:32091"
+
+
+def test_the_rack_is_the_nodes_and_stays_while_there_is_no_pod() -> None:
+    kubernetes = running(1, rack={"topologyKey": "zone"})
+    kubernetes.settle()
+    assert kubernetes.brokers[BrokerId(1)].spec.rack == "zone-1"
+
+    kubernetes.settle(pods={})
+    assert kubernetes.brokers[BrokerId(1)].spec.rack == "zone-1"
+
+    kubernetes.configure()
+    kubernetes.settle()
+    assert kubernetes.brokers[BrokerId(1)].spec.rack is None
+
+
+# -- restarts
+
+
+def outdated(*broker_ids: int, replicas: int = 3) -> Kubernetes:
+    kubernetes = running(replicas)
+    kubernetes.apply(topic(partitions=replicas))
+    kubernetes.settle()
+    kubernetes.revisions = {BrokerId(broker_id): "new" for broker_id in broker_ids}
+    return kubernetes
+
+
+def restarts(kubernetes: Kubernetes) -> list[BrokerId]:
+    return [one.broker_id for one in kubernetes.plan().actions if isinstance(one, RestartPod)]
+
+
+def test_brokers_are_restarted_one_at_a_time_and_all_of_them() -> None:
+    kubernetes = outdated(1, 2, 3)
+    order = []
+    for _ in range(3):
+        (broker_id,) = restarts(kubernetes)
+        assert restarts(kubernetes) == [broker_id], "asked again until it is seen"
+        order.append(broker_id)
+        pod = kubernetes.pods[broker_id]
+        kubernetes.pods[broker_id] = replace(pod, deleting=True, ready=False)
+        assert restarts(kubernetes) == []
+        kubernetes.kill(broker_id)
+        kubernetes.settle()
+        kubernetes.start(broker_id)
+        kubernetes.settle()
+
+    assert order == [1, 2, 3]
+    assert restarts(kubernetes) == []
+    assert condition(kubernetes, "ConfigurationApplied").status is ConditionStatus.TRUE
+    assert condition(kubernetes, "Stable").status is ConditionStatus.TRUE
+
+
+def test_one_that_is_not_ready_goes_first() -> None:
+    kubernetes = outdated(1, 2, 3)
+    kubernetes.pods[BrokerId(3)] = replace(kubernetes.pods[BrokerId(3)], ready=False)
+
+    assert restarts(kubernetes) == [3]
+
+
+def test_while_a_pod_is_going_not_even_one_that_is_not_ready_is_restarted() -> None:
+    kubernetes = outdated(2, 3)
+    for broker_id, is_going in ((BrokerId(2), False), (BrokerId(3), True)):
+        pod = kubernetes.pods[broker_id]
+        kubernetes.pods[broker_id] = replace(pod, ready=False, deleting=is_going)
+
+    assert restarts(kubernetes) == []
+
+
+def test_while_another_is_not_well_nobody_is_restarted() -> None:
+    kubernetes = outdated(1)
+    kubernetes.kill(3)
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == []
+    applied = condition(kubernetes, "ConfigurationApplied")
+    assert applied.reason == "WaitingToRestart"
+    assert applied.message == (
+        "broker 1 is to be restarted for the configuration; waits until broker 3 is ready and "
+        "in sync"
+    )
+
+
+def test_a_replica_out_of_sync_holds_restarts(everything_built: None) -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=1, replicas=3))
+    kubernetes.settle()
+    kubernetes.kill(3)
+    kubernetes.settle()
+    kubernetes.start(3)  # out of the ISR, and nothing brings it back yet
+    kubernetes.settle()
+    kubernetes.revisions = {BrokerId(1): "new"}
+
+    assert restarts(kubernetes) == []
+    assert condition(kubernetes, "Healthy").reason == "UnderReplicated"
+
+
+def test_a_single_broker_is_restarted_too() -> None:
+    assert restarts(outdated(1, replicas=1)) == [1]
+
+
+def test_the_status_counts_what_there_is() -> None:
+    kubernetes = outdated()
+    kubernetes.kill(2)
+    kubernetes.settle()
+
+    status = kubernetes.cluster.status
+    assert (status.replicas, status.ready_replicas) == (3, 2)
+    assert (status.topics, status.partitions, status.offline_partitions) == (1, 3, 1)
+    assert condition(kubernetes, "Healthy").message == "1 partition is without a live leader"
+    assert condition(kubernetes, "Ready").message == "broker 2: was killed"
+    assert condition(kubernetes, "Stable").status is ConditionStatus.FALSE
+    assert status.selector == "chiplog.dev/cluster=demo,app.kubernetes.io/component=broker"

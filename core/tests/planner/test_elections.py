@@ -1,0 +1,257 @@
+"""R2 and R4, partition by partition, for any number of replicas."""
+
+from dataclasses import replace
+
+import pytest
+
+from chiplog_core.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionIndex,
+    ReplicaRef,
+    Session,
+    TopicId,
+)
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner.elections import elect
+from chiplog_core.planner.members import Life, Member, Members
+from tests.planner.objects import ref
+
+TOPIC = TopicId((7).to_bytes(16, "big"))
+
+
+def member(
+    text: str,
+    life: Life = Life.ALIVE,
+    *,
+    leaving: bool = False,
+    intact_since: int = 1,
+    storage_since: int = 1,
+) -> Member:
+    return Member(
+        ref=ref(text),
+        life=life,
+        may_lead=life is Life.ALIVE,
+        is_leaving=leaving,
+        storage_since=Session(storage_since),
+        intact_since=Session(intact_since),
+        rack=None,
+        is_retired=False,
+    )
+
+
+def members(*all_of_them: Member, damaged: int | None = None) -> Members:
+    of = {one.ref.broker_id: one for one in all_of_them if one.ref is not None}
+    usual = (one.ref for one in of.values() if one.may_lead and not one.is_leaving)
+    broken = set() if damaged is None else {(BrokerId(damaged), TOPIC, PartitionIndex(0))}
+    return Members(of, frozenset(filter(None, usual)), frozenset(broken))
+
+
+def state(isr: str, leader: str | None, replicas: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
+    return PartitionState(
+        partition=PartitionIndex(0),
+        replicas=tuple(map(BrokerId, replicas)),
+        isr=tuple(map(ref, isr.split())),
+        leader=None if leader is None else ref(leader),
+        leader_epoch=LeaderEpoch(5),
+        partition_epoch=PartitionEpoch(9),
+    )
+
+
+def shown(after: PartitionState) -> tuple[str | None, str, int, int]:
+    leader = None if after.leader is None else str(after.leader)
+    return leader, " ".join(map(str, after.isr)), after.leader_epoch, after.partition_epoch
+
+
+GONE, UNKNOWN = Life.GONE, Life.UNKNOWN
+
+
+def test_nothing_changes_while_all_is_well() -> None:
+    before = state("1@1 2@1 3@1", "2@1")
+
+    assert elect(before, TOPIC, 2, members(member("1@1"), member("2@1"), member("3@1"))) is before
+
+
+@pytest.mark.parametrize(
+    ("isr", "leader", "brokers", "expected"),
+    [
+        pytest.param(
+            "1@1 2@1 3@1",
+            "1@1",
+            [member("1@1", GONE), member("2@1"), member("3@1")],
+            ("2@1", "2@1 3@1", 6, 10),
+            id="the next replica follows a dead leader, which leaves the ISR",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "1@1",
+            [member("1@1"), member("2@1", GONE), member("3@1")],
+            ("1@1", "1@1 3@1", 5, 10),
+            id="a dead follower leaves the ISR under the same leader epoch",
+        ),
+        pytest.param(
+            "1@1 2@1",
+            "1@1",
+            [member("1@1", GONE), member("2@1"), member("3@1")],
+            ("2@1", "1@1 2@1", 6, 10),
+            id="at the floor the dead stay listed",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "1@1",
+            [member("1@1", GONE), member("2@1", GONE), member("3@1", GONE)],
+            (None, "1@1 2@1 3@1", 6, 10),
+            id="with nobody alive the partition is offline and forgets nobody",
+        ),
+        pytest.param(
+            "2@1 3@1",
+            "2@1",
+            [member("1@1"), member("2@1", GONE), member("3@1", GONE)],
+            (None, "2@1 3@1", 6, 10),
+            id="a replica that is not in sync never leads",
+        ),
+        pytest.param(
+            "1@1",
+            "1@1",
+            [member("1@2")],
+            ("1@2", "1@2", 6, 10),
+            id="the same leader in a new session reigns anew",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "2@1",
+            [member("1@2"), member("2@1"), member("3@1")],
+            ("2@1", "1@2 2@1 3@1", 5, 10),
+            id="a restarted follower with an intact disk stays in sync",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "1@1",
+            [member("1@2", intact_since=2), member("2@1"), member("3@1")],
+            ("2@1", "2@1 3@1", 6, 10),
+            id="a restarted leader with a suspect disk is out",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "1@1",
+            [member("1@1", leaving=True), member("2@1"), member("3@1")],
+            ("2@1", "1@1 2@1 3@1", 6, 10),
+            id="a draining broker hands over",
+        ),
+        pytest.param(
+            "1@1 2@1",
+            "2@1",
+            [member("1@1"), member("2@1", leaving=True)],
+            ("1@1", "1@1 2@1", 6, 10),
+            id="also to the only other one",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "3@1",
+            [member("1@1", leaving=True), member("2@1"), member("3@1", GONE)],
+            ("2@1", "1@1 2@1", 6, 10),
+            id="a draining broker is not elected while another can lead",
+        ),
+    ],
+)
+def test_elections(
+    isr: str,
+    leader: str,
+    brokers: list[Member],
+    expected: tuple[str | None, str, int, int],
+) -> None:
+    assert shown(elect(state(isr, leader), TOPIC, 2, members(*brokers))) == expected
+
+
+@pytest.mark.parametrize(
+    "brokers",
+    [
+        pytest.param([member("1@1", UNKNOWN), member("2@1")], id="about to be admitted"),
+        pytest.param([member("2@1")], id="without an object"),
+    ],
+)
+def test_nobody_is_deposed_on_a_guess(brokers: list[Member]) -> None:
+    before = state("1@1 2@1", "1@1", (1, 2))
+
+    assert elect(before, TOPIC, 1, members(*brokers)) is before
+
+
+def test_one_replica_stays_with_its_draining_broker() -> None:
+    before = state("1@1", "1@1", (1,))
+
+    assert elect(before, TOPIC, 1, members(member("1@1", leaving=True))) is before
+
+
+def test_a_damaged_replica_does_not_lead() -> None:
+    before = state("1@1 2@1", "1@1", (1, 2))
+
+    after = elect(before, TOPIC, 1, members(member("1@1"), member("2@1"), damaged=1))
+
+    assert after.leader == ref("2@1")
+
+
+def test_a_damaged_replica_is_not_carried_over() -> None:
+    before = state("1@1", "1@1", (1,))
+
+    after = elect(before, TOPIC, 1, members(member("1@2"), damaged=1))
+
+    assert (after.leader, after.isr) == (None, (ref("1@1"),))
+
+
+def test_a_session_from_the_future_is_not_carried_back() -> None:
+    before = state("1@8", "1@8", (1,))
+
+    assert elect(before, TOPIC, 1, members(member("1@2"))) is before
+
+
+def test_where_all_came_back_suspect_the_replicas_are_asked() -> None:
+    before = state("1@1 2@1", "1@1", (1, 2))
+    brokers = members(member("1@2", intact_since=2), member("2@2", intact_since=2))
+
+    after = elect(before, TOPIC, 1, brokers)
+
+    assert after.reports_wanted
+    assert shown(after) == (None, "1@1 2@1", 6, 10)
+
+
+def test_nobody_is_asked_while_a_member_may_still_come_back_intact() -> None:
+    before = state("1@1 2@1", "1@1", (1, 2))
+    brokers = members(member("1@2", intact_since=2), member("2@1", GONE))
+
+    after = elect(before, TOPIC, 1, brokers)
+
+    assert not after.reports_wanted
+    assert after.leader is None
+
+
+def test_nothing_is_decided_while_reports_are_awaited() -> None:
+    before = replace(state("1@1 2@1", "1@1", (1, 2)), reports_wanted=True)
+
+    assert elect(before, TOPIC, 1, members(member("1@1", GONE), member("2@1"))) is before
+
+
+def test_every_isr_keeps_its_floor() -> None:
+    """All states of three replicas against all lives of their brokers (R4)."""
+    lives = [Life.ALIVE, Life.GONE, Life.UNKNOWN]
+    for isr in ("1@1", "1@1 2@1", "2@1 3@1", "1@1 2@1 3@1"):
+        before = state(isr, isr.split()[0])
+        for number in range(27):
+            brokers = [
+                member(f"{broker_id}@1", lives[number // 3 ** (broker_id - 1) % 3])
+                for broker_id in (1, 2, 3)
+            ]
+            for min_isr in (1, 2, 3):
+                after = elect(before, TOPIC, min_isr, members(*brokers))
+                assert len(after.isr) >= min(min_isr, len(before.isr))
+                assert set(after.isr) <= set(before.isr)
+                assert after.leader is None or after.leader in after.isr
+                _assert_led_by_the_living(after, brokers)
+
+
+def _assert_led_by_the_living(after: PartitionState, brokers: list[Member]) -> None:
+    living: set[ReplicaRef | None] = {one.ref for one in brokers if one.life is Life.ALIVE}
+    dead = {one.ref for one in brokers if one.life is Life.GONE}
+    assert after.leader not in dead
+    if after.leader is None:
+        assert not living & set(after.isr)

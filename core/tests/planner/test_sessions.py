@@ -1,0 +1,215 @@
+"""Which process may act for a broker, and what its disks vouch for."""
+
+from dataclasses import replace
+from typing import Any
+
+from chiplog_core.conditions import ConditionStatus
+from chiplog_core.ids import BrokerId, Session
+from chiplog_core.model.broker import BrokerSpec
+from chiplog_core.model.broker_status import BrokerStatus, Tail
+from chiplog_core.planner.actions import Replace
+from tests.planner.model import Kubernetes
+from tests.planner.objects import topic
+
+ONE = BrokerId(1)
+
+
+def running(replicas: int = 1, **spec: Any) -> Kubernetes:
+    kubernetes = Kubernetes(replicas)
+    kubernetes.apply(topic(partitions=1, **spec))
+    kubernetes.run()
+    return kubernetes
+
+
+def spec_of(kubernetes: Kubernetes, broker_id: int = 1) -> BrokerSpec:
+    return kubernetes.brokers[BrokerId(broker_id)].spec
+
+
+def partition(kubernetes: Kubernetes) -> tuple[str, str, int]:
+    """(leader, isr, leader epoch) of the only one."""
+    state = kubernetes.maps["orders"].spec.generations[0].partitions[0]
+    return str(state.leader), ",".join(map(str, state.isr)), state.leader_epoch
+
+
+def test_the_first_process_is_admitted_to_session_1() -> None:
+    kubernetes = Kubernetes(1)
+    kubernetes.settle()
+    assert spec_of(kubernetes).session == 0
+
+    kubernetes.start(1)
+    (write,) = (one for one in kubernetes.plan().actions if isinstance(one, Replace))
+
+    spec = write.resource.spec
+    assert isinstance(spec, BrokerSpec)
+    assert spec.admitted_incarnation == kubernetes.brokers[ONE].status.incarnation
+    assert (spec.session, spec.fenced) == (1, False)
+    assert (spec.storage_since, spec.intact_since) == (1, 1)
+    assert len(spec.storage_uuids) == 1
+
+
+def test_a_restarted_process_with_intact_disks_goes_on_under_a_new_epoch() -> None:
+    kubernetes = running()
+    assert partition(kubernetes) == ("1@1", "1@1", 0)
+
+    kubernetes.start(1)
+    kubernetes.settle()
+
+    assert partition(kubernetes) == ("1@2", "1@2", 1)
+
+
+def test_a_dead_process_is_fenced_and_its_partition_goes_offline_in_one_plan() -> None:
+    kubernetes = running()
+
+    kubernetes.kill(1)
+    kubernetes.execute(kubernetes.plan().actions)
+
+    assert spec_of(kubernetes).fenced
+    assert partition(kubernetes) == ("None", "1@1", 1)
+
+
+def test_it_comes_back_after_a_kill() -> None:
+    kubernetes = running()
+    kubernetes.kill(1)
+    kubernetes.settle()
+    (ready,) = kubernetes.topics["orders"].status.conditions
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "PartitionsOffline")
+    assert ready.message == ("partition 0 has no live leader; the replicas are on broker 1")
+
+    kubernetes.start(1)
+    kubernetes.settle()
+
+    assert partition(kubernetes) == ("1@2", "1@2", 2)
+    (ready,) = kubernetes.topics["orders"].status.conditions
+    assert ready.status is ConditionStatus.TRUE
+
+
+def test_maps_follow_in_the_plan_after_the_admission_never_in_the_same() -> None:
+    kubernetes = running()
+    kubernetes.start(1)
+
+    first = kubernetes.plan().actions
+    assert [type(one.resource.spec) for one in first if isinstance(one, Replace)] == [BrokerSpec]
+
+
+def test_a_process_that_has_ended_already_is_not_admitted() -> None:
+    kubernetes = Kubernetes(1)
+    kubernetes.settle()
+    kubernetes.start(1)
+    kubernetes.kill(1)
+
+    kubernetes.settle()
+
+    assert spec_of(kubernetes).session == 0
+
+
+def test_a_falsely_fenced_process_gets_a_new_session_and_keeps_what_it_had() -> None:
+    kubernetes = running()
+    process = kubernetes.brokers[ONE].status.incarnation
+    assert process is not None
+    kubernetes.kill(1)
+    kubernetes.settle()
+
+    del kubernetes.ended[process]
+    kubernetes.settle()
+    assert spec_of(kubernetes).fenced, "an operator that has just started knows nothing"
+
+    kubernetes.renewing.add(process)
+    kubernetes.settle()
+
+    assert (spec_of(kubernetes).session, spec_of(kubernetes).fenced) == (2, False)
+    assert partition(kubernetes) == ("1@2", "1@2", 2)
+
+
+def test_a_falsely_fenced_process_that_once_started_suspect_vouches_for_what_it_wrote() -> None:
+    kubernetes = running(config={"chiplog.durability": "PageCache"})
+    kubernetes.start(1, tail=Tail.SUSPECT)
+    kubernetes.settle()
+    assert partition(kubernetes)[1] == "1@2"
+    process = kubernetes.brokers[ONE].status.incarnation
+    assert process is not None
+    kubernetes.kill(1)
+    kubernetes.settle()
+
+    del kubernetes.ended[process]
+    kubernetes.renewing.add(process)
+    kubernetes.settle()
+
+    assert partition(kubernetes)[:2] == ("1@3", "1@3")
+
+
+def test_a_suspect_tail_of_an_fsync_topic_is_not_carried_over() -> None:
+    kubernetes = running()
+
+    kubernetes.start(1, tail=Tail.SUSPECT)
+    kubernetes.settle()
+
+    assert partition(kubernetes)[:2] == ("None", "1@1")
+    (ready,) = kubernetes.topics["orders"].status.conditions
+    assert ready.reason == "RecordsAtRisk"
+    assert 'chiplog.dev/unclean-election to "0@1"' in ready.message
+
+
+def test_another_disk_is_not_carried_over_though_it_calls_itself_intact() -> None:
+    kubernetes = running(config={"chiplog.durability": "PageCache"})
+    disk = kubernetes.disks[ONE]
+
+    kubernetes.start(1, new_disk=True)
+    kubernetes.disks[ONE].intact_since = disk.intact_since
+    directory = kubernetes.brokers[ONE].status.directories[0]
+    status = replace(
+        kubernetes.brokers[ONE].status,
+        directories=(replace(directory, intact_since=Session(1)),),
+    )
+    kubernetes.status(1, status)
+    kubernetes.settle()
+
+    assert spec_of(kubernetes).storage_since == 2
+    assert partition(kubernetes)[:2] == ("None", "1@1")
+
+
+def test_after_a_new_disk_the_old_sessions_stay_lost_over_further_restarts() -> None:
+    kubernetes = running()
+    kubernetes.start(1, new_disk=True)
+    kubernetes.settle()
+
+    kubernetes.start(1)
+    kubernetes.settle()
+
+    assert (spec_of(kubernetes).session, spec_of(kubernetes).intact_since) == (3, 2)
+    assert partition(kubernetes)[1] == "1@1"
+
+
+def test_a_session_is_above_all_that_a_restored_backup_has_forgotten() -> None:
+    kubernetes = running()
+    for _ in range(4):
+        kubernetes.start(1)
+        kubernetes.settle()
+    assert partition(kubernetes)[1] == "1@5"
+
+    broker = kubernetes.brokers[ONE]
+    kubernetes.brokers[ONE] = replace(broker, spec=replace(broker.spec, session=Session(2)))
+    kubernetes.start(1)
+    kubernetes.settle()
+
+    assert partition(kubernetes)[1] == "1@6"
+
+
+def test_a_status_that_was_lost_in_a_restore_deposes_nobody() -> None:
+    kubernetes = running()
+    before = partition(kubernetes)
+
+    kubernetes.status(1, BrokerStatus())
+
+    assert partition(kubernetes) == before
+    assert not [one for one in kubernetes.plan().actions if isinstance(one, Replace)]
+
+
+def test_a_broker_object_that_is_missing_deposes_nobody() -> None:
+    kubernetes = running(2)
+    broker = kubernetes.brokers.pop(ONE)
+
+    actions = kubernetes.plan(is_complete=False).actions
+    assert not [one for one in actions if isinstance(one, Replace)]
+
+    kubernetes.brokers[ONE] = broker
+    assert not kubernetes.plan().actions

@@ -1,0 +1,122 @@
+"""Where new partitions go."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.placement import Load, Placement, place
+
+THREE_ZONES = {BrokerId(1): "a", BrokerId(2): "b", BrokerId(3): "c"}
+
+
+def racks(**zones: list[int]) -> dict[BrokerId, str | None]:
+    return {BrokerId(number): zone for zone, numbers in zones.items() for number in numbers}
+
+
+def placed(
+    brokers: Mapping[BrokerId, str | None],
+    count: int,
+    replicas: int,
+    existing: tuple[Placement, ...] = (),
+) -> tuple[Placement, ...]:
+    return place(brokers, existing=existing, count=count, replicas=replicas, load=Load())
+
+
+def test_six_partitions_on_three_brokers_as_kafka_stripes_them() -> None:
+    assert placed(THREE_ZONES, 6, 3) == (
+        (1, 2, 3),
+        (2, 3, 1),
+        (3, 1, 2),
+        (1, 3, 2),
+        (2, 1, 3),
+        (3, 2, 1),
+    )
+
+
+def test_leaders_alone() -> None:
+    assert placed(THREE_ZONES, 6, 1) == ((1,), (2,), (3,), (1,), (2,), (3,))
+
+
+def test_one_broker() -> None:
+    assert placed({BrokerId(7): None}, 2, 1) == ((7,), (7,))
+
+
+def test_a_topic_that_grows_continues_its_stripe() -> None:
+    first = placed(THREE_ZONES, 2, 1)
+
+    assert placed(THREE_ZONES, 2, 1, existing=first) == ((3,), (1,))
+
+
+@given(st.integers(1, 7), st.integers(0, 20), st.integers(1, 20), st.data())
+def test_growing_in_steps_is_growing_at_once(
+    size: int, before: int, more: int, data: st.DataObject
+) -> None:
+    brokers: dict[BrokerId, str | None] = {BrokerId(n): None for n in range(1, size + 1)}
+    replicas = data.draw(st.integers(1, size))
+
+    first = placed(brokers, before, replicas)
+
+    assert first + placed(brokers, more, replicas, first) == placed(
+        brokers, before + more, replicas
+    )
+
+
+def test_topics_of_one_partition_spread_as_evenly_as_one_of_many() -> None:
+    load = Load()
+
+    for _ in range(300):
+        place(THREE_ZONES, count=1, replicas=2, load=load)
+
+    assert set(load.leaders.values()) == {100}
+    assert set(load.replicas.values()) == {200}
+
+
+def test_a_new_broker_gets_the_next_topics() -> None:
+    load = Load()
+    load.add([(BrokerId(1),), (BrokerId(2),)] * 5)
+    brokers = {**THREE_ZONES}
+
+    first = [place(brokers, count=1, replicas=1, load=load)[0][0] for _ in range(6)]
+
+    assert first == [3, 3, 3, 3, 3, 1]
+
+
+def test_replicas_go_to_as_many_racks_as_there_are() -> None:
+    brokers = racks(a=[1, 2], b=[3, 4])
+
+    for placement in placed(brokers, 12, 2):
+        assert len({brokers[broker_id] for broker_id in placement}) == 2
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 20).map(BrokerId), st.sampled_from(["a", "b", "c", None]), min_size=1
+    ),
+    st.integers(1, 40),
+    st.data(),
+)
+def test_what_holds_of_every_placement(
+    brokers: dict[BrokerId, str | None], count: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(1, len(brokers)))
+
+    placements = placed(brokers, count, replicas)
+
+    leaders = Counter(placement[0] for placement in placements)
+    assert max(leaders.values()) - min(leaders[one] for one in brokers) <= 1
+    sizes = Counter(brokers.values())
+    for placement in placements:
+        assert len(set(placement)) == replicas
+        used = Counter(brokers[one] for one in placement)
+        # No rack holds two replicas more than another that still had a broker free.
+        roomy = [used[rack] for rack, size in sizes.items() if used[rack] < size]
+        assert not roomy or max(used.values()) - min(roomy) <= 1
+
+
+def test_too_few_brokers_are_a_fault_of_the_caller() -> None:
+    with pytest.raises(AssertionError):
+        placed(THREE_ZONES, 1, 4)

@@ -1,0 +1,161 @@
+"""Keeps an `ObjectCache` of one kind current: list, then watch, then again.
+
+A watch is never trusted alone. It may end, break or fall silent: each of these leads to a new
+list, and so does time. Between an error and the next complete list the cache may be old, and
+whoever concludes something from time that passed is told so (`Heard`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from chiplog_kube.api import ApiError, EventType, Gone, KubeApi
+from chiplog_kube.cache import ObjectCache
+from chiplog_kube.clock import Clock
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import version_of
+
+logger = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S = 0.2
+LAST_BACKOFF_S = 3.0
+CALM_S = 10.0
+"""A watch that lasted this long was a good one: the next failure is a first one."""
+
+
+class Heard(Protocol):
+    """Who wants to know how current a cache is."""
+
+    def listed(self) -> None:
+        """The cache is complete as of a list that was just made, and is being kept so."""
+
+    def interrupted(self) -> None:
+        """The watch broke: nothing is known from now until `listed`."""
+
+
+class _NobodyListens:
+    def listed(self) -> None: ...
+
+    def interrupted(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which objects of a kind: of one namespace or of all, by label and field selectors."""
+
+    kind: Kind
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often it asks."""
+
+    relist_s: float = 600.0
+    """How long watches are trusted without a list."""
+    spread: Callable[[], float] = lambda: 0.5
+    """Draws from 0 to 1, so that many clients do not come back to a struggling server at once."""
+
+
+class Reflector:
+    """List and watch of one kind.
+
+    `cache.put` and `cache.remove` are also for the answers to own writes.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        scope: Scope,
+        cache: ObjectCache,
+        *,
+        clock: Clock,
+        heard: Heard | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self.scope = scope
+        self.cache = cache
+        self.synced = asyncio.Event()
+        """Set when the first list is complete."""
+        self.last_heard_s: float | None = None
+        """When the server last said anything, by the clock's monotonic time."""
+        self._api = api
+        self._clock = clock
+        self._heard = heard or _NobodyListens()
+        self._pace = pace or Pace()
+        self._listed_s = 0.0
+        self._failures = 0
+        self._is_failing = False
+
+    async def relist(self) -> str:
+        """One consistent list into the cache; its resource version. Raises `ApiError`s."""
+        scope = self.scope
+        listed = await self._api.list_(
+            scope.kind, scope.namespace, labels=scope.labels, fields=scope.fields
+        )
+        self.cache.replace(listed, scope.namespace)
+        if self._is_failing:
+            logger.info("watch_works_again", extra={"kind": scope.kind.kind})
+            self._is_failing = False
+        self.last_heard_s = self._listed_s = self._clock.monotonic_s()
+        self.synced.set()
+        self._heard.listed()
+        return listed.resource_version
+
+    async def run(self) -> None:
+        """Keep the cache current until cancelled."""
+        while True:
+            try:
+                await self._watch(await self.relist())
+            except Gone:
+                logger.info("watch_too_old", extra={"kind": self.scope.kind.kind})
+                self._heard.interrupted()
+            except ApiError as error:
+                self._heard.interrupted()
+                await self._back_off(error)
+
+    async def _watch(self, version: str) -> None:
+        """Follow the changes until it is time for a new list."""
+        scope = self.scope
+        while self._clock.monotonic_s() - self._listed_s < self._pace.relist_s:
+            began_s = self._clock.monotonic_s()
+            async for event in self._api.watch(
+                scope.kind,
+                scope.namespace,
+                resource_version=version,
+                labels=scope.labels,
+                fields=scope.fields,
+            ):
+                self.last_heard_s = self._clock.monotonic_s()
+                version = version_of(event.object) or version
+                if event.type is not EventType.BOOKMARK:
+                    self.cache.apply(event)
+            if self._clock.monotonic_s() - began_s < 1.0:
+                # A server that ends every watch at once is not asked a thousand times a second.
+                await self._clock.sleep(1.0)
+
+    async def _back_off(self, error: ApiError) -> None:
+        if self._clock.monotonic_s() - self._listed_s > CALM_S:
+            self._failures = 0
+        delay_s = min(FIRST_BACKOFF_S * 2.0**self._failures, LAST_BACKOFF_S) * (
+            0.5 + self._pace.spread()
+        )
+        self._failures = min(self._failures + 1, 10)
+        # One line when it begins to fail, and one when it works again, however long that takes.
+        level = logging.DEBUG if self._is_failing else logging.WARNING
+        self._is_failing = True
+        logger.log(
+            level,
+            "watch_failed",
+            extra={
+                "kind": self.scope.kind.kind,
+                "namespace": self.scope.namespace,
+                "error": f"{type(error).__name__}: {error}",
+                "retry_in_s": round(delay_s, 3),
+            },
+        )
+        await self._clock.sleep(delay_s)

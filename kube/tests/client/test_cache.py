@@ -1,0 +1,87 @@
+"""The cache never goes back, in whatever order its sources speak."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chiplog_kube.api import EventType, Manifest, ObjectList, WatchEvent
+from chiplog_kube.cache import ObjectCache
+
+
+def thing(name: str, version: int, uid: str = "u1", namespace: str = "ns") -> Manifest:
+    meta = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": meta}
+
+
+def versions(cache: ObjectCache) -> dict[str, str]:
+    return {key.name: one["metadata"]["resourceVersion"] for key, one in cache.objects.items()}
+
+
+def test_an_older_state_is_ignored() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 10))
+    cache.put(thing("a", 9))
+    assert versions(cache) == {"a": "10"}
+    cache.put(thing("a", 11))
+    assert versions(cache) == {"a": "11"}
+
+
+def test_versions_are_numbers_not_texts() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 99))
+    cache.put(thing("a", 100))
+    assert versions(cache) == {"a": "100"}
+
+
+def test_the_same_version_again_wakes_nobody() -> None:
+    seen: list[Any] = []
+    cache = ObjectCache(lambda before, after: seen.append((before, after)))
+    cache.put(thing("a", 10))
+    cache.put(thing("a", 10))
+    assert len(seen) == 1
+
+
+def test_what_was_deleted_does_not_come_back_by_a_late_event() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 10))
+    cache.remove(thing("a", 12))
+    cache.apply(WatchEvent(EventType.MODIFIED, thing("a", 11)))
+    cache.replace(ObjectList([thing("a", 11)], "11"))
+    assert not cache.objects
+
+
+def test_one_made_anew_under_the_name_is_another() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 10, "old"))
+    cache.put(thing("a", 14, "new"))
+    cache.apply(WatchEvent(EventType.DELETED, thing("a", 12, "old")))
+    assert versions(cache) == {"a": "14"}
+    cache.put(thing("a", 15, "old"))
+    assert versions(cache) == {"a": "14"}
+
+
+def test_a_list_removes_what_it_lacks_but_not_what_is_newer() -> None:
+    cache = ObjectCache()
+    cache.put(thing("old", 10))
+    cache.put(thing("made-since", 21, "u2"))
+    cache.replace(ObjectList([thing("other", 15, "u3")], "20"))
+    assert versions(cache) == {"made-since": "21", "other": "15"}
+
+
+def test_a_list_of_a_namespace_says_nothing_of_others() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 10, "u1", "left"))
+    cache.put(thing("b", 10, "u2", "right"))
+    cache.replace(ObjectList([], "20"), "left")
+    assert versions(cache) == {"b": "10"}
+
+
+@given(st.permutations(range(1, 9)))
+def test_any_order_of_events_ends_with_the_newest(order: list[int]) -> None:
+    cache = ObjectCache()
+    newest = 0
+    for version in order:
+        cache.apply(WatchEvent(EventType.MODIFIED, thing("a", version)))
+        newest = max(newest, version)
+        assert versions(cache) == {"a": str(newest)}
