@@ -1,7 +1,7 @@
 """One broker put together: its parts made, started in order and stopped in reverse.
 
-A broker begins a session, opens its logs, learns its topics and only then listens. It
-stops listening first and marks its logs as cleanly closed last.
+A broker opens its logs, becomes a member of its cluster, learns its topics and only then
+listens. It stops listening first and marks its logs as cleanly closed last.
 """
 
 import asyncio
@@ -10,20 +10,19 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
-from chiplog_broker.metadata.standalone import StandaloneStore, admit
-from chiplog_broker.metadata.standalone_plan import Defaults
-from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
+from chiplog_broker.metadata.standalone_membership import StandaloneMembership
+from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.housekeeping import Housekeeping
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.partitions.settings import log_config
+from chiplog_broker.partitions.settings import log_config, topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.metadata import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
@@ -54,7 +53,7 @@ class Ports:
 
 
 class Broker:
-    """A standalone broker: a whole cluster in one process."""
+    """One broker process, whichever way it becomes part of a cluster."""
 
     def __init__(
         self,
@@ -62,21 +61,24 @@ class Broker:
         config: Mapping[str, str],
         listeners: list[Listener],
         data_path: str,
+        membership: Membership | None = None,
     ) -> None:
+        """Without a `membership` it is a cluster by itself."""
         self._ports = ports
         self._config = config
         self._listeners = listeners
         self._data_path = data_path
-        self.health = Health()
+        self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
+        self.health = Health(catching_up=self._membership.is_ready)
         self.requests = RequestMetrics()
         # What was begun, each part with how it ends; the last one begun ends first.
         self._begun = AsyncExitStack()
         self.acceptors: list[Acceptor] = []
+        self.addresses: dict[str, tuple[str, int]] = {}
+        """Listener -> the host and port that were bound, as its configuration advertises them."""
         self._cluster: ClusterView
         self._replicas: Replicas
         self._directory: LogDirectory
-        self._store: StandaloneStore
-        self._session = 0
 
     async def start(self) -> None:
         """Recover the logs, then serve.
@@ -93,28 +95,21 @@ class Broker:
             raise
 
     async def _start(self) -> None:
-        ports = self._ports
+        ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
-        record = await admit(ports.metadata, ports.rng)
-        self._session = record.session
+        self._begun.push_async_callback(membership.close)
+        cluster_id = await membership.begin(self._wait_for)
+        self._wait_for("")
         broker_id = setting(self._config, keys.NODE_ID)
-        self._store = StandaloneStore(
-            ports.metadata,
-            ports.rng,
-            Defaults(
-                broker_id,
-                setting(self._config, keys.NUM_PARTITIONS),
-                record.session,
-                topic_defaults(self._config),
-            ),
-        )
-        self._cluster = ClusterView(record.cluster_id, broker_id)
-        self._directory = await self._open_logs(record.cluster_id, broker_id)
+        self._cluster = ClusterView(cluster_id, broker_id)
+        self._directory = await self._open_logs(cluster_id, broker_id)
         self._replicas = Replicas(broker_id, self._directory, FetchWaiters(), ports.clock)
         self._directory.health.on_failure(self._went_offline)
         self._begun.push_async_callback(self._close_logs)
-        self._begun.push_async_callback(self._store.close)
-        await self._store.start(self._topic_changed, self._topic_deleted)
+        self._begun.push_async_callback(membership.leave)
+        store = await membership.join(
+            Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
+        )
         housekeeping = Housekeeping(self._directory, self._replicas, ports.clock, self._config)
         housekeeping.start()
         self._begun.push_async_callback(housekeeping.stop)
@@ -123,23 +118,32 @@ class Broker:
             measure_lag(ports.clock, self.requests.event_loop_lag)
         )
         self._begun.callback(measuring.cancel)
-        await self._listen()
+        await self._listen(store)
         self.health.serving = True
         logger.info(
             "started",
-            extra={"broker_id": broker_id, "session": record.session, "topics": len(self._cluster)},
+            extra={
+                "broker_id": broker_id,
+                "session": self._cluster.session,
+                "topics": len(self._cluster),
+            },
         )
+
+    async def deposed(self) -> str:
+        """Returns, with the reason, when this process may not act for its broker any more."""
+        return await self._membership.deposed()
 
     async def stop(self) -> None:
         """Answer what waits, stop serving, and close the logs cleanly if the disk lets us."""
         self.health.serving = False
+        await self._membership.drain()
         await self._begun.aclose()
-        logger.info("stopped", extra={"session": self._session})
+        logger.info("stopped", extra={"session": self._cluster.session})
 
     async def _close_logs(self) -> None:
         await self._replicas.close()
         try:
-            await self._directory.close(self._replicas.high_watermarks(), self._session)
+            await self._directory.close(self._replicas.high_watermarks(), self._cluster.session)
         except StorageError as failed:
             # No mark is left, so the next start reads what is really there.
             logger.error("not_closed_cleanly", extra={"reason": str(failed)})
@@ -150,14 +154,9 @@ class Broker:
 
         return registry(self._cluster, self._replicas, self.requests)
 
-    @property
-    def addresses(self) -> dict[str, tuple[str, int]]:
-        """Listener -> the host and port that clients are told."""
-        return dict(self._cluster.brokers[self._cluster.broker_id].endpoints)
-
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
-        configs = {view.name: view.config for view in self._store.views()}
-        unclaimed = TopicConfig({}, topic_defaults(self._config))
+        configs = {one.name: topic_log_config(one) for one in self._membership.known_topics()}
+        unclaimed = log_config(TopicConfig({}, topic_defaults(self._config)))
 
         def progress(now: Progress) -> None:
             self.health.logs_recovered = now.partitions_done
@@ -169,7 +168,7 @@ class Broker:
             OpenOptions(
                 node_id=broker_id,
                 cluster_id=cluster_id,
-                config_of=lambda name: log_config(configs.get(name.topic, unclaimed)),
+                config_of=lambda name: configs.get(name.topic, unclaimed),
                 on_progress=progress,
             ),
         )
@@ -185,37 +184,44 @@ class Broker:
                 )
         return directory
 
-    async def _topic_changed(self, topic: TopicView) -> None:
-        await self._replicas.apply(topic)
-        self._cluster.put(topic)
+    def _opened_data(self) -> OpenedData:
+        directory = self._directory
+        return OpenedData(
+            storage_uuid=directory.identity.directory_id,
+            closed_in_session=directory.report.broker_epoch,
+            damaged={
+                (name.topic, name.partition): why for name, why in directory.quarantined.items()
+            },
+        )
 
-    async def _topic_deleted(self, name: str, topic_id: UUID) -> None:
-        self._cluster.remove(name)
-        await self._replicas.delete(name, topic_id)
+    def _wait_for(self, what: str) -> None:
+        self.health.waiting_for = what
 
     def _went_offline(self, failure: OSError) -> None:
         self.health.log_directory_offline = str(failure)
+        self._membership.disk_failed()
         logger.error("log_directory_offline", extra={"reason": str(failure)})
 
-    async def _listen(self) -> None:
+    async def _listen(self, store: MetadataStore) -> None:
         table = handler_table(
             Parts(
                 self._cluster,
                 self._replicas,
-                self._store,
+                store,
                 self._ports.clock,
                 self._ports.data,
                 self._config,
                 self._data_path,
-                self._session,
                 self.requests,
             )
         )
         dispatcher = Dispatcher(table, self.requests)
         self._begun.push_async_callback(dispatcher.drain)
-        quota = ConnectionQuota(connection_limits(self._config))
+        limits = connection_limits(self._config)
+        # Clients that use up all connections must not keep brokers from each other.
+        quotas = {internal: ConnectionQuota(limits) for internal in (False, True)}
         self.acceptors = acceptors = [
-            Acceptor(one, dispatcher, quota, self._ports.clock, self.requests)
+            Acceptor(one, dispatcher, quotas[one.is_internal], self._ports.clock, self.requests)
             for one in self._listeners
         ]
         endpoints = {}
@@ -224,9 +230,9 @@ class Broker:
             bound = await acceptor.bind()
             endpoints[bound.name] = (bound.advertised_host, bound.advertised_port)
         # Nobody is accepted before all addresses are known: they are in the first answer.
+        self.addresses = endpoints
         rack = broker_value(self._config, keys.BROKER_RACK)
-        broker_id = self._cluster.broker_id
-        self._cluster.brokers[broker_id] = BrokerView(broker_id, rack, endpoints)
+        self._membership.listening(BrokerView(self._cluster.broker_id, rack, endpoints))
         for acceptor in acceptors:
             await acceptor.accept()
 

@@ -4,15 +4,18 @@ The format is Java's: `key=value` or `key: value` a line, `#` and `!` for commen
 backslash before the line's end to go on with the next.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from chiplog_broker.errors import CannotStart
-from chiplog_broker.metadata.listeners import Listener
+from chiplog_broker.metadata.listeners import INTERNAL_NAME, Listener
 from chiplog_core.config.given import given_broker_config
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
+DEFAULT_MEMBER_LISTENERS = "plain://0.0.0.0:9092"
+MEMBER_NAME = "[a-z0-9]+"
 EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
 WITHOUT_SECURITY = ("PLAINTEXT", "EXTERNAL", "INTERNAL")
 
@@ -75,21 +78,40 @@ def checked(settings: Mapping[str, str]) -> Mapping[str, str]:
     return given.values
 
 
-def standalone_config(path: Path | None) -> Mapping[str, str]:
-    """The configuration of a broker that is a cluster by itself. Raises `InvalidConfigFile`."""
+def read_config(path: Path | None) -> Mapping[str, str]:
+    """The checked settings of a file; none where there is no file. Raises `InvalidConfigFile`."""
     try:
         text = path.read_text() if path else ""
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfigFile(f"--config {path} cannot be read: {error}") from error
     config = checked(parse_properties(text))
     if "log.dirs" in config:
-        raise InvalidConfigFile("server.properties[log.dirs] is set by --standalone: remove it")
+        raise InvalidConfigFile(
+            "server.properties[log.dirs] is set by --standalone or --data: remove it"
+        )
+    return config
+
+
+def standalone_config(path: Path | None) -> Mapping[str, str]:
+    """The configuration of a broker that is a cluster by itself. Raises `InvalidConfigFile`."""
+    config = read_config(path)
     if config.get("default.replication.factor", "1") != "1":
         raise InvalidConfigFile(
             "server.properties[default.replication.factor] asks for more than one broker: "
             "remove it, or set it to 1"
         )
     return config
+
+
+def member_config(path: Path | None, broker_id: int) -> dict[str, str]:
+    """The configuration of a broker that the operator admits. Raises `InvalidConfigFile`."""
+    config = read_config(path)
+    if config.get("node.id", str(broker_id)) != str(broker_id):
+        raise InvalidConfigFile(
+            f"server.properties[node.id] is {config['node.id']}, but --broker-id is {broker_id}: "
+            "remove the one from the file"
+        )
+    return {**config, "node.id": str(broker_id)}
 
 
 def listeners(config: Mapping[str, str]) -> list[Listener]:
@@ -111,7 +133,38 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
     ]
 
 
+def member_listeners(config: Mapping[str, str]) -> list[Listener]:
+    """The listeners of a broker whose addresses the operator tells clients.
+
+    They have the names of BrokerCluster.spec.listeners; none of them has security.
+    """
+    if config.get("advertised.listeners"):
+        raise InvalidConfigFile(
+            "server.properties[advertised.listeners] comes from the Broker object: remove it"
+        )
+    found = split_listeners(config.get("listeners") or DEFAULT_MEMBER_LISTENERS, "listeners")
+    for name in found:
+        if re.fullmatch(MEMBER_NAME, name) is None or name == INTERNAL_NAME:
+            raise InvalidConfigFile(
+                f"server.properties[listeners] names {name}: use lower-case letters and digits; "
+                f"{INTERNAL_NAME} is added by the broker itself"
+            )
+    return [Listener(name, host, port, host, port) for name, (host, port) in found.items()]
+
+
 def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, int]]:
+    """As `split_listeners`, and only names of listeners without security."""
+    found = split_listeners(text, key)
+    for name in found:
+        if name not in WITHOUT_SECURITY:
+            raise InvalidConfigFile(
+                f"server.properties[{key}] names {name}: TLS and SASL are not built yet, "
+                f"use {' or '.join(WITHOUT_SECURITY)}"
+            )
+    return found
+
+
+def split_listeners(text: str, key: str) -> dict[str, tuple[str, int]]:
     """Listener name -> (host, port) of `NAME://host:port,…`; a bare `host:port` is PLAINTEXT."""
     found: dict[str, tuple[str, int]] = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
@@ -122,11 +175,6 @@ def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, i
             raise InvalidConfigFile(
                 f"server.properties[{key}] has {part!r}: write NAME://host:port, "
                 "each name once, like PLAINTEXT://127.0.0.1:9092"
-            )
-        if name not in WITHOUT_SECURITY:
-            raise InvalidConfigFile(
-                f"server.properties[{key}] names {name}: TLS and SASL are not built yet, "
-                f"use {' or '.join(WITHOUT_SECURITY)}"
             )
         found[name] = host.strip("[]"), int(port)
     return found

@@ -9,19 +9,19 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from chiplog_broker.broker import Broker, Ports
+from chiplog_broker.broker import Broker
 from chiplog_broker.config_file import listeners, standalone_config
 from chiplog_broker.errors import CannotStart
+from chiplog_broker.folder import folder_ports
 from chiplog_broker.logging_setup import set_up
-from chiplog_broker.ports.clock import SystemClock
-from chiplog_broker.ports.rng import SystemRng
-from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
 from chiplog_broker.server.http import serve_health, serve_metrics
+from chiplog_core.ids import MAX_BROKER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -36,26 +36,73 @@ class Addresses:
     metrics: tuple[str, int]
 
 
-def arguments() -> argparse.Namespace:
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="chiplog-broker", description="A broker of the Chiplog partitioned log."
     )
-    parser.add_argument(
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument(
         "--standalone",
         metavar="DIR",
         type=Path,
-        required=True,
         help="run alone, with data and metadata in DIR, which is made if it does not exist",
+    )
+    mode.add_argument(
+        "--cluster", metavar="NAME", help="be a broker of this BrokerCluster on Kubernetes"
     )
     parser.add_argument(
         "--config", metavar="FILE", type=Path, help="a server.properties with Kafka's names"
+    )
+    member = parser.add_argument_group("with --cluster")
+    member.add_argument("--broker-id", metavar="N", type=int, help="which of its brokers")
+    member.add_argument(
+        "--data", metavar="DIR", type=Path, help="the volume; data and metadata are made in it"
+    )
+    member.add_argument(
+        "--kubeconfig", metavar="FILE", type=Path, help="outside of a pod: how to reach the API"
+    )
+    member.add_argument(
+        "--namespace", metavar="NS", help="of the BrokerCluster; where not given, POD_NAMESPACE"
+    )
+    member.add_argument(
+        "--credentials",
+        metavar="DIR",
+        type=Path,
+        help="folder with the username and password of the internal listener",
+    )
+    member.add_argument(
+        "--termination-log",
+        metavar="FILE",
+        type=Path,
+        default=Path("/dev/termination-log"),
+        help="where the kubelet finds the name of the process that ended (%(default)s)",
     )
     parser.add_argument("--health-address", default="127.0.0.1:8080", metavar="HOST:PORT")
     parser.add_argument("--metrics-address", default="127.0.0.1:9404", metavar="HOST:PORT")
     parser.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning", "error"]
     )
-    return parser.parse_args()
+    options = parser.parse_args(given)
+    check_mode(parser, options)
+    return options
+
+
+MEMBER_OPTIONS = ("broker_id", "data", "kubeconfig", "namespace", "credentials")
+
+
+def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the process with what to write instead, where options do not go together."""
+    names = {name: "--" + name.replace("_", "-") for name in MEMBER_OPTIONS}
+    if options.cluster is None:
+        given = [text for name, text in names.items() if getattr(options, name) is not None]
+        if given:
+            parser.error(f"{given[0]} goes with --cluster: remove it, or name the cluster")
+        return
+    for name in ("broker_id", "data"):
+        if getattr(options, name) is None:
+            parser.error(f"--cluster needs {names[name]}")
+    if not 1 <= options.broker_id <= MAX_BROKER_ID:
+        parser.error(f"--broker-id {options.broker_id} is none: use 1 to {MAX_BROKER_ID}")
 
 
 def main() -> None:
@@ -69,7 +116,12 @@ def main() -> None:
             host_and_port("--health-address", options.health_address),
             host_and_port("--metrics-address", options.metrics_address),
         )
-        broker = standalone(options.standalone, options.config)
+        if options.cluster is not None:
+            from chiplog_broker.member import member  # noqa: PLC0415 - standalone starts without
+
+            broker = member(options)
+        else:
+            broker = standalone(options.standalone, options.config)
         # uvloop halves the cost of a small request; the same code runs on plain asyncio.
         import uvloop  # noqa: PLC0415
 
@@ -84,19 +136,15 @@ def main() -> None:
 def standalone(folder: Path, config_file: Path | None) -> Broker:
     """A broker whose data and metadata lie in one folder. Raises `CannotStart`."""
     config = standalone_config(config_file)
-    data, metadata = folder / "data", folder / "metadata"
-    try:
-        ports = Ports(SystemClock(), SystemRng(), SystemDisk(data), SystemDisk(metadata))
-    except OSError as error:
-        raise CannotStart(
-            f"--standalone {folder} cannot be used: {error.strerror}; name a directory that can "
-            "be written"
-        ) from error
-    return Broker(ports, config, listeners(config), str(data))
+    ports = folder_ports("--standalone", folder)
+    return Broker(ports, config, listeners(config), str(folder / "data"))
 
 
 async def serve(broker: Broker, addresses: Addresses) -> None:
-    """Start, wait for a signal, stop. A signal during recovery ends it: nothing is lost by that."""
+    """Start, wait for a signal, stop. A signal during recovery ends it: nothing is lost by that.
+
+    Raises `CannotStart` where the broker cannot start, and where it may not go on.
+    """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -116,7 +164,11 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
         begun.push_async_callback(broker.stop)
         metrics = await serve_metrics(broker.registry(), *addresses.metrics)
         begun.push_async_callback(metrics.cleanup)
-        await stop
+        ended = loop.create_task(broker.deposed())
+        await asyncio.wait({ended, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            raise CannotStart(f"this process may not go on: {ended.result()}")
+        ended.cancel()
 
 
 def host_and_port(option: str, address: str) -> tuple[str, int]:

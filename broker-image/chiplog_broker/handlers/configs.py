@@ -16,14 +16,15 @@ from chiplog_broker.handlers.config_entries import (
     config_source,
     topic_entries,
 )
-from chiplog_broker.metadata.config_change import Change, ConfigChange
-from chiplog_broker.metadata.operations import ConfigureTopic, Outcome
-from chiplog_broker.metadata.topic_names import code_of_unknown
+from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.admin.config_change import Change, ConfigChange
+from chiplog_core.admin.operations import ConfigureTopic
+from chiplog_core.admin.topic_names import code_of_unknown
 from chiplog_core.config.value_types import ConfigType
 
 
@@ -93,7 +94,8 @@ class ConfigHandlers:
             case ResourceType.TOPIC:
                 view = self._cluster.topic(resource.resource_name)
                 if view is None:
-                    return code_of_unknown(resource.resource_name), NO_SUCH_TOPIC.message, []
+                    code = ErrorCode(code_of_unknown(resource.resource_name))
+                    return code, NO_SUCH_TOPIC.message, []
                 return ErrorCode.none, None, topic_entries(view.config)
             case ResourceType.BROKER if resource.resource_name == str(self._cluster.broker_id):
                 return ErrorCode.none, None, broker_entries(self._broker_config)
@@ -127,7 +129,7 @@ class ConfigHandlers:
         for (kind, name), resource in named.items():
             outcome = TWICE
             if times[kind, name] == 1:
-                outcome = await self._alter_one(resource, key, change, call.message.validate_only)
+                outcome = await self._alter_one(resource, key, change, call)
             results.append(
                 types.AlterConfigsResourceResponse(
                     error_code=outcome.code,
@@ -143,7 +145,7 @@ class ConfigHandlers:
         resource: Any,
         key: ApiKey,
         change: Callable[[Any], ConfigChange],
-        validate_only: bool,
+        call: Call[Any],
     ) -> Outcome:
         if resource.resource_type == ResourceType.BROKER:
             return BROKER_IS_FIXED
@@ -161,8 +163,9 @@ class ConfigHandlers:
                 name=resource.resource_name,
                 changes=changes,
                 replace=key is ApiKey.ALTER_CONFIGS,
-                validate_only=validate_only,
-            )
+                validate_only=call.message.validate_only,
+            ),
+            call.peer.principal,
         )
 
     def list_config_resources(self, call: Call[Any]) -> object:

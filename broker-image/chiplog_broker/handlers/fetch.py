@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from chiplog_broker.handlers.call import Answer, Call
-from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
@@ -27,7 +27,6 @@ from chiplog_broker.protocol.messages import (
 )
 from chiplog_broker.server.metrics import RequestMetrics
 
-LARGEST_CONSUMER_ID = -1
 # A fetch outside a session, or one that would begin or end one: all ask for everything.
 FULL_FETCH_EPOCHS = (-1, 0)
 # While a fetch waits its connection is not read, so nobody would notice that it is gone.
@@ -51,7 +50,7 @@ class FetchHandler:
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
         request = call.message
-        if request.replica_id > LARGEST_CONSUMER_ID:
+        if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker would hold records back or vouch for them.
             return FetchResponse([refused_topic(topic) for topic in request.topics])
         if request.session_epoch not in FULL_FETCH_EPOCHS:
@@ -159,7 +158,7 @@ def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionRespons
 
 def refused_topic(topic: FetchTopic) -> FetchTopicResponse:
     """What a client that says it is a broker is answered: every version can say it so."""
-    code = ErrorCode.topic_authorization_failed
+    code = ErrorCode.cluster_authorization_failed
     answers = [unreadable(one, code) for one in topic.partitions]
     return FetchTopicResponse(topic.name, topic.topic_id, answers)
 

@@ -9,6 +9,10 @@ from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.server.peer import Peer
+
+LARGEST_CONSUMER_ID = -1
+"""What consumers say instead of a broker's id; -2 is a consumer that debugs."""
 
 
 class Leaders:
@@ -27,3 +31,19 @@ class Leaders:
             if view is None or not 0 <= index < len(view.partitions):
                 raise PartitionError(ErrorCode.unknown_topic_or_partition) from None
             raise
+
+    def for_replica(self, replica_id: int, peer: Peer) -> "Leaders":
+        """These, for whoever says it is this replica; none for a client that poses as one.
+
+        A follower's word holds records back or vouches for them (CVE-2018-1288).
+        """
+        if replica_id > LARGEST_CONSUMER_ID and not peer.is_internal:
+            return NoLeaders(self._cluster, self._replicas)
+        return self
+
+
+class NoLeaders(Leaders):
+    """What there is for a peer that may ask for none."""
+
+    def get(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        raise PartitionError(ErrorCode.cluster_authorization_failed)

@@ -9,8 +9,6 @@ from itertools import islice
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.metadata.operations import CreateTopic
-from chiplog_broker.metadata.topic_names import code_of_unknown, why_not_a_topic_name
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
@@ -23,6 +21,8 @@ from chiplog_broker.protocol.messages import (
     MetadataTopic,
 )
 from chiplog_broker.settings import setting
+from chiplog_core.admin.operations import CreateTopic
+from chiplog_core.admin.topic_names import code_of_unknown, why_not_a_topic_name
 from chiplog_core.config import broker_keys as keys
 
 BROKERS_ENDPOINT = 1
@@ -62,7 +62,7 @@ class MetadataHandlers:
         refused: dict[str, ErrorCode] = {}
         for name in dict.fromkeys(names):
             assert name is not None
-            outcome = await self._store.submit(CreateTopic(name=name))
+            outcome = await self._store.submit(CreateTopic(name=name), call.peer.principal)
             if outcome.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
                 refused[name] = outcome.code
         return self._metadata(call, refused)
@@ -165,7 +165,7 @@ def described_topic(
     """One topic of DescribeTopicPartitions with the partitions of this page."""
     if view is None:
         return types.DescribeTopicPartitionsResponseTopic(
-            error_code=code_of_unknown(name),
+            error_code=ErrorCode(code_of_unknown(name)),
             name=name,
             topic_id=None,
             is_internal=False,
@@ -186,7 +186,7 @@ def described_topic(
                 leader_epoch=one.leader_epoch,
                 replica_nodes=one.replicas,
                 isr_nodes=one.isr,
-                eligible_leader_replicas=(),
+                eligible_leader_replicas=one.elr,
                 last_known_elr=(),
                 offline_replicas=(),
             )

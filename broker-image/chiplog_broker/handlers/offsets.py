@@ -36,6 +36,7 @@ class OffsetHandlers:
         """Offsets by timestamp, or the ends of the log."""
         types = answers(ApiKey.LIST_OFFSETS)
         topics = call.message.topics
+        leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
         times = Counter(
             (topic.name, one.partition_index) for topic in topics for one in topic.partitions
         )
@@ -46,8 +47,12 @@ class OffsetHandlers:
                 types.ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=tuple(
-                        self._offset(
-                            types, topic.name, one, version, times[topic.name, one.partition_index]
+                        listed_offset(
+                            leaders,
+                            topic.name,
+                            one,
+                            version,
+                            times[topic.name, one.partition_index],
                         )
                         for one in topic.partitions
                     ),
@@ -56,53 +61,21 @@ class OffsetHandlers:
             ),
         )
 
-    def _offset(self, types: Any, topic: str, wanted: Any, version: int, times: int) -> object:
-        code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
-        try:
-            if times > 1:
-                raise PartitionError(ErrorCode.invalid_request)
-            place = place_or_time(wanted.timestamp, version)
-            partition = self._leaders.get(
-                topic, wanted.partition_index, wanted.current_leader_epoch
-            )
-            found = partition.log.offset_for_timestamp(place, partition.high_watermark)
-            if found is not None:
-                timestamp, offset, epoch = found
-        except (PartitionError, *REFUSALS) as refused:
-            code = code_of(refused)
-        return types.ListOffsetsPartitionResponse(
-            partition_index=wanted.partition_index,
-            error_code=code,
-            timestamp=timestamp,
-            offset=offset,
-            leader_epoch=epoch,
-        )
-
     def offset_for_leader_epoch(self, call: Call[Any]) -> object:
         """Where an epoch ends: how a reader finds out that its log was truncated (KIP-320)."""
         types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
         return types.OffsetForLeaderEpochResponse(
             throttle_time=NO_THROTTLE,
             topics=tuple(
                 types.OffsetForLeaderTopicResult(
                     topic=topic.topic,
                     partitions=tuple(
-                        self._epoch_end(types, topic.topic, wanted) for wanted in topic.partitions
+                        epoch_end(leaders, topic.topic, wanted) for wanted in topic.partitions
                     ),
                 )
                 for topic in call.message.topics
             ),
-        )
-
-    def _epoch_end(self, types: Any, topic: str, wanted: Any) -> object:
-        code, epoch, end_offset = ErrorCode.none, -1, NO_OFFSET
-        try:
-            partition = self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
-            epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
-        except (PartitionError, *REFUSALS) as refused:
-            code = code_of(refused)
-        return types.EpochEndOffset(
-            error_code=code, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset
         )
 
     async def delete_records(self, call: Call[Any]) -> object:
@@ -129,6 +102,41 @@ class OffsetHandlers:
         return types.DeleteRecordsPartitionResult(
             partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=code
         )
+
+
+def listed_offset(leaders: Leaders, topic: str, wanted: Any, version: int, times: int) -> object:
+    """One partition of a ListOffsets answer; `times` is how often it was asked for."""
+    code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
+    try:
+        if times > 1:
+            raise PartitionError(ErrorCode.invalid_request)
+        place = place_or_time(wanted.timestamp, version)
+        partition = leaders.get(topic, wanted.partition_index, wanted.current_leader_epoch)
+        found = partition.log.offset_for_timestamp(place, partition.high_watermark)
+        if found is not None:
+            timestamp, offset, epoch = found
+    except (PartitionError, *REFUSALS) as refused:
+        code = code_of(refused)
+    return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        error_code=code,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+def epoch_end(leaders: Leaders, topic: str, wanted: Any) -> object:
+    """One partition of an OffsetForLeaderEpoch answer."""
+    code, epoch, end_offset = ErrorCode.none, -1, NO_OFFSET
+    try:
+        partition = leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
+        epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    except (PartitionError, *REFUSALS) as refused:
+        code = code_of(refused)
+    return answers(ApiKey.OFFSET_FOR_LEADER_EPOCH).EpochEndOffset(
+        error_code=code, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset
+    )
 
 
 def place_or_time(timestamp: int, version: int) -> int:

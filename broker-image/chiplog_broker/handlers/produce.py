@@ -58,14 +58,16 @@ class ProduceHandler:
             return ProducePartitionResponse(index, ErrorCode.invalid_required_acks)
         try:
             replica = self._leaders.get(topic, index)
-            appended = replica.append(partition.records or memoryview(b""), now_ms)
+            appended = replica.append(
+                partition.records or memoryview(b""), now_ms, for_all=acks == ACKS_ALL
+            )
         except (PartitionError, *REFUSALS) as refused:
             return ProducePartitionResponse(index, code_of(refused), error_message=str(refused))
-        if acks == ACKS_ALL:
+        if acks == ACKS_ALL and replica.high_watermark <= appended.last_offset:
             position = len(pending.answers)
             settled = partial(pending.settle, position)
-            if not replica.when_safe(appended.last_offset + 1, settled):
-                pending.unsafe.add(position)
+            replica.when_safe(appended.last_offset + 1, settled)
+            pending.unsafe.add(position)
         return ProducePartitionResponse(
             index,
             OK,
@@ -105,13 +107,12 @@ class PendingProduce:
 
     def response(self) -> ProduceResponse:
         """The answer as things stand."""
-        answers = iter(self.answers)
-        return ProduceResponse(
-            [
-                ProduceTopicResponse(topic.name, [next(answers) for _ in topic.partitions])
-                for topic in self.call.message.topics
-            ]
-        )
+        topics, position = [], 0
+        for topic in self.call.message.topics:
+            end = position + len(topic.partitions)
+            topics.append(ProduceTopicResponse(topic.name, self.answers[position:end]))
+            position = end
+        return ProduceResponse(topics)
 
     def _time_out(self) -> None:
         """The records may still become safe: the producer is told that nobody knows."""

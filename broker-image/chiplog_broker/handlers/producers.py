@@ -7,6 +7,7 @@ with (20 bits) and a counter (28 bits): no two processes ever hold the same pref
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
+from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
@@ -16,11 +17,11 @@ COUNTER_BITS = 28
 
 
 class ProducerIds:
-    """The producer ids of one broker session. `session` 0 is a broker not admitted yet."""
+    """The producer ids of one broker. A new session is a new prefix, counted from 0 again."""
 
-    def __init__(self, broker_id: int, session: int) -> None:
-        self._prefix = (broker_id << SESSION_BITS | session) << COUNTER_BITS
-        self._session = session
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._session = cluster.session
         self._next = 0
 
     def init_producer_id(self, call: Call[Any]) -> object:
@@ -38,9 +39,12 @@ class ProducerIds:
         if request.transactional_id is not None:
             # Fatal on purpose: transactions are not built, and "later" would loop clients.
             return ErrorCode.transactional_id_authorization_failed, -1, -1
+        if self._session != self._cluster.session:
+            self._session, self._next = self._cluster.session, 0
         if self._session == 0 or self._next >> COUNTER_BITS:
             return ErrorCode.coordinator_load_in_progress, -1, -1
         # Without a transactional id Kafka gives a new id whatever the producer names.
-        producer_id = self._prefix | self._next
+        prefix = self._cluster.broker_id << SESSION_BITS | self._session
+        producer_id = prefix << COUNTER_BITS | self._next
         self._next += 1
         return ErrorCode.none, producer_id, 0

@@ -14,6 +14,7 @@ from chiplog_broker.handlers.metadata import MetadataHandlers
 from chiplog_broker.handlers.offsets import OffsetHandlers
 from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
+from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.topics import TopicHandlers
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
@@ -43,7 +44,6 @@ class Parts:
     disk: Disk
     config: Mapping[str, str]
     data_path: str
-    session: int
     metrics: RequestMetrics
 
 
@@ -54,10 +54,11 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     offsets = OffsetHandlers(leaders, parts.clock)
     topics = TopicHandlers(parts.cluster, parts.store)
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
-    producer_ids = ProducerIds(parts.cluster.broker_id, parts.session)
+    producer_ids = ProducerIds(parts.cluster)
     fetch = FetchHandler(
         parts.cluster, leaders, parts.metrics, setting(parts.config, keys.FETCH_MAX_BYTES)
     )
+    sasl = SaslHandlers(parts.clock)
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
     return {
         ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock),
@@ -65,6 +66,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: metadata.metadata,
         ApiKey.FIND_COORDINATOR: refused.find_coordinator,
+        ApiKey.SASL_HANDSHAKE: sasl.handshake,
         ApiKey.API_VERSIONS: api_versions,
         ApiKey.CREATE_TOPICS: topics.create_topics,
         ApiKey.DELETE_TOPICS: topics.delete_topics,
@@ -77,6 +79,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.ALTER_CONFIGS: configs.alter_configs,
         ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
+        ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
         ApiKey.CREATE_PARTITIONS: topics.create_partitions,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,

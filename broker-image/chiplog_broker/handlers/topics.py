@@ -5,16 +5,20 @@ which was meant.
 """
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
+from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.config_entries import config_source
-from chiplog_broker.metadata.operations import CreateTopic, DeleteTopic, GrowTopic, Outcome
+from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.admin.operations import CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.ids import TopicId
 
 CLUSTER_DEFAULT = -1
 NAME_OR_ID = Outcome(ErrorCode.invalid_request, "name a topic by its name or by its id")
@@ -33,15 +37,15 @@ class TopicHandlers:
         request = call.message
         times = Counter(topic.name for topic in request.topics)
         named = {topic.name: topic for topic in request.topics}
-        results = []
-        for name, topic in named.items():
-            outcome = TWICE
-            if times[name] == 1:
-                outcome = await self._create(topic, request.validate_only)
-            results.append(creation_result(types, name, outcome))
+
+        async def result(name: str, topic: Any) -> object:
+            outcome = await self._create(topic, call) if times[name] == 1 else TWICE
+            return creation_result(types, name, outcome)
+
+        results = await all_of(result(*one) for one in named.items())
         return types.CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
 
-    async def _create(self, topic: Any, validate_only: bool) -> Outcome:
+    async def _create(self, topic: Any, call: Call[Any]) -> Outcome:
         given = topic.num_partitions, topic.replication_factor
         partitions, replicas = (None if one == CLUSTER_DEFAULT else one for one in given)
         if any(config.value is None for config in topic.configs):
@@ -55,8 +59,10 @@ class TopicHandlers:
                     one.partition_index: tuple(one.broker_ids) for one in topic.assignments
                 },
                 config={config.name: config.value for config in topic.configs},
-                validate_only=validate_only,
-            )
+                validate_only=call.message.validate_only,
+                timeout_ms=milliseconds(call.message.timeout),
+            ),
+            call.peer.principal,
         )
 
     async def delete_topics(self, call: Call[Any]) -> object:
@@ -64,27 +70,32 @@ class TopicHandlers:
         times = Counter(call.message.topics)
         # A topic may be named in two ways at once.
         times_of_id = Counter(view.topic_id for one in times if (view := self._named(one)))
-        results = []
-        for wanted, count in times.items():
+
+        async def result(wanted: Any, count: int) -> object:
             view = self._named(wanted)
             outcome = TWICE
             if (wanted.name is None) == (wanted.topic_id is None):
                 outcome = NAME_OR_ID
             elif count == 1 and (view is None or times_of_id[view.topic_id] == 1):
-                outcome = await self._delete(wanted, view)
-            results.append(
-                types.DeletableTopicResult(
-                    name=view.name if view else wanted.name,
-                    topic_id=view.topic_id if view else wanted.topic_id,
-                    error_code=outcome.code,
-                    error_message=outcome.message,
-                )
+                outcome = await self._delete(wanted, view, call)
+            return types.DeletableTopicResult(
+                name=view.name if view else wanted.name,
+                topic_id=view.topic_id if view else wanted.topic_id,
+                error_code=outcome.code,
+                error_message=outcome.message,
             )
+
+        results = await all_of(result(*one) for one in times.items())
         return types.DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
 
-    async def _delete(self, wanted: Any, view: TopicView | None) -> Outcome:
+    async def _delete(self, wanted: Any, view: TopicView | None, call: Call[Any]) -> Outcome:
         if view is not None:
-            return await self._store.submit(DeleteTopic(name=view.name))
+            topic_id = TopicId(view.topic_id.bytes)
+            timeout_ms = milliseconds(call.message.timeout)
+            return await self._store.submit(
+                DeleteTopic(name=view.name, topic_id=topic_id, timeout_ms=timeout_ms),
+                call.peer.principal,
+            )
         code = ErrorCode.unknown_topic_id
         if wanted.name is not None:
             code = ErrorCode.unknown_topic_or_partition
@@ -111,7 +122,9 @@ class TopicHandlers:
                         partitions=topic.count,
                         assignments=placed,
                         validate_only=request.validate_only,
-                    )
+                        timeout_ms=milliseconds(request.timeout),
+                    ),
+                    call.peer.principal,
                 )
             results.append(
                 types.CreatePartitionsTopicResult(
@@ -119,6 +132,10 @@ class TopicHandlers:
                 )
             )
         return types.CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
+
+
+def milliseconds(timeout: timedelta) -> int:
+    return timeout // timedelta(milliseconds=1)
 
 
 def creation_result(types: Any, name: str, outcome: Outcome) -> object:

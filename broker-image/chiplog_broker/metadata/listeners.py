@@ -1,6 +1,11 @@
 """Where a broker listens, and the address clients are told to use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from chiplog_broker.security.credentials import Keyring
+
+INTERNAL_NAME = "internal"
+INTERNAL_PORT = 9091
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +17,27 @@ class Listener:
     port: int
     advertised_host: str
     advertised_port: int
+    keyring: Keyring | None = field(default=None, compare=False, repr=False)
+    """What its clients must log in with; without one they are all `User:ANONYMOUS`."""
+    is_internal: bool = False
+    """Whether those who log in are this cluster's own: they may do what brokers do."""
+
+    def __post_init__(self) -> None:
+        assert self.keyring or not self.is_internal, "an internal listener lets nobody in unasked"
+
+
+def internal_listener(
+    advertised_host: str,
+    keyring: Keyring,
+    *,
+    host: str = "0.0.0.0",  # noqa: S104 - whoever gets here must log in
+    port: int = INTERNAL_PORT,
+) -> Listener:
+    """The listener of the cluster's own processes.
+
+    Give its `Acceptor` a `ConnectionQuota` of its own: clients that use up all connections
+    must not keep brokers from each other.
+    """
+    return Listener(
+        INTERNAL_NAME, host, port, advertised_host, port, keyring=keyring, is_internal=True
+    )

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from chiplog_broker.metadata import standalone_plan as plan
-from chiplog_broker.metadata.operations import (
-    ConfigureTopic,
-    CreateTopic,
-    DeleteTopic,
-    GrowTopic,
-    Operation,
-    Outcome,
-)
-from chiplog_broker.metadata.standalone_plan import Defaults, Refused, TopicRecord
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.standalone_plan import Defaults, TopicRecord
 from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import TopicChanged, TopicDeleted
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.errors import StorageError
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.operations import (
+    ConfigureTopic,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+    Operation,
+)
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import TopicId
 from chiplog_core.names import object_name
@@ -93,12 +95,12 @@ class StandaloneStore:
         for record in self._topics.values():
             await changed(self._view(record))
 
-    async def submit(self, operation: Operation) -> Outcome:
+    async def submit(self, operation: Operation, _principal: str = ANONYMOUS) -> Outcome:
         async with self._turn:
             try:
                 return await self._carry_out(operation)
             except Refused as refused:
-                return Outcome(refused.code, str(refused))
+                return Outcome.refused(refused)
             except (OSError, StorageError) as failed:
                 logger.exception("operation_failed", extra={"topic": operation.name})
                 return Outcome(ErrorCode.kafka_storage_error, str(failed))
@@ -118,11 +120,12 @@ class StandaloneStore:
         old = self._topics.get(operation.name)
         if old is None:
             raise Refused(
-                ErrorCode.unknown_topic_or_partition,
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
                 f"The topic '{operation.name}' does not exist.",
             )
         match operation:
             case DeleteTopic():
+                plan.check_identity(operation, old)
                 return await self._delete(old)
             case GrowTopic():
                 record = plan.grown(operation, old, self._defaults)

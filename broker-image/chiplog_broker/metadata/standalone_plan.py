@@ -1,20 +1,22 @@
 """What becomes of an admin operation where one broker is the whole cluster: pure decisions.
 
-Checks come in the order in which Kafka makes them, and say what Kafka says in its codes.
+What can be done at all is decided as for every cluster, in `chiplog_core.admin.checks`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from chiplog_broker.metadata.config_change import changed
-from chiplog_broker.metadata.operations import ConfigureTopic, CreateTopic, GrowTopic
-from chiplog_broker.metadata.topic_names import colliding_name, why_not_a_topic_name
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_core.config.effective import TopicConfig
-from chiplog_core.config.given import given_topic_config
-from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC
-from chiplog_core.topic_name import is_internal
+from chiplog_core.admin.checks import (
+    ClusterFacts,
+    ExistingTopic,
+    check_configuration,
+    check_creation,
+    check_growth,
+)
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.ids import TopicId
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,6 @@ class Defaults:
     """The broker's configuration, as far as topics inherit it."""
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
-    """The operation cannot be carried out; code and text go to the client."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def created(
     operation: CreateTopic,
     topics: Mapping[str, TopicRecord],
@@ -57,109 +51,45 @@ def created(
     topic_id: UUID,
 ) -> TopicRecord:
     """The record of a new topic. Raises `Refused`."""
-    name = operation.name
-    if why := why_not_a_topic_name(name):
-        raise Refused(ErrorCode.invalid_topic_exception, why)
-    if name in topics:
-        raise Refused(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-    if is_internal(name):
-        raise Refused(ErrorCode.invalid_topic_exception, f"{name} is made by the cluster itself")
-    if other := colliding_name(name, topics):
-        raise Refused(
-            ErrorCode.invalid_topic_exception,
-            f"Topic '{name}' collides with existing topic: {other}",
-        )
-    count = partition_count(operation, defaults)
-    config = checked_config(operation.config)
-    return TopicRecord(name, topic_id, (defaults.session,) * count, config)
-
-
-def partition_count(operation: CreateTopic, defaults: Defaults) -> int:
-    """How many partitions a new topic gets, given by number or by placement."""
-    if operation.assignments:
-        if operation.partitions is not None or operation.replicas is not None:
-            raise Refused(
-                ErrorCode.invalid_request,
-                "give either partitions and replication factor, or a replica assignment",
-            )
-        check_placement(operation.assignments.values(), defaults.broker_id)
-        if sorted(operation.assignments) != list(range(len(operation.assignments))):
-            raise Refused(
-                ErrorCode.invalid_replica_assignment, "partitions must be numbered from 0"
-            )
-        return len(operation.assignments)
-    if operation.replicas not in (None, 1):
-        raise Refused(
-            ErrorCode.invalid_replication_factor,
-            f"Unable to replicate the partition {operation.replicas} time(s): "
-            "a standalone broker is alone",
-        )
-    count = defaults.partitions if operation.partitions is None else operation.partitions
-    check_count(count)
-    return count
+    new = check_creation(operation, facts(defaults, topics))
+    sessions = (defaults.session,) * new.partitions
+    return TopicRecord(operation.name, topic_id, sessions, new.config)
 
 
 def grown(operation: GrowTopic, record: TopicRecord, defaults: Defaults) -> TopicRecord:
     """The record of a topic with more partitions. Raises `Refused`."""
-    have = len(record.made_in_sessions)
-    if operation.partitions <= have:
-        direction = "already has" if operation.partitions == have else "has"
-        raise Refused(
-            ErrorCode.invalid_partitions,
-            f"Topic {direction} {have} partition(s), the number can only grow.",
-        )
-    check_count(operation.partitions)
-    added = operation.partitions - have
-    if operation.assignments:
-        if len(operation.assignments) != added:
-            raise Refused(
-                ErrorCode.invalid_replica_assignment,
-                f"{added} partitions are added but {len(operation.assignments)} are placed",
-            )
-        check_placement(operation.assignments, defaults.broker_id)
+    added = check_growth(operation, existing(record), facts(defaults))
     sessions = record.made_in_sessions + (defaults.session,) * added
     return replace(record, made_in_sessions=sessions)
 
 
 def configured(operation: ConfigureTopic, record: TopicRecord, defaults: Defaults) -> TopicRecord:
     """The record of a topic with another configuration. Raises `Refused`."""
-    own = {} if operation.replace else record.config
-    try:
-        config = changed(TopicConfig(own, defaults.inherited), operation.changes)
-    except ValueError as error:
-        raise Refused(ErrorCode.invalid_config, str(error)) from error
-    return replace(record, config=checked_config(config))
+    config = check_configuration(operation, existing(record), facts(defaults))
+    return replace(record, config=config)
 
 
-def check_count(count: int) -> None:
-    if count < 1:
-        raise Refused(
-            ErrorCode.invalid_partitions, "Number of partitions was set to an invalid value."
-        )
-    if count > MAX_PARTITIONS_PER_TOPIC:
-        raise Refused(
-            ErrorCode.invalid_partitions,
-            f"{count} partitions are more than a topic may have: {MAX_PARTITIONS_PER_TOPIC}",
-        )
+def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
+    """Whether the name still is the topic that was meant. Raises `Refused`."""
+    if operation.topic_id not in (None, TopicId(record.topic_id.bytes)):
+        raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 
 
-def check_placement(placements: Iterable[tuple[int, ...]], broker_id: int) -> None:
-    for brokers in placements:
-        if brokers != (broker_id,):
-            raise Refused(
-                ErrorCode.invalid_replica_assignment,
-                f"replicas {list(brokers)} do not exist: this cluster is broker {broker_id}",
-            )
+def facts(defaults: Defaults, topics: Collection[str] = ()) -> ClusterFacts:
+    """The cluster that this broker is."""
+    return ClusterFacts(
+        broker_ids=(defaults.broker_id,),
+        default_partitions=defaults.partitions,
+        topics=topics,
+        inherited=defaults.inherited,
+    )
 
 
-def checked_config(config: Mapping[str, str]) -> Mapping[str, str]:
-    """The configuration in Kafka's own form. Raises `Refused`."""
-    given = given_topic_config(config, "config")
-    if given.problems:
-        raise Refused(ErrorCode.invalid_config, "; ".join(map(str, given.problems)))
-    if int(given.values.get("min.insync.replicas", "1")) > 1:
-        raise Refused(
-            ErrorCode.invalid_config,
-            "config[min.insync.replicas] is above the number of replicas, 1: set it to 1",
-        )
-    return given.values
+def existing(record: TopicRecord) -> ExistingTopic:
+    """A record as the checks see it."""
+    return ExistingTopic(
+        name=record.name,
+        partitions=len(record.made_in_sessions),
+        replicas=1,
+        config=record.config,
+    )

@@ -11,6 +11,7 @@ from uuid import UUID
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import MetadataPartition, MetadataTopic, NodeEndpoint
 from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.topic_keys import Durability
 
 NO_LEADER = -1
 
@@ -24,6 +25,9 @@ class PartitionView:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    """Those that hold every acknowledged record and are alive."""
+    elr: tuple[int, ...] = ()
+    """Those that hold every acknowledged record and are not (Kafka's eligible leaders)."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,12 @@ class TopicView:
     partitions: tuple[PartitionView, ...]
     config: TopicConfig
     is_internal: bool = False
+    min_isr: int = 1
+    """Live in-sync replicas without which acks=all is refused."""
+    durability: Durability | None = None
+    """What is in force; None where the configuration alone says it."""
+    owner_uid: str | None = None
+    """The Topic object that it belongs to."""
     metadata: MetadataTopic = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +97,8 @@ class ClusterView:
     def __init__(self, cluster_id: str, broker_id: int) -> None:
         self.cluster_id = cluster_id
         self.broker_id = broker_id
+        self.session = 0
+        """The session this process was admitted to; 0 before. It may get another one."""
         self.brokers: dict[int, BrokerView] = {}
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}

@@ -45,6 +45,7 @@ class Partition:
         "_sync_latency",
         "counters",
         "fetchers",
+        "has_min_isr",
         "high_watermark",
         "leader_epoch",
         "log",
@@ -63,6 +64,8 @@ class Partition:
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.high_watermark = log.log_start_offset
+        self.has_min_isr = True
+        """Whether enough in-sync replicas live for acks=all to mean what it says."""
         self.fetchers: dict[FetchWaiter, None] = {}
         self._fetch_waiters = fetch_waiters
         self._produce_waiters = ProduceWaiters()
@@ -119,9 +122,14 @@ class Partition:
             raise PartitionError(ErrorCode.fenced_leader_epoch)
         raise PartitionError(ErrorCode.unknown_leader_epoch)
 
-    def append(self, records: memoryview, now_ms: int) -> AppendResult:
-        """Append a producer's batch. Raises `PartitionError`, `RecordsError`, `StorageError`."""
+    def append(self, records: memoryview, now_ms: int, *, for_all: bool = False) -> AppendResult:
+        """Append a producer's batch; `for_all` says that it asks for acks=all.
+
+        Raises `PartitionError`, `RecordsError`, `StorageError`.
+        """
         self.check_epoch(NO_EPOCH)
+        if for_all and not self.has_min_isr:
+            raise PartitionError(ErrorCode.not_enough_replicas)
         appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
         if not appended.duplicate:
             self.counters.bytes_in += len(records)
@@ -166,8 +174,9 @@ class Partition:
             await asyncio.wait([self._sync])
 
     def _appended(self) -> None:
-        self._advance(self.log.countable_end_offset)
-        if self._sync is None and self.log.countable_end_offset < self.log.end_offset:
+        safe_offset = self.log.countable_end_offset
+        self._advance(safe_offset)
+        if self._sync is None and safe_offset < self.log.end_offset:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
     async def _make_durable(self) -> None:

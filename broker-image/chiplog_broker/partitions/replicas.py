@@ -15,10 +15,12 @@ from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.settings import log_config
+from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.metadata import LogEnd
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
@@ -39,6 +41,7 @@ class Replicas:
         self._fetch_waiters = fetch_waiters
         self._clock = clock
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._indexes: dict[str, set[int]] = {}
         self._changing = asyncio.Lock()
         self.sync_latency = Histogram()
         directory.health.on_failure(self._go_offline)
@@ -79,35 +82,53 @@ class Replicas:
     async def apply(self, topic: TopicView) -> None:
         """Create, configure, lead or resign the topic's replicas here as its view says."""
         async with self._changing:
-            config = log_config(topic.config)
+            config = topic_log_config(topic)
+            await self._release_others(topic)
             for view in topic.partitions:
                 name = TopicPartition(topic.name, view.index)
                 if self._broker_id not in view.replicas or name in self._directory.quarantined:
                     continue
                 partition = self._partitions.get((topic.name, view.index))
                 if partition is None:
-                    partition = await self._open(topic, view.index)
+                    partition = await self._open(topic, view.index, config)
                 partition.configure(config)
+                partition.has_min_isr = len(view.isr) >= topic.min_isr
                 if view.leader_id == self._broker_id:
                     partition.lead(view.leader_epoch)
                 else:
                     partition.resign()
 
+    async def release(self, name: str) -> None:
+        """Stop serving a topic. Its data stays, and is found again if the topic comes back."""
+        async with self._changing:
+            for partition in self._of_topic(name):
+                await self._release(partition)
+
     async def delete(self, name: str, topic_id: UUID) -> None:
         """Remove the data of exactly this topic: another id behind the name is another topic."""
         async with self._changing:
-            doomed = [
-                partition
-                for (topic, _), partition in self._partitions.items()
-                if topic == name and partition.log.topic_id == topic_id
-            ]
-            for partition in doomed:
-                del self._partitions[name, partition.name.partition]
-                await partition.quiesce()
-                await self._directory.delete(partition.name)
+            for partition in self._of_topic(name):
+                if partition.log.topic_id == topic_id:
+                    await self._release(partition)
+            for held in self._logs_of(topic_id):
+                await self._directory.delete(held.partition)
             # Damaged replicas leave the name to whoever comes next; their bytes stay.
             for damaged in [one for one in self._directory.quarantined if one.topic == name]:
                 await self._directory.set_aside(damaged)
+
+    async def flush(self, topic_id: UUID) -> None:
+        """Make durable everything that is held of a topic."""
+        async with self._changing:
+            for log in self._logs_of(topic_id):
+                await log.make_durable(log.end_offset)
+
+    def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
+        """How far the log of a replica goes; 0 where there is none."""
+        log = self._directory.logs.get(TopicPartition(name, partition))
+        if log is None or log.topic_id != topic_id:
+            return LogEnd(0, None)
+        epoch = log.epoch_at(log.end_offset - 1) if log.end_offset > log.log_start_offset else -1
+        return LogEnd(log.end_offset, epoch if epoch >= 0 else None)
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
@@ -125,23 +146,46 @@ class Replicas:
         """What the checkpoint file records."""
         return {partition.name: partition.high_watermark for partition in self}
 
-    async def _open(self, topic: TopicView, index: int) -> Partition:
+    def _of_topic(self, name: str) -> list[Partition]:
+        return [self._partitions[name, index] for index in self._indexes.get(name, ())]
+
+    def _logs_of(self, topic_id: UUID) -> list[PartitionLog]:
+        return [log for log in self._directory.logs.values() if log.topic_id == topic_id]
+
+    async def _release_others(self, topic: TopicView) -> None:
+        """Let go of what is not this topic's here any more: another id's, or moved away."""
+        held_here = {one.index for one in topic.partitions if self._broker_id in one.replicas}
+        for partition in self._of_topic(topic.name):
+            same = partition.log.topic_id == topic.topic_id
+            if not same or partition.name.partition not in held_here:
+                await self._release(partition)
+
+    async def _release(self, partition: Partition) -> None:
+        topic, index = partition.name.topic, partition.name.partition
+        del self._partitions[topic, index]
+        self._indexes[topic].discard(index)
+        if not self._indexes[topic]:
+            del self._indexes[topic]
+        await partition.quiesce()
+
+    async def _open(self, topic: TopicView, index: int, config: LogConfig) -> Partition:
         name = TopicPartition(topic.name, index)
-        log = await self._log(name, topic)
+        log = await self._log(name, topic.topic_id, config)
         partition = Partition(name, log, self._fetch_waiters, self._clock, self.sync_latency)
         if self._directory.health.failure is not None:
             partition.go_offline(str(self._directory.health.failure))
         self._partitions[topic.name, index] = partition
+        self._indexes.setdefault(topic.name, set()).add(index)
         return partition
 
-    async def _log(self, name: TopicPartition, topic: TopicView) -> PartitionLog:
+    async def _log(self, name: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
         log = self._directory.logs.get(name)
-        if log is not None and log.topic_id != topic.topic_id:
+        if log is not None and log.topic_id != topic_id:
             # Left by another topic of this name, which no metadata claims any more.
             await self._directory.quarantine(name, f"it holds topic {log.topic_id}")
             await self._directory.set_aside(name)
             log = None
-        return log or await self._directory.create(name, topic.topic_id, log_config(topic.config))
+        return log or await self._directory.create(name, topic_id, config)
 
     def _go_offline(self, failure: OSError) -> None:
         for partition in self:

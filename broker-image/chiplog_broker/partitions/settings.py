@@ -1,13 +1,19 @@
 """From a topic's configuration to what its logs obey."""
 
+from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.records.validate import TimestampType
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_core.config import topic_keys as keys
 from chiplog_core.config.effective import TopicConfig
 
 
-def log_config(config: TopicConfig) -> LogConfig:
+def topic_log_config(topic: TopicView) -> LogConfig:
     """The settings of every log of a topic."""
+    return log_config(topic.config, topic.durability)
+
+
+def log_config(config: TopicConfig, durability: str | None = None) -> LogConfig:
+    """The settings that a configuration means; `durability` where another one is in force."""
     return LogConfig(
         segment_bytes=config[keys.SEGMENT_BYTES],
         segment_ms=config[keys.SEGMENT_MS],
@@ -23,5 +29,5 @@ def log_config(config: TopicConfig) -> LogConfig:
         message_timestamp_type=TimestampType(config[keys.MESSAGE_TIMESTAMP_TYPE]),
         message_timestamp_before_max_ms=config[keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
         message_timestamp_after_max_ms=config[keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
-        durability=Durability(config[keys.DURABILITY]),
+        durability=Durability(durability or config[keys.DURABILITY]),
     )

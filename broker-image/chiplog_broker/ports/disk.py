@@ -51,6 +51,12 @@ class File(Protocol):
     def fileno(self) -> int | None:
         """The descriptor, for sendfile; None where there is none (simulated disks)."""
 
+    def hold(self) -> None:
+        """Keep the descriptor usable until `release`, also where the file is closed meanwhile."""
+
+    def release(self) -> None:
+        """End one `hold`."""
+
     def close(self) -> None:
         """Give the descriptor back. Closing twice is allowed."""
 

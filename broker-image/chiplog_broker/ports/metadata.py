@@ -1,11 +1,14 @@
-"""Where the cluster's metadata is kept and changed."""
+"""Where the cluster's metadata is kept and changed, and how a broker becomes part of it."""
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from chiplog_broker.metadata.operations import Operation, Outcome
-from chiplog_broker.metadata.view import TopicView
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
+from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_core.admin.operations import Operation
 
 TopicChanged = Callable[[TopicView], Awaitable[None]]
 TopicDeleted = Callable[[str, UUID], Awaitable[None]]
@@ -14,11 +17,92 @@ TopicDeleted = Callable[[str, UUID], Awaitable[None]]
 class MetadataStore(Protocol):
     """A file in standalone mode, the Kubernetes API otherwise."""
 
-    async def start(self, changed: TopicChanged, deleted: TopicDeleted) -> None:
-        """Report every topic there is, and from then on every change, one after another."""
-
-    async def submit(self, operation: Operation) -> Outcome:
+    async def submit(self, operation: Operation, principal: str = ANONYMOUS) -> Outcome:
         """Have an admin operation carried out; returns when this broker has seen its effect."""
 
+
+class LogEnd(NamedTuple):
+    """How far a replica's log goes."""
+
+    offset: int
+    leader_epoch: int | None
+    """Of its last batch; None where the log is empty."""
+
+
+class LocalReplicas(Protocol):
+    """The replicas of this broker, as far as metadata commands and asks them."""
+
+    async def apply(self, topic: TopicView) -> None:
+        """Create, configure, lead or resign them as the topic's view says."""
+
+    async def release(self, name: str) -> None:
+        """Stop serving a topic; its data stays."""
+
+    async def delete(self, name: str, topic_id: UUID) -> None:
+        """Remove all data of exactly this topic."""
+
+    async def flush(self, topic_id: UUID) -> None:
+        """Make durable everything that is held of a topic."""
+
+    def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
+        """How far the log goes; 0 where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedData:
+    """The data directory as this start found it."""
+
+    storage_uuid: UUID
+    closed_in_session: int | None
+    """The session whose process closed it in order; None where none did."""
+    damaged: Mapping[tuple[str, int], str]
+    """Topic and partition -> what is wrong with the replica."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """This broker with its logs open: what metadata acts on."""
+
+    cluster: ClusterView
+    replicas: LocalReplicas
+    data: OpenedData
+
+
+class Membership(Protocol):
+    """How one process becomes part of a cluster and learns its topics."""
+
+    async def begin(self, say: Callable[[str], None]) -> str:
+        """Begin; returns the cluster's id. `say` is told what is being waited for.
+
+        Raises `CannotStart`, `ValueError`, `OSError`.
+        """
+
+    def known_topics(self) -> list[TopicView]:
+        """The topics as of the last time: their logs are opened with these settings."""
+
+    async def join(self, node: Node) -> MetadataStore:
+        """Get a session, and bring the node's view and replicas up to date.
+
+        From then on they follow every change until `leave`.
+        """
+
+    def listening(self, view: BrokerView) -> None:
+        """The addresses that were bound, with what the configuration tells clients of them."""
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Whether the replicas here have caught up, and what is missing."""
+
+    def disk_failed(self) -> None:
+        """A write or a sync failed: nothing is stored here any more."""
+
+    async def drain(self) -> None:
+        """Have leaderships taken away where somebody else can lead; never takes long."""
+
+    async def leave(self) -> None:
+        """Change nothing here any more. The logs are closed after it."""
+
     async def close(self) -> None:
-        """Stop reporting."""
+        """The process ends: stop showing that it lives."""
+
+    async def deposed(self) -> str:
+        """Returns, with the reason, when this process may not act for its broker any more."""

@@ -96,14 +96,16 @@ class SystemDisk:
 class SystemFile:
     """One descriptor. It is the file's only writer, so it knows the size without asking."""
 
-    __slots__ = ("_close_after_sync", "_descriptor", "_pool", "_size_bytes", "_syncs")
+    __slots__ = ("_close_when_free", "_descriptor", "_holders", "_pool", "_size_bytes")
 
     def __init__(self, descriptor: int, pool: ThreadPoolExecutor) -> None:
         self._descriptor = descriptor
         self._pool = pool
         self._size_bytes = os.fstat(descriptor).st_size
-        self._syncs = 0
-        self._close_after_sync = False
+        # Who needs the descriptor: given back, it could be another file's by the time the
+        # kernel looks at it.
+        self._holders = 0
+        self._close_when_free = False
 
     def size(self) -> int:
         return self._size_bytes
@@ -146,23 +148,27 @@ class SystemFile:
         self._size_bytes = size_bytes
 
     async def sync(self) -> None:
-        self._syncs += 1
+        self.hold()
         try:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._pool, os.fdatasync, self._descriptor)
         finally:
-            self._syncs -= 1
-            if self._close_after_sync and self._syncs == 0:
-                self._close_now()
+            self.release()
 
     def fileno(self) -> int | None:
         return self._descriptor
 
+    def hold(self) -> None:
+        self._holders += 1
+
+    def release(self) -> None:
+        self._holders -= 1
+        if self._close_when_free and not self._holders:
+            self._close_now()
+
     def close(self) -> None:
-        # A descriptor given back during a sync could be another file's by the time the
-        # kernel looks at it.
-        if self._syncs:
-            self._close_after_sync = True
+        if self._holders:
+            self._close_when_free = True
         else:
             self._close_now()
 

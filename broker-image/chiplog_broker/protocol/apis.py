@@ -19,6 +19,7 @@ class ApiKey(IntEnum):
     LIST_OFFSETS = 2
     METADATA = 3
     FIND_COORDINATOR = 10
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -31,6 +32,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     INCREMENTAL_ALTER_CONFIGS = 44
     DESCRIBE_CLUSTER = 60
@@ -90,6 +92,8 @@ _TABLE = (
     _api(ApiKey.LIST_OFFSETS, (1, 8), flexible=6),
     _api(ApiKey.METADATA, (0, 13), flexible=9),
     _api(ApiKey.FIND_COORDINATOR, (0, 5), flexible=3),
+    # Flexible in no version.
+    _api(ApiKey.SASL_HANDSHAKE, (0, 1), flexible=2),
     _api(ApiKey.API_VERSIONS, (0, 4), flexible=3),
     _api(ApiKey.CREATE_TOPICS, (2, 7), flexible=5),
     _api(ApiKey.DELETE_TOPICS, (1, 6), flexible=4),
@@ -103,6 +107,7 @@ _TABLE = (
     _api(ApiKey.ALTER_CONFIGS, (0, 2), flexible=2),
     # Version 5 would make kafka-python take us for Kafka 4.3.
     _api(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), flexible=2),
+    _api(ApiKey.SASL_AUTHENTICATE, (0, 2), flexible=2),
     _api(ApiKey.CREATE_PARTITIONS, (0, 3), flexible=2),
     _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), flexible=1),
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), flexible=0),

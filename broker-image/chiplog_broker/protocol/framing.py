@@ -63,6 +63,9 @@ class FrameReader:
         """Where the next bytes go. Ends the caller's hold on all frames handed out."""
         if self._start == self._end:
             self._start = self._end = 0
+            # Between requests, which is where it is called most, there is nothing to decide.
+            if not (self._filled or self._detached) and 0 < len(self._buffer) <= _RETAINED_BYTES:
+                return self._view
         self._make_room()
         return self._view[self._end :]
 

@@ -13,7 +13,8 @@ from chiplog_broker.protocol.apis import APIS, Api, ApiKey
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.reader import MALFORMED, Reader
 
-_FIXED: Final = struct.Struct(">hhi")
+# API, version, correlation id, length of the client id
+_FIXED: Final = struct.Struct(">hhih")
 
 
 class RequestHeader(NamedTuple):
@@ -55,8 +56,7 @@ def parse_request(frame: memoryview) -> Request | UnsupportedApiVersions:
 
 
 def _parse(frame: memoryview) -> Request | UnsupportedApiVersions:
-    reader = Reader(frame, compact=False)
-    key, version, correlation_id = reader.unpack(_FIXED)
+    key, version, correlation_id, length = _FIXED.unpack_from(frame)
     api = APIS.get(key)
     if api is None:
         raise ProtocolViolation(f"unknown api key {key}")
@@ -65,8 +65,19 @@ def _parse(frame: memoryview) -> Request | UnsupportedApiVersions:
             return UnsupportedApiVersions(correlation_id)
         raise ProtocolViolation(f"unsupported version {version} of {api.name}")
     # The client id has a plain length in header 2 as well.
-    client_id = reader.nullable_string()
-    if api.is_flexible(version):
-        reader.skip_tagged_fields()
-    header = RequestHeader(api, version, correlation_id, client_id)
-    return Request(header, frame[reader.position :])
+    body = _FIXED.size + max(length, 0)
+    if length < -1 or body > len(frame):
+        raise ProtocolViolation("client id is longer than its message")
+    client_id = None if length < 0 else str(frame[_FIXED.size : body], "utf-8")
+    if version >= api.flexible_from:
+        body = _after_tagged_fields(frame, body)
+    return Request(RequestHeader(api, version, correlation_id, client_id), frame[body:])
+
+
+def _after_tagged_fields(frame: memoryview, position: int) -> int:
+    if frame[position] == 0:
+        return position + 1
+    reader = Reader(frame, compact=True)
+    reader.position = position
+    reader.skip_tagged_fields()
+    return reader.position

@@ -11,19 +11,21 @@ client that does not take its answers is not served.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.framing import FrameReader
 from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions, parse_request
+from chiplog_broker.server.file_sending import FileAnswer, FileSender
 from chiplog_broker.server.peer import Peer
 
 # As many Produce requests of one connection as may wait for the disk together.
 MAX_WAITING: Final = 64
 
 Answer = list[bytes]
-Started = Answer | asyncio.Future[Answer]
+Started = Answer | FileAnswer | asyncio.Future[Answer]
 AnyRequest = Request | UnsupportedApiVersions
 
 
@@ -53,17 +55,20 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, service: Service, max_frame_bytes: int) -> None:
         self._service = service
         self._reader = FrameReader(max_frame_bytes)
-        self._waiting: deque[Started] = deque()
+        self._waiting: deque[Answer | asyncio.Future[Answer]] = deque()
         # Whether what waits last lets nothing start behind it.
         self._waits_alone = False
         self._waits_for_records = False
         self._may_write = True
         self._unsent_bytes = 0
+        self._files: FileSender | None = None
         self._finishing = False
         self._reading = True
         self._held: AnyRequest | None = None
         self._violation: ProtocolViolation | None = None
         self._transport: asyncio.Transport
+        self.parse: Callable[[memoryview], AnyRequest] = parse_request
+        """What a frame is; a login may have frames of its own kind."""
         self.peer: Peer
         self.bytes_in = 0
         self.frames_in = 0
@@ -113,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(started, asyncio.Future):
                 started.cancel()
         self._waiting.clear()
+        if self._files is not None:
+            self._files.close()
         self._count_unsent(0)
         self._service.disconnected(self, self._violation or exc)
 
@@ -121,6 +128,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def transport(self) -> asyncio.Transport:
         return self._transport
+
+    @property
+    def _sends_files(self) -> bool:
+        return self._files is not None and self._files.busy
 
     def abort(self) -> None:
         """Drop the connection with whatever waits."""
@@ -132,8 +143,14 @@ class Connection(asyncio.BufferedProtocol):
         A Fetch that waits for records is not waited for.
         """
         self._finishing = True
-        if self.idle or self._waits_for_records:
+        if self._waits_for_records or (self.idle and not self._sends_files):
             self._transport.close()
+
+    def open(self, service: Service, max_frame_bytes: int) -> None:
+        """The peer is known from now on, and served by another service."""
+        self._service = service
+        self._reader.max_frame_bytes = max_frame_bytes
+        self.parse = parse_request
 
     def trim(self) -> None:
         """Give back the read buffer of a connection that is at rest."""
@@ -177,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
         if frame is None:
             return None
         self.frames_in += 1
-        return parse_request(frame)
+        return self.parse(frame)
 
     def _start(self, request: AnyRequest) -> None:
         started = self._service.start(request, self.peer)
@@ -186,10 +203,25 @@ class Connection(asyncio.BufferedProtocol):
             self._waits_alone = not is_produce(request)
             self._waits_for_records = is_fetch(request)
             started.add_done_callback(self._answered)
+        elif isinstance(started, FileAnswer):
+            assert not self._waiting, "what reads records starts behind nothing"
+            self._send_files(started)
         elif self._waiting:
             self._waiting.append(started)
         elif started:
             self._transport.writelines(started)
+
+    def _send_files(self, answer: FileAnswer) -> None:
+        if self._files is None:
+            self._files = FileSender(self._transport, self._sent_files)
+        if not self._files.send(answer):
+            self._may_write = False
+
+    def _sent_files(self) -> None:
+        self._may_write = True
+        if self._finishing:
+            self._transport.close()
+        self._start_requests()
 
     def _answered(self, _: asyncio.Future[Answer]) -> None:
         """Send every answer that none before it holds back, then go on with the next request."""

@@ -7,18 +7,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Mapping
+from types import CoroutineType
 from typing import Any
 
 from chiplog_broker.handlers.call import Answer, Call, Handler
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.codec import decode_request, encode_response
 from chiplog_broker.protocol.codec.api_versions import encode_unsupported_version
+from chiplog_broker.protocol.codec.fetch_response import records_size
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.messages import Chunk
 from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions
+from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
-from chiplog_broker.storage.log import LogSlice
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ class Dispatcher:
 
     def start(
         self, request: Request | UnsupportedApiVersions, peer: Peer
-    ) -> Answer | asyncio.Future[Answer]:
+    ) -> Answer | FileAnswer | asyncio.Future[Answer]:
         """Begin a request. Raises `ProtocolViolation`, also for a fault of our own."""
         if isinstance(request, UnsupportedApiVersions):
             return [encode_unsupported_version(request.correlation_id)]
@@ -49,9 +51,9 @@ class Dispatcher:
                 return []
             if isinstance(outcome, asyncio.Future):
                 return outcome
-            if isinstance(outcome, Coroutine):
+            if isinstance(outcome, CoroutineType):
                 return self._run(call, outcome)
-            return self._encode(call, outcome)
+            return self._encode_now(call, outcome)
         except ProtocolViolation:
             raise
         except Exception as fault:
@@ -79,22 +81,18 @@ class Dispatcher:
         return asyncio.shield(task)
 
     def _encode(self, call: Call[Any], message: object) -> Answer:
-        answer = [in_memory(chunk) for chunk in encode_response(call.header, message)]
-        self._count(call, answer)
-        return answer
+        """An answer that is sent later: files may be gone by then."""
+        chunks = encode_response(call.header, message)
+        self._count(call, chunks)
+        return [in_memory(chunk) for chunk in chunks]
 
-    def _count(self, call: Call[Any], answer: Answer) -> None:
+    def _encode_now(self, call: Call[Any], message: object) -> Answer | FileAnswer:
+        chunks = encode_response(call.header, message)
+        self._count(call, chunks)
+        return with_files(chunks)
+
+    def _count(self, call: Call[Any], answer: list[Chunk]) -> None:
         counters = self._metrics.apis[call.header.api.key]
         counters.latency.observe(time.perf_counter() - call.began_s)
-        counters.bytes_out += sum(map(len, answer))
-
-
-def in_memory(chunk: Chunk) -> bytes:
-    """A piece of an answer as bytes; a slice of a log is read now."""
-    if isinstance(chunk, LogSlice):
-        data = chunk.read()
-        # Its size is in the answer already: fewer bytes would be filled up with the next answer.
-        assert len(data) == chunk.size_bytes, "a segment is shorter than its log"
-        return data
-    assert isinstance(chunk, bytes), f"{type(chunk).__name__} in an answer"
-    return chunk
+        for piece in answer:
+            counters.bytes_out += records_size(piece)

@@ -1,7 +1,8 @@
 """The listening sockets and the connections they accept.
 
 Connections are bounded in number, in idle time and in how long one request may take to
-arrive: a peer that sends a byte a second is no client.
+arrive: a peer that sends a byte a second is no client. On a listener that asks for a login
+there is a `Gate` before each connection until that is over.
 """
 
 import asyncio
@@ -12,8 +13,10 @@ from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ProtocolViolation
+from chiplog_broker.protocol.framing import UNAUTHENTICATED_MAX_BYTES
 from chiplog_broker.server.connection import AnyRequest, Connection, Started
 from chiplog_broker.server.dispatch import Dispatcher
+from chiplog_broker.server.gate import LOGIN_TIMEOUT_S, Gate
 from chiplog_broker.server.limits import ConnectionQuota
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
@@ -102,7 +105,12 @@ class Acceptor:
         await self._server.wait_closed()
 
     def _new_connection(self) -> Connection:
-        return Connection(self, self._limits.max_frame_bytes)
+        keyring, max_frame_bytes = self._listener.keyring, self._limits.max_frame_bytes
+        if keyring is None:
+            return Connection(self, max_frame_bytes)
+        session = keyring.session(self._clock.monotonic_s() + LOGIN_TIMEOUT_S)
+        gate = Gate(self, session, self._clock, max_frame_bytes, self._login_failed)
+        return Connection(gate, min(max_frame_bytes, UNAUTHENTICATED_MAX_BYTES))
 
     # -- Service
 
@@ -135,6 +143,9 @@ class Acceptor:
             self._metrics.violations_total += 1
             self._log("connection_closed", str(connection.peer), str(why))
 
+    def _login_failed(self, peer: Peer, reason: str) -> None:
+        self._log("login_failed", str(peer), reason)
+
     def _log(self, event: str, peer: str, reason: str) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._logged_s >= LOG_INTERVAL_S:
@@ -151,7 +162,10 @@ class Acceptor:
     def sweep(self, now_s: float) -> None:
         """Drop whom nothing is to be expected of; take back the buffers of those at rest."""
         for connection, mark in list(self._connections.items()):
-            if connection.frames_in != mark.frames or not connection.idle:
+            login = connection.peer.sasl
+            if login is not None and now_s > login.deadline_s:
+                connection.abort()
+            elif connection.frames_in != mark.frames or not connection.idle:
                 moved = Mark(connection.frames_in, connection.bytes_in, now_s)
                 self._connections[connection] = moved
             elif self._is_lost(connection, mark, now_s - mark.since_s):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from chiplog_broker.metadata.listeners import Listener
+from chiplog_broker.security.sasl import ANONYMOUS, SaslSession
 
 
 @dataclass(slots=True)
@@ -13,6 +14,12 @@ class Peer:
     port: int
     listener: Listener
     software: str = ""
+    principal: str = ANONYMOUS
+    """Kafka's name of who asks, for whoever acts on its behalf."""
+    is_internal: bool = False
+    """Whether it has proved to be one of this cluster's own processes."""
+    sasl: SaslSession | None = None
+    """Its login, while that is not over; None also where none is asked for."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

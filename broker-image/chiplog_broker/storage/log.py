@@ -75,6 +75,12 @@ class LogSlice(NamedTuple):
         """The batches as bytes of their own."""
         return self.file.read(self.position, self.size_bytes)
 
+    def after(self, size_bytes: int) -> "LogSlice":
+        """What is left where so many bytes were sent."""
+        return self._replace(
+            position=self.position + size_bytes, size_bytes=self.size_bytes - size_bytes
+        )
+
     def read_into(self, buffer: memoryview) -> int:
         """The batches into the beginning of a buffer that is large enough."""
         return self.file.read_into(self.position, buffer[: self.size_bytes])

@@ -42,6 +42,7 @@ class LogState:
         "_busy",
         "_closed",
         "_config",
+        "_counts_synced",
         "_directory",
         "_env",
         "_epochs",
@@ -113,7 +114,7 @@ class LogState:
     @property
     def countable_end_offset(self) -> int:
         """What this replica may vouch for under the topic's durability."""
-        if self._config.durability is Durability.FSYNC:
+        if self._counts_synced:
             return self._sync.durable_end_offset
         if self._sync.epochs_saved:
             return self.end_offset
@@ -144,6 +145,7 @@ class LogState:
     def configure(self, config: LogConfig) -> None:
         """Obey these settings from now on."""
         self._config = config
+        self._counts_synced = config.durability is Durability.FSYNC
         self._limits = config.produce_limits()
         self._rewrites = (
             config.compression_type is not None

@@ -28,13 +28,13 @@ class OffsetIndex(SparseIndex):
 
     def position_before(self, offset: int) -> int:
         """A batch boundary at or before the batch that holds `offset`, close to it."""
-        number = self.floor(offset - self._base_offset, _OFFSET)
-        return self.entry(number)[_POSITION] if number >= 0 else 0
+        entry = self.floor_entry(offset - self._base_offset, _OFFSET)
+        return entry[_POSITION] if entry else 0
 
     def boundary_before(self, position: int) -> int:
         """The last indexed batch boundary that is not past `position`."""
-        number = self.floor(position, _POSITION)
-        return self.entry(number)[_POSITION] if number >= 0 else 0
+        entry = self.floor_entry(position, _POSITION)
+        return entry[_POSITION] if entry else 0
 
     def last_position(self) -> int:
         """Where the last indexed batch begins; 0 without entries."""

@@ -244,14 +244,15 @@ class Segment:
         bound = self.position_of(up_to_offset)
         if start >= bound:
             return SegmentSlice(start, 0, offset)
-        end = bound
         if start + max_bytes < bound:
-            end = self._boundary_within(start, start + max_bytes)
+            end, next_offset = self._boundary_within(start, start + max_bytes)
             if end == start and min_one:
                 end = start + self.header_at(start).size_bytes
+                next_offset = self._offset_at(end)
             if end == start:
                 return SegmentSlice(start, 0, offset)
-        next_offset = self._offset_at(end)
+        else:
+            end, next_offset = bound, self._offset_at(bound)
         self._remember(next_offset, end)
         return SegmentSlice(start, end - start, next_offset)
 
@@ -259,13 +260,13 @@ class Segment:
         """The header of the batch that begins at `position`."""
         return read_header(self.log.read(position, HEADER_BYTES))
 
-    def _boundary_within(self, start: int, limit: int) -> int:
-        """The last batch boundary in `start` to `limit`."""
+    def _boundary_within(self, start: int, limit: int) -> tuple[int, int]:
+        """The last batch boundary in `start` to `limit`, and the offset that follows it."""
         boundary = max(start, self.offset_index.boundary_before(limit))
         for position, header in walk_batches(self.log, boundary, self.size_bytes):
             if position + header.size_bytes > limit:
-                return position
-        return self.size_bytes
+                return position, header.base_offset
+        return self.size_bytes, self.end_offset
 
     def _offset_at(self, position: int) -> int:
         if position == self.size_bytes:

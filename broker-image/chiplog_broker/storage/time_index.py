@@ -44,8 +44,8 @@ class TimeIndex(SparseIndex):
 
     def offset_before(self, timestamp_ms: int) -> int:
         """An offset up to which every timestamp is below `timestamp_ms`."""
-        number = self.floor(timestamp_ms - 1, _TIMESTAMP)
-        return self.entry(number)[_OFFSET] + self._base_offset if number >= 0 else self._base_offset
+        entry = self.floor_entry(timestamp_ms - 1, _TIMESTAMP)
+        return entry[_OFFSET] + self._base_offset if entry else self._base_offset
 
     def cut_at_offset(self, offset: int) -> None:
         """Forget entries of batches that end at or after `offset`."""

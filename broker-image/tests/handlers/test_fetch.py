@@ -138,7 +138,7 @@ def test_a_client_that_says_it_is_a_broker_is_refused_in_every_version(kit: "Kit
                 replica_state=types.ReplicaState(replica_id=2, replica_epoch=1),
             )
             answer = await client.ask(ApiKey.FETCH, request)
-            assert answer.responses[0].partitions[0].error_code == 29
+            assert answer.responses[0].partitions[0].error_code == 31
             old = client.types(ApiKey.FETCH, 4)
             answer = await client.ask(
                 ApiKey.FETCH,
@@ -161,7 +161,7 @@ def test_a_client_that_says_it_is_a_broker_is_refused_in_every_version(kit: "Kit
                 ),
                 4,
             )
-            assert answer.responses[0].partitions[0].error_code == 29
+            assert answer.responses[0].partitions[0].error_code == 31
 
     kit.run(scenario)
 

@@ -5,17 +5,18 @@ from uuid import UUID
 
 import pytest
 
-from chiplog_broker.metadata.config_change import Change, ConfigChange
-from chiplog_broker.metadata.operations import ConfigureTopic, CreateTopic, GrowTopic
 from chiplog_broker.metadata.standalone_plan import (
     Defaults,
-    Refused,
     TopicRecord,
+    check_identity,
     configured,
     created,
     grown,
 )
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.config_change import Change, ConfigChange
+from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.ids import TopicId
 
 ID = UUID(int=77)
 DEFAULTS = Defaults(broker_id=1, partitions=4, session=7)
@@ -26,7 +27,7 @@ def create(operation: CreateTopic) -> TopicRecord:
     return created(operation, {"orders": ORDERS}, DEFAULTS, ID)
 
 
-def refusal(operation: CreateTopic) -> ErrorCode:
+def refusal(operation: CreateTopic) -> Code:
     with pytest.raises(Refused) as refused:
         create(operation)
     assert str(refused.value)
@@ -45,26 +46,26 @@ def test_counts_can_follow_from_a_placement() -> None:
 @pytest.mark.parametrize(
     ("operation", "code"),
     [
-        (CreateTopic(name="orders"), ErrorCode.topic_already_exists),
-        (CreateTopic(name=""), ErrorCode.invalid_topic_exception),
-        (CreateTopic(name=".."), ErrorCode.invalid_topic_exception),
-        (CreateTopic(name="x" * 250), ErrorCode.invalid_topic_exception),
-        (CreateTopic(name="naïve"), ErrorCode.invalid_topic_exception),
-        (CreateTopic(name="__consumer_offsets"), ErrorCode.invalid_topic_exception),
-        (CreateTopic(name="n", partitions=0), ErrorCode.invalid_partitions),
-        (CreateTopic(name="n", partitions=2001), ErrorCode.invalid_partitions),
-        (CreateTopic(name="n", replicas=2), ErrorCode.invalid_replication_factor),
-        (CreateTopic(name="n", replicas=0), ErrorCode.invalid_replication_factor),
-        (CreateTopic(name="n", assignments={0: (2,)}), ErrorCode.invalid_replica_assignment),
-        (CreateTopic(name="n", assignments={1: (1,)}), ErrorCode.invalid_replica_assignment),
-        (CreateTopic(name="n", partitions=1, assignments={0: (1,)}), ErrorCode.invalid_request),
-        (CreateTopic(name="n", config={"retention.mss": "1"}), ErrorCode.invalid_config),
-        (CreateTopic(name="n", config={"retention.ms": "-2"}), ErrorCode.invalid_config),
-        (CreateTopic(name="n", config={"cleanup.policy": "compact"}), ErrorCode.invalid_config),
-        (CreateTopic(name="n", config={"min.insync.replicas": "2"}), ErrorCode.invalid_config),
+        (CreateTopic(name="orders"), Code.TOPIC_ALREADY_EXISTS),
+        (CreateTopic(name=""), Code.INVALID_TOPIC_EXCEPTION),
+        (CreateTopic(name=".."), Code.INVALID_TOPIC_EXCEPTION),
+        (CreateTopic(name="x" * 250), Code.INVALID_TOPIC_EXCEPTION),
+        (CreateTopic(name="naïve"), Code.INVALID_TOPIC_EXCEPTION),
+        (CreateTopic(name="__consumer_offsets"), Code.INVALID_TOPIC_EXCEPTION),
+        (CreateTopic(name="n", partitions=0), Code.INVALID_PARTITIONS),
+        (CreateTopic(name="n", partitions=2001), Code.INVALID_PARTITIONS),
+        (CreateTopic(name="n", replicas=2), Code.INVALID_REPLICATION_FACTOR),
+        (CreateTopic(name="n", replicas=0), Code.INVALID_REPLICATION_FACTOR),
+        (CreateTopic(name="n", assignments={0: (2,)}), Code.INVALID_REPLICA_ASSIGNMENT),
+        (CreateTopic(name="n", assignments={1: (1,)}), Code.INVALID_REPLICA_ASSIGNMENT),
+        (CreateTopic(name="n", partitions=1, assignments={0: (1,)}), Code.INVALID_REQUEST),
+        (CreateTopic(name="n", config={"retention.mss": "1"}), Code.INVALID_CONFIG),
+        (CreateTopic(name="n", config={"retention.ms": "-2"}), Code.INVALID_CONFIG),
+        (CreateTopic(name="n", config={"cleanup.policy": "compact"}), Code.INVALID_CONFIG),
+        (CreateTopic(name="n", config={"min.insync.replicas": "2"}), Code.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(operation: CreateTopic, code: ErrorCode) -> None:
+def test_a_topic_that_cannot_be_is_refused(operation: CreateTopic, code: Code) -> None:
     assert refusal(operation) is code
 
 
@@ -72,7 +73,15 @@ def test_names_that_metrics_cannot_tell_apart_collide() -> None:
     topics = {"a.b": TopicRecord("a.b", ID, (1,), {})}
     with pytest.raises(Refused, match=r"a\.b") as refused:
         created(CreateTopic(name="a_b"), topics, DEFAULTS, ID)
-    assert refused.value.code is ErrorCode.invalid_topic_exception
+    assert refused.value.code is Code.INVALID_TOPIC_EXCEPTION
+
+
+def test_another_topic_that_has_the_name_by_now_is_not_deleted() -> None:
+    check_identity(DeleteTopic(name="orders"), ORDERS)
+    check_identity(DeleteTopic(name="orders", topic_id=TopicId(ID.bytes)), ORDERS)
+    with pytest.raises(Refused) as refused:
+        check_identity(DeleteTopic(name="orders", topic_id=TopicId(bytes(15) + b"x")), ORDERS)
+    assert refused.value.code is Code.UNKNOWN_TOPIC_ID
 
 
 def test_new_partitions_begin_their_epochs_in_this_session() -> None:
@@ -84,20 +93,20 @@ def test_new_partitions_begin_their_epochs_in_this_session() -> None:
 @pytest.mark.parametrize(
     ("operation", "code"),
     [
-        (GrowTopic(name="orders", partitions=1), ErrorCode.invalid_partitions),
-        (GrowTopic(name="orders", partitions=2), ErrorCode.invalid_partitions),
-        (GrowTopic(name="orders", partitions=2001), ErrorCode.invalid_partitions),
+        (GrowTopic(name="orders", partitions=1), Code.INVALID_PARTITIONS),
+        (GrowTopic(name="orders", partitions=2), Code.INVALID_PARTITIONS),
+        (GrowTopic(name="orders", partitions=2001), Code.INVALID_PARTITIONS),
         (
             GrowTopic(name="orders", partitions=4, assignments=((1,),)),
-            ErrorCode.invalid_replica_assignment,
+            Code.INVALID_REPLICA_ASSIGNMENT,
         ),
         (
             GrowTopic(name="orders", partitions=3, assignments=((2,),)),
-            ErrorCode.invalid_replica_assignment,
+            Code.INVALID_REPLICA_ASSIGNMENT,
         ),
     ],
 )
-def test_growth_that_cannot_be_is_refused(operation: GrowTopic, code: ErrorCode) -> None:
+def test_growth_that_cannot_be_is_refused(operation: GrowTopic, code: Code) -> None:
     with pytest.raises(Refused) as refused:
         grown(operation, ORDERS, DEFAULTS)
     assert refused.value.code is code

@@ -112,6 +112,9 @@ class RandomMessages:
     def _timedelta_i32(self) -> timedelta:
         return timedelta(milliseconds=self._bits(32))
 
+    def _timedelta_i64(self) -> timedelta:
+        return timedelta(milliseconds=self._bits(40))  # kio counts in floats: more is not exact
+
     def _datetime_i64(self) -> datetime:
         return EPOCH + timedelta(milliseconds=self.random.randrange(2**41))
 
@@ -189,7 +192,7 @@ def random_messages() -> Callable[[object], RandomMessages]:
 @pytest.fixture(scope="session")
 def second_codec() -> Callable[[ApiKey, str], Any]:
     """kafka-python's class for a message, or None where it has none."""
-    names = ("producer", "consumer", "metadata", "admin")
+    names = ("producer", "consumer", "metadata", "admin", "sasl")
     with warnings.catch_warnings():
         # It reads its schemas through an interface that Python 3.11 calls deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,5 +11,5 @@ from chiplog_broker.server.metrics import RequestMetrics
 def test_the_table_of_handlers_is_the_table_of_apis() -> None:
     nothing = cast("Any", None)
     cluster = ClusterView("cluster", 1)
-    parts = Parts(cluster, nothing, nothing, nothing, nothing, {}, "/data", 1, RequestMetrics())
+    parts = Parts(cluster, nothing, nothing, nothing, nothing, {}, "/data", RequestMetrics())
     assert set(handler_table(parts)) == set(APIS)

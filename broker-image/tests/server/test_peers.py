@@ -5,9 +5,12 @@ import resource
 import struct
 from typing import TYPE_CHECKING
 
+import pytest
+
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.server import file_sending
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
@@ -56,7 +59,12 @@ def test_quotas_count_over_all_listeners() -> None:
     assert quota.enter("b")
 
 
-def test_a_client_that_never_reads_stops_being_served(kit: "Kit") -> None:
+def test_a_client_that_never_reads_stops_being_served(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where answers are held in memory, which those from files are not."""
+    monkeypatch.setattr(file_sending, "FROM_BYTES", 2**40)
+
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders")

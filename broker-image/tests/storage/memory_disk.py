@@ -326,6 +326,12 @@ class MemoryFile:
     def fileno(self) -> int | None:
         return None
 
+    def hold(self) -> None:
+        """There is no descriptor to keep."""
+
+    def release(self) -> None:
+        """There is none to give back."""
+
     def close(self) -> None:
         self._is_open = False
 

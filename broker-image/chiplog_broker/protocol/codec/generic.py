@@ -21,9 +21,13 @@ from kio.serial import entity_writer
 from chiplog_broker.protocol.apis import APIS, ApiKey
 from chiplog_broker.protocol.codec import reshape, schema
 from chiplog_broker.protocol.codec.schema import Shape
+from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_broker.protocol.reader import INT8, INT64, Reader
 
 Read = Callable[[Reader], Any]
+_ERROR_CODES: Final = frozenset(ErrorCode)
+# What Python can hold; Kafka's field holds a hundred times as much.
+_LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
 
 
 def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
@@ -143,16 +147,36 @@ def _int64(reader: Reader) -> int:
     return int(reader.unpack(INT64)[0])
 
 
+def _bytes(reader: Reader) -> bytes:
+    view = reader.nullable_view()
+    if view is None:
+        raise ProtocolViolation("bytes are null where they must not be")
+    return bytes(view)
+
+
+def _error_code(reader: Reader) -> ErrorCode:
+    code = reader.int16()
+    # One that a newer broker may know and we do not is still an error.
+    return ErrorCode(code) if code in _ERROR_CODES else ErrorCode.unknown_server_error
+
+
+def _long_milliseconds(reader: Reader) -> timedelta:
+    return timedelta(milliseconds=max(-_LONGEST_MS, min(_int64(reader), _LONGEST_MS)))
+
+
 def _milliseconds(reader: Reader) -> timedelta:
     return timedelta(milliseconds=reader.int32())
 
 
 _PRIMITIVES: Final[dict[str, Read]] = {
     "bool": Reader.boolean,
+    "bytes": _bytes,
+    "error_code": _error_code,
     "int8": _int8,
     "int16": Reader.int16,
     "int32": Reader.int32,
     "int64": _int64,
     "timedelta_i32": _milliseconds,
+    "timedelta_i64": _long_milliseconds,
     "uuid": Reader.uuid,
 }

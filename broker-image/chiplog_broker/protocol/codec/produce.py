@@ -24,6 +24,16 @@ _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 # partition, error code, base offset, log append time [, log start offset]
 _PARTITION_3: Final = struct.Struct(">ihqq")
 _PARTITION_5: Final = struct.Struct(">ihqqq")
+# The common shape of a flexible request: no transactional id, one topic, one partition.
+# transactional id, acks, timeout, topics, length of the name
+_SINGLE_TOPIC: Final = struct.Struct(">bhiBB")
+# partitions, partition
+_SINGLE_PARTITION: Final = struct.Struct(">Bi")
+# No tagged fields: of the partition, of the topic, of the request.
+_SINGLE_END: Final = b"\x00\x00\x00"
+# Counts and lengths have one added to them on the wire.
+_ONE: Final = 2
+_ONE_BYTE_MAX: Final = 127
 _LEADER: Final = struct.Struct(">iib")
 
 _LOG_START_OFFSET_FROM: Final = 5
@@ -39,6 +49,9 @@ _NO_ERRORS_FLEXIBLE: Final = b"\x01\x00\x00"
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
     """Raises `ProtocolViolation` or `MALFORMED`."""
     flexible = version >= _FLEXIBLE_FROM
+    single = _read_single(body) if flexible else None
+    if single is not None:
+        return single
     reader = Reader(body, compact=flexible)
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
@@ -46,6 +59,27 @@ def decode_request(version: int, body: memoryview) -> ProduceRequest:
     if flexible:
         reader.skip_tagged_fields()
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _read_single(body: memoryview) -> ProduceRequest | None:
+    """A request with records for one partition, which most are; None for any other shape."""
+    transaction, acks, timeout_ms, topics, name_size = _SINGLE_TOPIC.unpack_from(body)
+    if transaction or topics != _ONE or not _ONE <= name_size <= _ONE_BYTE_MAX:
+        return None
+    name_end = _SINGLE_TOPIC.size + name_size - 1
+    if name_end + _SINGLE_PARTITION.size > len(body):
+        return None
+    partitions, partition = _SINGLE_PARTITION.unpack_from(body, name_end)
+    if partitions != _ONE:
+        return None
+    reader = Reader(body, compact=True)
+    reader.position = name_end + _SINGLE_PARTITION.size
+    records = reader.nullable_view()
+    if bytes(body[reader.position : reader.position + 3]) != _SINGLE_END:
+        return None
+    name = str(body[_SINGLE_TOPIC.size : name_end], "utf-8")
+    topic = ProduceTopic(name, [ProducePartition(partition, records)])
+    return ProduceRequest(None, acks, timeout_ms, [topic])
 
 
 def _read_topic(reader: Reader, flexible: bool) -> ProduceTopic:

@@ -15,6 +15,7 @@ from chiplog_broker.protocol.apis import APIS, ApiKey
 
 _ZERO_BY_TYPE: Final[dict[str, object]] = {
     "bool": False,
+    "bytes": b"",
     "error_code": 0,
     "int8": 0,
     "int16": 0,

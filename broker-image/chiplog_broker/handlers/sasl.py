@@ -1,0 +1,67 @@
+"""SaslHandshake and SaslAuthenticate: how a client says who it is.
+
+Served while a connection's login is under way, which `server/gate.py` sees to. On a
+listener that asks nobody, and after a login, Kafka answers that there is nothing to do; so
+clients do not log in again, and no session ever ends.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.answers import answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.security.scram import AuthenticationFailed
+
+# Kafka's `connection.failed.authentication.delay.ms`: who guesses shall wait.
+FAILURE_DELAY_S = 0.1
+BARE_TOKENS_VERSION = 0
+NOTHING_TO_DO = "no authentication is expected on this connection"
+# One text for all reasons: which of them it was is nobody's business but the log's.
+REFUSED = "Authentication failed during authentication due to invalid credentials"
+UNLIMITED = timedelta(0)
+
+
+class SaslHandlers:
+    """Answers with what the connection's login says."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def handshake(self, call: Call[Any]) -> object:
+        """The client chooses a mechanism; version 0 announces tokens without headers."""
+        types = answers(ApiKey.SASL_HANDSHAKE)
+        session = call.peer.sasl
+        if session is None:
+            return types.SaslHandshakeResponse(
+                error_code=ErrorCode.illegal_sasl_state, mechanisms=()
+            )
+        bare_tokens = call.header.version == BARE_TOKENS_VERSION
+        chosen = session.handshake(call.message.mechanism, bare_tokens=bare_tokens)
+        code = ErrorCode.none if chosen else ErrorCode.unsupported_sasl_mechanism
+        answer = types.SaslHandshakeResponse(error_code=code, mechanisms=session.mechanisms)
+        return answer if chosen else self._later(answer)
+
+    def authenticate(self, call: Call[Any]) -> object:
+        """One step of the mechanism."""
+        session = call.peer.sasl
+        if session is None:
+            return authenticated(ErrorCode.illegal_sasl_state, NOTHING_TO_DO)
+        try:
+            return authenticated(token=session.respond(call.message.auth_bytes))
+        except AuthenticationFailed:
+            return self._later(authenticated(ErrorCode.sasl_authentication_failed, REFUSED))
+
+    async def _later(self, answer: object) -> object:
+        await self._clock.sleep(FAILURE_DELAY_S)
+        return answer
+
+
+def authenticated(
+    code: ErrorCode = ErrorCode.none, message: str | None = None, token: bytes = b""
+) -> object:
+    return answers(ApiKey.SASL_AUTHENTICATE).SaslAuthenticateResponse(
+        error_code=code, error_message=message, auth_bytes=token, session_lifetime=UNLIMITED
+    )

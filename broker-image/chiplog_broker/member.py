@@ -1,0 +1,83 @@
+"""A broker of a cluster on Kubernetes, put together from a process's arguments."""
+
+import argparse
+import logging
+import os
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from chiplog_broker.broker import Broker
+from chiplog_broker.config_file import member_config, member_listeners
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.folder import folder_ports
+from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership, MemberPorts
+from chiplog_broker.metadata.kubernetes.process import Process, new_incarnation
+from chiplog_broker.metadata.listeners import Listener, internal_listener
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.machine import SystemMachine
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.security.credentials import FileCredentials, Keyring
+from chiplog_core.ids import BrokerId
+from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.http_api import HttpKubeApi
+
+CREDENTIALS = Path("/etc/chiplog-internal")
+
+
+def member(options: argparse.Namespace) -> Broker:
+    """A broker that the operator admits. Raises `CannotStart`."""
+    config = member_config(options.config, options.broker_id)
+    connection = api_server(options.kubeconfig)
+    ports = folder_ports("--data", options.data)
+    api = HttpKubeApi(connection)
+    # The broker itself says when the API server goes away and when it is back.
+    logging.getLogger("chiplog_kube").setLevel(logging.ERROR)
+    process = Process(
+        cluster=options.cluster,
+        namespace=options.namespace or os.environ.get("POD_NAMESPACE") or connection.namespace,
+        broker_id=BrokerId(options.broker_id),
+        incarnation=new_incarnation(ports.rng),
+        version=own_version(),
+    )
+    membership = KubernetesMembership(
+        process,
+        MemberPorts(
+            api=api,
+            clock=ports.clock,
+            rng=ports.rng,
+            metadata=ports.metadata,
+            data=ports.data,
+            machine=SystemMachine(options.termination_log),
+            close_api=api.close,
+        ),
+        config,
+    )
+    bound = member_listeners(config)
+    bound += internal_listeners(options.credentials, ports.clock, ports.rng)
+    return Broker(ports, config, bound, str(options.data / "data"), membership)
+
+
+def api_server(kubeconfig: Path | None) -> Connection:
+    """Raises `CannotStart` with the remedy."""
+    try:
+        return find(kubeconfig)
+    except NoConnection as problem:
+        raise CannotStart(
+            f"the Kubernetes API cannot be used: {problem}; run in a pod, or give --kubeconfig"
+        ) from problem
+
+
+def internal_listeners(folder: Path | None, clock: Clock, rng: Rng) -> list[Listener]:
+    """The brokers' own listener; a process outside of a pod has one only if it is told to."""
+    if folder is None and not CREDENTIALS.is_dir():
+        return []
+    keyring = Keyring(FileCredentials(folder or CREDENTIALS, clock), rng)
+    return [internal_listener("", keyring)]
+
+
+def own_version() -> str:
+    """Of this software; empty where it was not installed."""
+    try:
+        return version("chiplog")
+    except PackageNotFoundError:
+        return ""

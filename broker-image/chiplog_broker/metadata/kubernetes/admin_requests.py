@@ -1,0 +1,201 @@
+"""Admin operations on their way to the operator and back.
+
+A request lies in this broker's status until its client is answered. Success means that this
+broker has seen the effect: the topic of that owner, with leaders, or no topic any more. Past its
+deadline a request is dropped and the client is told that nobody knows; so it is while the API
+server is away.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.admin.answers import Verdict, from_answer
+from chiplog_core.admin.bodies import to_body
+from chiplog_core.admin.codes import Code, Refused
+from chiplog_core.admin.config_change import Change
+from chiplog_core.admin.operations import (
+    DEFAULT_TIMEOUT_MS,
+    ConfigureTopic,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+    Operation,
+)
+from chiplog_core.config.given import given_topic_config
+from chiplog_core.limits import MAX_ADMIN_REQUESTS
+from chiplog_core.model.admin import AdminAnswer, AdminRequest
+
+# A client that does not want to wait has its wish carried out all the same; one that would wait
+# for ever does not keep a place for ever.
+SHORTEST_TIMEOUT_MS = 1_000
+LONGEST_TIMEOUT_MS = 300_000
+CONFIG_SEEN_WITHIN_S = 2.0
+TOO_MANY = Outcome(
+    ErrorCode.throttling_quota_exceeded,
+    f"{MAX_ADMIN_REQUESTS} requests of this broker's clients wait already: try again later",
+)
+TIMED_OUT = Outcome(
+    ErrorCode.request_timed_out, "the operator has not carried it out in time; it may still do so"
+)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request without an answer."""
+
+    request: AdminRequest
+    answer: "asyncio.Future[AdminAnswer]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    patience: asyncio.Timeout | None = None
+
+
+class AdminRequests:
+    """The requests of this broker's clients."""
+
+    def __init__(
+        self, cluster: ClusterView, clock: Clock, prefix: str, changed: Callable[[], None]
+    ) -> None:
+        """`prefix` keeps the ids of this process apart from those of any other; `changed` is
+        called when `outstanding` is another."""
+        self._cluster = cluster
+        self._clock = clock
+        self._prefix = prefix
+        self._changed = changed
+        self._made = 0
+        self._is_closed = False
+        self._pending: dict[str, _Pending] = {}
+        self._watching: dict[str, set[asyncio.Event]] = {}
+
+    def outstanding(self) -> tuple[AdminRequest, ...]:
+        """What the operator is asked for now."""
+        return tuple(one.request for one in self._pending.values())
+
+    def answered(self, answers: Iterable[AdminAnswer]) -> None:
+        """The operator's answers, as they are now."""
+        for one in answers:
+            pending = self._pending.get(one.id)
+            if pending is not None and not pending.answer.done():
+                pending.answer.set_result(one)
+
+    def close(self) -> None:
+        """The broker stops: nobody waits any longer."""
+        self._is_closed = True
+        for one in self._pending.values():
+            if one.patience is not None and not one.patience.expired():
+                one.patience.reschedule(asyncio.get_running_loop().time())
+
+    def topic_changed(self, name: str) -> None:
+        """This broker's view of a topic may be another."""
+        for event in self._watching.get(name, ()):
+            event.set()
+
+    async def submit(self, operation: Operation, principal: str) -> Outcome:
+        """Ask, and wait for the effect. Never longer than the client waits."""
+        if len(self._pending) >= MAX_ADMIN_REQUESTS:
+            return TOO_MANY
+        if self._is_closed:
+            return TIMED_OUT
+        timeout_ms = getattr(operation, "timeout_ms", DEFAULT_TIMEOUT_MS)
+        timeout_ms = min(max(timeout_ms, SHORTEST_TIMEOUT_MS), LONGEST_TIMEOUT_MS)
+        try:
+            op, body = to_body(operation)
+        except Refused as refused:
+            return Outcome.refused(refused)
+        self._made += 1
+        request = AdminRequest(
+            id=f"{self._prefix}-{self._made}",
+            principal=principal,
+            op=op,
+            body=body,
+            deadline=datetime.fromtimestamp((self._clock.now_ms() + timeout_ms) / 1000, UTC),
+        )
+        with self._asking(request) as pending:
+            try:
+                async with asyncio.timeout(timeout_ms / 1000) as pending.patience:
+                    return await self._outcome(operation, await pending.answer)
+            except TimeoutError:
+                return TIMED_OUT
+
+    @contextmanager
+    def _asking(self, request: AdminRequest) -> Iterator[_Pending]:
+        pending = self._pending[request.id] = _Pending(request)
+        self._changed()
+        try:
+            yield pending
+        finally:
+            del self._pending[request.id]
+            self._changed()
+
+    async def _outcome(self, operation: Operation, answer: AdminAnswer) -> Outcome:
+        try:
+            verdict = from_answer(answer)
+        except ValueError:
+            # A newer operator's code, which this broker passes on without knowing it.
+            return Outcome(ErrorCode.unknown_server_error, answer.error_message)
+        if verdict.code is not Code.NONE:
+            return Outcome(ErrorCode(verdict.code), verdict.message)
+        if not isinstance(operation, DeleteTopic) and operation.validate_only:
+            return Outcome()
+        if isinstance(operation, ConfigureTopic):
+            try:
+                # Another client may set the key anew at once; then this state never shows.
+                async with asyncio.timeout(CONFIG_SEEN_WITHIN_S):
+                    return await self._effect(operation, verdict)
+            except TimeoutError:
+                return Outcome()
+        return await self._effect(operation, verdict)
+
+    async def _effect(self, operation: Operation, verdict: Verdict) -> Outcome:
+        """Wait until this broker's view shows what was done."""
+        event = asyncio.Event()
+        watching = self._watching.setdefault(operation.name, set())
+        watching.add(event)
+        try:
+            while True:
+                event.clear()
+                view = self._cluster.topic(operation.name)
+                if is_done(operation, verdict, view):
+                    return Outcome(topic=view)
+                await event.wait()
+        finally:
+            watching.discard(event)
+            if not watching:
+                self._watching.pop(operation.name, None)
+
+
+def is_done(operation: Operation, verdict: Verdict, view: TopicView | None) -> bool:
+    """Whether a topic looks as the operation leaves it."""
+    if isinstance(operation, DeleteTopic):
+        wanted = operation.topic_id
+        return view is None or (wanted is not None and view.topic_id.bytes != wanted.value)
+    if view is None or (verdict.topic_uid and view.owner_uid != verdict.topic_uid):
+        return False
+    match operation:
+        case CreateTopic():
+            return all(one.leader_id != NO_LEADER for one in view.partitions)
+        case GrowTopic():
+            new = view.partitions[: operation.partitions]
+            return len(new) == operation.partitions and all(
+                one.leader_id != NO_LEADER for one in new
+            )
+        case ConfigureTopic():
+            return shows_config(operation, view)
+
+
+def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:
+    """Whether the changes that name a whole value are in force."""
+    wanted = {one.name: one.value for one in operation.changes if one.change is Change.SET}
+    unset = {one.name for one in operation.changes if one.change is Change.DELETE}
+    own = view.config.own
+    values = given_topic_config(wanted).values
+    if operation.replace:
+        return dict(own) == dict(values)
+    return unset.isdisjoint(own) and all(own.get(key) == value for key, value in values.items())

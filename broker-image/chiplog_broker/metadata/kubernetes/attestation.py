@@ -1,0 +1,55 @@
+"""Whether the end of the logs can be trusted after a start (R3): a table, and nothing else.
+
+An in-sync replica holds every acknowledged record. It stays one over a restart only if nothing
+that was acknowledged can be missing from its disk.
+"""
+
+from dataclasses import dataclass
+
+from chiplog_broker.metadata.kubernetes.session_file import SessionRecord
+from chiplog_core.model.broker_status import Tail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundData:
+    """The data directory and the machine as this start finds them."""
+
+    storage_uuid: str
+    boot_id: str
+    """Empty where it is not known."""
+    closed_in_session: int | None
+    """The session of the clean-shutdown mark; None where there is no mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """The verdict, and why."""
+
+    tail: Tail
+    reason: str
+
+
+def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
+    """What can be said for the data, by what the last process left."""
+    if left is None or left.storage_uuid != found.storage_uuid:
+        return Attestation(Tail.SUSPECT, "nothing is known of this data directory")
+    if found.closed_in_session is not None and found.closed_in_session == left.session:
+        return Attestation(Tail.INTACT, "closed in order")
+    if left.disk_failed:
+        return Attestation(Tail.SUSPECT, "the disk failed")
+    if left.fsync_only:
+        return Attestation(Tail.INTACT, "all topics are Fsync")
+    if found.boot_id and found.boot_id == left.boot_id:
+        return Attestation(Tail.INTACT, "the page cache survived")
+    return Attestation(Tail.SUSPECT, "the machine was restarted without a clean shutdown")
+
+
+def intact_since(left: SessionRecord | None, verdict: Attestation, admitted: int) -> int:
+    """The oldest session whose in-sync replicas may be carried over to the next one.
+
+    `admitted` is the session the operator gave out last: one that this directory's processes
+    were admitted to without ever knowing counts as well.
+    """
+    if left is not None and verdict.tail is Tail.INTACT:
+        return left.intact_since
+    return max(admitted, left.session if left else 0) + 1

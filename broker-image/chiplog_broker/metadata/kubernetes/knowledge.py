@@ -1,0 +1,41 @@
+"""Metadata never goes back (R6): whether a map knows less than one that was applied before."""
+
+from chiplog_broker.metadata.kubernetes.topic_views import held_by
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec
+
+
+def why_less(new: PartitionMapSpec, applied: PartitionMapSpec, broker_id: BrokerId) -> str:
+    """What `new` does not know of the broker's replicas; empty where it knows everything.
+
+    A generation may go only by a tombstone, and a tombstone's topic id never comes back.
+    """
+    buried = {one.topic_id for one in new.tombstones}
+    generations = {one.topic_id: one for one in new.generations}
+    for one in applied.tombstones:
+        if one.topic_id in generations:
+            return f"topic id {one.topic_id} was deleted"
+    for generation in applied.generations:
+        if generation.topic_id in buried or not held_by(generation, broker_id):
+            continue
+        known = generations.get(generation.topic_id)
+        if known is None:
+            return f"topic id {generation.topic_id} is missing"
+        if why := _why_generation_less(known, generation, broker_id):
+            return why
+    return ""
+
+
+def _why_generation_less(new: Generation, applied: Generation, broker_id: BrokerId) -> str:
+    known = {one.partition: one for one in new.partitions}
+    for one in held_by(applied, broker_id):
+        found = known.get(one.partition)
+        if found is None:
+            return f"partition {one.partition} is missing"
+        if found.leader_epoch < one.leader_epoch or found.partition_epoch < one.partition_epoch:
+            return (
+                f"partition {one.partition} is at leaderEpoch {found.leader_epoch} and "
+                f"partitionEpoch {found.partition_epoch}, below the applied "
+                f"{one.leader_epoch} and {one.partition_epoch}"
+            )
+    return ""

@@ -1,0 +1,76 @@
+"""Shows that this process lives: its Lease, renewed from the process's start to its end.
+
+It has a task and a deadline of its own, so that neither recovery nor a slow API server keeps
+the next renewal waiting.
+"""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from chiplog_broker.metadata.kubernetes.outages import Outages
+from chiplog_broker.metadata.kubernetes.process import FIELD_MANAGER, Process
+from chiplog_broker.ports.clock import Clock
+from chiplog_kube.api import ApiError, KubeApi, NotFound
+from chiplog_kube.kinds import LEASES
+
+logger = logging.getLogger(__name__)
+
+RENEW_INTERVAL_S = 1.5
+RENEW_TIMEOUT_S = 2.0
+LEASE_DURATION_S = 6
+
+
+class LeaseKeeper:
+    """Renews one Lease, which the operator made."""
+
+    def __init__(self, api: KubeApi, process: Process, clock: Clock, outages: Outages) -> None:
+        self._api = api
+        self._process = process
+        self._clock = clock
+        self._outages = outages
+        self._exists = True
+
+    async def run(self) -> None:
+        """Renew until cancelled."""
+        next_s = self._clock.monotonic_s()
+        while True:
+            await self.renew()
+            now_s = self._clock.monotonic_s()
+            next_s = max(next_s + RENEW_INTERVAL_S, now_s)
+            await self._clock.sleep(next_s - now_s)
+
+    async def renew(self) -> None:
+        """Once; a failure is for the next time to mend."""
+        patch = {
+            "spec": {
+                "holderIdentity": self._process.incarnation,
+                "leaseDurationSeconds": LEASE_DURATION_S,
+                "renewTime": micro_time(self._clock.now_ms()),
+            }
+        }
+        try:
+            async with asyncio.timeout(RENEW_TIMEOUT_S):
+                await self._api.patch(
+                    LEASES,
+                    self._process.namespace,
+                    self._process.lease_name,
+                    patch,
+                    field_manager=FIELD_MANAGER,
+                )
+        except NotFound as error:
+            # The operator may still have to make it.
+            if self._exists:
+                self._exists = False
+                logger.warning("lease_missing", extra={"reason": str(error)})
+        except (ApiError, TimeoutError) as error:
+            self._outages.failed(error)
+        else:
+            self._exists = True
+            self._outages.worked()
+
+
+def micro_time(now_ms: int) -> str:
+    """Kubernetes' MicroTime."""
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

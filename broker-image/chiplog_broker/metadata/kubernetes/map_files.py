@@ -1,0 +1,70 @@
+"""The maps this broker has applied, on its own disk: the backup of the metadata (R6).
+
+One file for each topic name, replaced whole and durably before the map is acted on.
+"""
+
+import json
+import logging
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_core.api import API_VERSION
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.names import object_name
+from chiplog_core.problems import InvalidManifest
+
+logger = logging.getLogger(__name__)
+
+MAPS = "maps"
+SUFFIX = ".json"
+
+
+class MapFiles:
+    """The folder of maps. Every call raises `OSError`."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def read_all(self) -> dict[str, PartitionMapSpec]:
+        """Topic name -> the map applied last. Raises `ValueError` for a file that does not read.
+
+        A file that is damaged cannot be done without: what it said is what may not go back.
+        """
+        self._disk.make_directory(MAPS)
+        found = {}
+        for name in self._disk.names(MAPS):
+            # A power cut leaves half of a file that was being replaced under another name.
+            if name.endswith(SUFFIX):
+                spec = self._read(f"{MAPS}/{name}")
+                found[spec.topic_name] = spec
+        return found
+
+    async def put(self, spec: PartitionMapSpec) -> None:
+        """Durable on return."""
+        data = json.dumps({"spec": write(spec)}, separators=(",", ":")).encode()
+        await self._disk.replace(_path(spec.topic_name), data)
+
+    async def remove(self, topic: str) -> None:
+        """The map is gone, and nothing of the topic is here."""
+        self._disk.remove(_path(topic))
+        await self._disk.sync_directory(MAPS)
+
+    def _read(self, path: str) -> PartitionMapSpec:
+        file = self._disk.open(path)
+        try:
+            found = json.loads(file.read(0, file.size()))
+            manifest = {
+                "apiVersion": API_VERSION,
+                "kind": PartitionMap.KIND.kind,
+                "metadata": {"name": "cached"},
+                "spec": found["spec"],
+            }
+            return PartitionMap.from_manifest(manifest).spec
+        except (ValueError, TypeError, LookupError, InvalidManifest) as error:
+            raise ValueError(f"{path} is not what this broker wrote: {error}") from error
+        finally:
+            file.close()
+
+
+def _path(topic: str) -> str:
+    return f"{MAPS}/{object_name(topic)}{SUFFIX}"

@@ -1,0 +1,303 @@
+"""The maps of all topics, from the Kubernetes API to the replicas of this broker.
+
+What a map says is first made durable, then done (R6). A map that knows less than what was
+applied, or one that is missing, changes nothing here: it is reported. Everything happens in
+one task, topic by topic; what changes meanwhile waits, and only its last state counts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from chiplog_broker.metadata.kubernetes.knowledge import why_less
+from chiplog_broker.metadata.kubernetes.map_files import MapFiles
+from chiplog_broker.metadata.kubernetes.topic_views import (
+    current_generation,
+    holds_any,
+    topic_view,
+    uuid_of,
+)
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.metadata import LocalReplicas
+from chiplog_broker.storage.errors import StorageError
+from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
+from chiplog_core.model.broker_status import FlushedTopic
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.problems import InvalidManifest
+from chiplog_kube.api import Manifest
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""How many maps are made durable together."""
+RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapsParts:
+    """What maps are applied to, and who is told."""
+
+    broker_id: BrokerId
+    files: MapFiles
+    cluster: ClusterView
+    replicas: LocalReplicas
+    clock: Clock
+    live: Callable[[], frozenset[ReplicaRef]]
+    """Who may lead and be in sync now, this process in its own session included."""
+    may_lose_tail: Callable[[], Awaitable[None]]
+    """Awaited before a topic is applied whose newest records live in the page cache only."""
+    on_applied: Callable[[str], None]
+    """Called with a topic's name after something about it was done."""
+
+
+class Maps:
+    """Applies PartitionMaps. `applied` is what this broker goes by."""
+
+    def __init__(self, parts: MapsParts, applied: dict[str, PartitionMapSpec]) -> None:
+        self._parts = parts
+        self.applied = applied
+        self.regressed: set[str] = set()
+        """Topics whose map in the API knows less than what was applied, or is missing."""
+        self.deleted: dict[str, frozenset[TopicId]] = {}
+        """Topic -> the tombstones' ids of which everything was deleted here."""
+        self.flushed: dict[TopicId, FlushedTopic] = {}
+        self._asking = {topic for topic, spec in applied.items() if asks_for_an_answer(spec)}
+        self._seen: dict[str, PartitionMapSpec] = {}
+        self._gone: set[str] = set()
+        self._stale: set[str] = set(applied)
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._running: asyncio.Task[set[str]] | None = None
+
+    # -- what is to be done
+
+    def seen(self, before: Manifest | None, manifest: Manifest | None) -> None:
+        """A map as it is now in the API; None where it is gone."""
+        spec = read_spec(manifest or before)
+        if spec is None:
+            return
+        if manifest is None:
+            self._gone.add(spec.topic_name)
+        else:
+            self._gone.discard(spec.topic_name)
+            self._seen[spec.topic_name] = spec
+        self._wake()
+
+    def listed(self, present: Iterable[Manifest]) -> None:
+        """These maps there are, and no others, by a consistent list."""
+        names = {one.get("spec", {}).get("topicName") for one in present}
+        self._gone |= (self.applied.keys() | self._seen.keys()) - names
+        self._wake()
+
+    def look_again(self, broker_id: BrokerId | None = None) -> None:
+        """Who lives has changed: what leaders and in-sync replicas count for may have too."""
+        self._stale |= {
+            topic
+            for topic, spec in self.applied.items()
+            if broker_id is None or _names_broker(spec, broker_id)
+        }
+        self._wake()
+
+    async def idle(self) -> None:
+        """Wait until everything known so far is done, or was tried once."""
+        await self._idle.wait()
+
+    def _wake(self) -> None:
+        self._idle.clear()
+        self._work.set()
+
+    # -- doing it
+
+    async def run(self) -> None:
+        """Do what is to be done, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            # Half a change would be left to a log that is being closed.
+            self._running = asyncio.get_running_loop().create_task(self._round())
+            failed = await asyncio.shield(self._running)
+            if not self._work.is_set():
+                self._idle.set()
+            if failed:
+                self._stale |= failed
+                await self._parts.clock.sleep(RETRY_S)
+                self._work.set()
+
+    async def finish(self) -> None:
+        """After `run` was cancelled: wait for the change that it was in."""
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
+    async def _round(self) -> set[str]:
+        """Everything that is to be done now; returns the topics for which it failed."""
+        seen, self._seen = self._seen, {}
+        newer = {topic: spec for topic, spec in seen.items() if self._may_follow(spec)}
+        failed = await self._keep(newer)
+        for topic in failed:
+            self._seen.setdefault(topic, newer.pop(topic))
+        self.applied |= newer
+        for topic, spec in newer.items():
+            (self._asking.add if asks_for_an_answer(spec) else self._asking.discard)(topic)
+        stale, self._stale = self._stale | newer.keys(), set()
+        # Deletions first: a name may have been given to another topic in the same change.
+        for topic in sorted(stale & self.applied.keys()):
+            if not await self._apply(self.applied[topic]):
+                failed.add(topic)
+        gone, self._gone = self._gone, set()
+        for topic in gone & self.applied.keys():
+            if not await self._miss(topic):
+                failed.add(topic)
+        return failed
+
+    def _may_follow(self, spec: PartitionMapSpec) -> bool:
+        topic = spec.topic_name
+        applied = self.applied.get(topic)
+        why = why_less(spec, applied, self._parts.broker_id) if applied else ""
+        if why:
+            if topic not in self.regressed:
+                logger.error("metadata_regressed", extra={"topic": topic, "reason": why})
+            self.regressed.add(topic)
+            self._parts.on_applied(topic)
+            return False
+        self.regressed.discard(topic)
+        return True
+
+    async def _keep(self, newer: dict[str, PartitionMapSpec]) -> set[str]:
+        """Make these maps durable; returns the topics for which that failed."""
+        failed: set[str] = set()
+
+        async def keep(spec: PartitionMapSpec) -> None:
+            try:
+                await self._parts.files.put(spec)
+            except OSError as error:
+                logger.error("map_not_kept", extra={"topic": spec.topic_name, "reason": str(error)})
+                failed.add(spec.topic_name)
+
+        changed = [one for one in newer.values() if one != self.applied.get(one.topic_name)]
+        for start in range(0, len(changed), AT_ONCE):
+            await asyncio.gather(*map(keep, changed[start : start + AT_ONCE]))
+        return failed
+
+    async def _apply(self, spec: PartitionMapSpec) -> bool:
+        """Make this broker what a map says; whether that went well."""
+        parts = self._parts
+        try:
+            await self._bury(spec)
+            view = topic_view(spec, parts.live())
+            if view is None:
+                parts.cluster.remove(spec.topic_name)
+                await parts.replicas.release(spec.topic_name)
+            else:
+                if not is_synced_before_ack(spec, parts.broker_id):
+                    await parts.may_lose_tail()
+                await parts.replicas.apply(view)
+                parts.cluster.put(view)
+                await self._flush(spec)
+        except (OSError, StorageError) as failed:
+            logger.error("map_not_applied", extra={"topic": spec.topic_name, "reason": str(failed)})
+            return False
+        finally:
+            parts.on_applied(spec.topic_name)
+        return True
+
+    async def _bury(self, spec: PartitionMapSpec) -> None:
+        topic = spec.topic_name
+        ordered = {one.topic_id for one in spec.tombstones if self._parts.broker_id in one.brokers}
+        done = self.deleted.pop(topic, frozenset()) & ordered
+        for topic_id in ordered - done:
+            await self._parts.replicas.delete(topic, uuid_of(topic_id))
+            logger.info("topic_deleted", extra={"topic": topic, "topic_id": str(topic_id)})
+        if ordered:
+            self.deleted[topic] = frozenset(ordered)
+
+    async def _flush(self, spec: PartitionMapSpec) -> None:
+        generation = current_generation(spec)
+        waiting = spec.durability is Durability.FSYNC and self._parts.broker_id in spec.unflushed
+        if generation is None or not waiting:
+            return
+        known = self.flushed.get(generation.topic_id)
+        if known is None or known.durability_switch != spec.durability_switch:
+            await self._parts.replicas.flush(uuid_of(generation.topic_id))
+            self.flushed[generation.topic_id] = FlushedTopic(
+                topic_id=generation.topic_id, durability_switch=spec.durability_switch
+            )
+
+    async def _miss(self, topic: str) -> bool:
+        """The API has no map for a topic. Only one of which nothing is here may be forgotten."""
+        parts, spec = self._parts, self.applied[topic]
+        if holds_any(spec, parts.broker_id):
+            if topic not in self.regressed:
+                logger.error("map_missing", extra={"topic": topic})
+            self.regressed.add(topic)
+            parts.on_applied(topic)
+            return True
+        try:
+            await parts.files.remove(topic)
+        except OSError as error:
+            logger.error("map_not_forgotten", extra={"topic": topic, "reason": str(error)})
+            self._gone.add(topic)
+            return False
+        del self.applied[topic]
+        self._asking.discard(topic)
+        self.regressed.discard(topic)
+        self.deleted.pop(topic, None)
+        parts.cluster.remove(topic)
+        await parts.replicas.release(topic)
+        parts.on_applied(topic)
+        return True
+
+    # -- what the operator is told
+
+    def to_answer(self) -> list[PartitionMapSpec]:
+        """The few maps that this broker's status may have to say something of."""
+        topics = sorted(self._asking | self.regressed)
+        return [self.applied[topic] for topic in topics if topic in self.applied]
+
+    def flushed_topics(self) -> tuple[FlushedTopic, ...]:
+        """Topics made durable since they became Fsync, as far as their maps wait for it."""
+        awaited = {
+            spec.current: spec.durability_switch
+            for spec in self.to_answer()
+            if self._parts.broker_id in spec.unflushed
+        }
+        return tuple(
+            one
+            for topic_id, one in sorted(self.flushed.items())
+            if awaited.get(topic_id) == one.durability_switch
+        )
+
+
+def read_spec(manifest: Manifest | None) -> PartitionMapSpec | None:
+    """What a map says; None for one that this version cannot read: then the last one stays."""
+    if manifest is None:
+        return None
+    try:
+        return PartitionMap.from_manifest(manifest).spec
+    except InvalidManifest as invalid:
+        logger.error("map_unreadable", extra={"reason": str(invalid)})
+        return None
+
+
+def is_synced_before_ack(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
+    """Whether nothing acknowledged of the topic can be in the page cache of this broker only."""
+    if not holds_any(spec, broker_id):
+        return True
+    return spec.durability is Durability.FSYNC and broker_id not in spec.unflushed
+
+
+def asks_for_an_answer(spec: PartitionMapSpec) -> bool:
+    """Whether brokers are to confirm something of the topic in their status."""
+    return bool(spec.tombstones or spec.unflushed) or any(
+        state.reports_wanted for generation in spec.generations for state in generation.partitions
+    )
+
+
+def _names_broker(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
+    return any(
+        broker_id in state.replicas
+        for generation in spec.generations
+        for state in generation.partitions
+    )

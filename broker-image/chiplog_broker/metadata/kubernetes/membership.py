@@ -1,0 +1,238 @@
+"""One broker process as a member of a cluster on Kubernetes: its parts, put together.
+
+Begin: an incarnation, and a Lease that is renewed from then on. Join, once the logs are open:
+say what was found, be admitted, follow the maps. Every part that waits has a task of its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.metadata.kubernetes.attestation import FoundData, attest, intact_since
+from chiplog_broker.metadata.kubernetes.lease_keeper import LeaseKeeper
+from chiplog_broker.metadata.kubernetes.map_files import MapFiles
+from chiplog_broker.metadata.kubernetes.maps import is_synced_before_ack
+from chiplog_broker.metadata.kubernetes.outages import Outages
+from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.metadata.kubernetes.session_file import (
+    SessionRecord,
+    read_session,
+    write_session,
+)
+from chiplog_broker.metadata.kubernetes.status import Attested
+from chiplog_broker.metadata.kubernetes.store import KubernetesStore, StoreParts
+from chiplog_broker.metadata.kubernetes.topic_views import topic_view
+from chiplog_broker.metadata.view import BrokerView, TopicView
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.machine import Machine
+from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.rng import Rng
+from chiplog_core.ids import Session, StorageUuid
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.problems import InvalidManifest
+from chiplog_kube.api import ApiError, KubeApi, Manifest
+from chiplog_kube.kinds import BROKERS
+
+logger = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 1.0
+ASK_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberPorts:
+    """The world as a member touches it."""
+
+    api: KubeApi
+    clock: Clock
+    rng: Rng
+    metadata: Disk
+    data: Disk
+    machine: Machine
+    close_api: Callable[[], Coroutine[Any, Any, None]]
+
+
+class KubernetesMembership:
+    """The `Membership` of a broker in Kubernetes."""
+
+    def __init__(
+        self, process: Process, ports: MemberPorts, config: MutableMapping[str, str]
+    ) -> None:
+        """`config` is kept equal to the file's settings overlaid with those of the Broker."""
+        self._process = process
+        self._ports = ports
+        self._config = config
+        self._outages = Outages(ports.clock)
+        self._files = MapFiles(ports.metadata)
+        self._known: dict[str, PartitionMapSpec] = {}
+        self._left: SessionRecord | None = None
+        self._say: Callable[[str], None] = lambda _: None
+        self._lease: asyncio.Task[None] | None = None
+        self._store: KubernetesStore | None = None
+        self._failed: asyncio.Future[str]
+
+    async def begin(self, say: Callable[[str], None]) -> str:
+        self._say = say
+        self._failed = asyncio.get_running_loop().create_future()
+        ports = self._ports
+        ports.machine.tell_incarnation(self._process.incarnation)
+        keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages)
+        self._lease = self.start("lease", keeper.run())
+        self._left = read_session(ports.metadata)
+        self._known = self._files.read_all()
+        if self._left is None:
+            broker, _ = await self._own_broker()
+            return broker.spec.cluster_id
+        if self._left.broker_id != self._process.broker_id:
+            raise CannotStart(
+                f"the data directory belongs to broker {self._left.broker_id}, not to "
+                f"{self._process.broker_id}: give each broker its own volume"
+            )
+        return self._left.cluster_id
+
+    def known_topics(self) -> list[TopicView]:
+        views = (topic_view(spec, frozenset()) for spec in self._known.values())
+        return [view for view in views if view is not None]
+
+    async def join(self, node: Node) -> KubernetesStore:
+        broker, manifest = await self._own_broker()
+        if broker.spec.cluster_id != node.cluster.cluster_id:
+            raise CannotStart(
+                f"the data directory belongs to cluster {node.cluster.cluster_id}, but "
+                f"{self._process.broker_name} is a broker of {broker.spec.cluster_id}"
+            )
+        record, attested = await self._attest(node, broker)
+        self._store = store = KubernetesStore(
+            StoreParts(
+                process=self._process,
+                api=self._ports.api,
+                clock=self._ports.clock,
+                rng=self._ports.rng,
+                metadata=self._ports.metadata,
+                data=self._ports.data,
+                outages=self._outages,
+                files=self._files,
+                node=node,
+                config=self._config,
+                start=self.start,
+            ),
+            record,
+            attested,
+            self._known,
+        )
+        store.follow(manifest)
+        self._say("waiting to be admitted by the operator")
+        await self._unless_ended(store.registration.admitted.wait())
+        self._say("waiting for the metadata of the topics")
+        await self._unless_ended(store.up_to_date())
+        return store
+
+    def listening(self, view: BrokerView) -> None:
+        """Clients are told the addresses that the operator works out."""
+
+    def is_ready(self) -> tuple[bool, str]:
+        return self._store.is_ready() if self._store else (False, "not a member yet")
+
+    def disk_failed(self) -> None:
+        if self._store is not None:
+            self._store.disk_failed()
+
+    async def drain(self) -> None:
+        if self._store is not None:
+            await self._store.drain()
+
+    async def leave(self) -> None:
+        if self._store is not None:
+            await self._store.stop()
+
+    async def close(self) -> None:
+        if self._lease is not None:
+            self._lease.cancel()
+            await asyncio.wait([self._lease])
+        await self._ports.close_api()
+
+    async def deposed(self) -> str:
+        assert self._store is not None, "join comes first"
+        deposed = self._store.registration.deposed
+        await asyncio.wait({deposed, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+        return deposed.result() if deposed.done() else self._failed.result()
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task for a part; where it fails, the process must not go on without it."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._check)
+        return task
+
+    def _check(self, task: "asyncio.Task[None]") -> None:
+        if task.cancelled() or task.exception() is None:
+            return
+        logger.error("task_failed", extra={"task": task.get_name()}, exc_info=task.exception())
+        if not self._failed.done():
+            self._failed.set_result(f"its task {task.get_name()} failed: {task.exception()!r}")
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Wait for `work`. Raises `CannotStart` if this process may not go on."""
+        loop = asyncio.get_running_loop()
+        wanted, ended = loop.create_task(work), loop.create_task(self.deposed())
+        try:
+            await asyncio.wait({wanted, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                raise CannotStart(ended.result())
+            await wanted
+        finally:
+            wanted.cancel()
+            ended.cancel()
+
+    async def _own_broker(self) -> tuple[Broker, Manifest]:
+        """This broker's own object; waits for as long as it takes to get it."""
+        process, said = self._process, False
+        while True:
+            try:
+                async with asyncio.timeout(ASK_TIMEOUT_S):
+                    manifest = await self._ports.api.get(
+                        BROKERS, process.namespace, process.broker_name
+                    )
+                self._outages.worked()
+                return Broker.from_manifest(manifest), manifest
+            except (ApiError, TimeoutError, InvalidManifest) as error:
+                why = f"{type(error).__name__} {error}"
+                what = f"waiting for the Broker {process.broker_name}: {why}"
+                self._say(what)
+                if not said:
+                    logger.warning("broker_object_not_read", extra={"reason": what})
+                    said = True
+                await self._ports.clock.sleep(ASK_AGAIN_S)
+
+    async def _attest(self, node: Node, broker: Broker) -> tuple[SessionRecord, Attested]:
+        """Judge the data, and leave what the next process needs to judge it."""
+        storage_uuid = StorageUuid(node.data.storage_uuid.bytes)
+        boot_id = self._ports.machine.boot_id()
+        found = FoundData(
+            storage_uuid=str(storage_uuid),
+            boot_id=boot_id,
+            closed_in_session=node.data.closed_in_session,
+        )
+        verdict = attest(self._left, found)
+        since = intact_since(self._left, verdict, broker.spec.session)
+        logger.info(
+            "data_attested",
+            extra={"tail": verdict.tail.value, "reason": verdict.reason, "intact_since": since},
+        )
+        own = self._process.broker_id
+        record = SessionRecord(
+            cluster_id=node.cluster.cluster_id,
+            broker_id=own,
+            session=self._left.session if self._left else 0,
+            incarnation=self._process.incarnation,
+            intact_since=since,
+            boot_id=boot_id,
+            storage_uuid=str(storage_uuid),
+            fsync_only=all(is_synced_before_ack(spec, own) for spec in self._known.values()),
+        )
+        await write_session(self._ports.metadata, record)
+        return record, Attested(storage_uuid, verdict.tail, Session(since))

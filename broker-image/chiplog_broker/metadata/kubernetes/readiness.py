@@ -1,0 +1,38 @@
+"""Whether the replicas here have caught up: what a rolling restart waits for."""
+
+from collections.abc import Collection, Iterable
+
+from chiplog_broker.metadata.kubernetes.topic_views import current_generation, held_by
+from chiplog_core.ids import ReplicaRef, Session
+from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
+
+
+def behind(
+    specs: Iterable[PartitionMapSpec],
+    own: ReplicaRef,
+    intact_since: Session,
+    damaged: Collection[tuple[str, int]],
+) -> list[str]:
+    """The replicas that are not in sync under this session and that somebody can bring there.
+
+    Left out: replicas being added by a move, those whose data is damaged, and those of offline
+    partitions, unless it is this broker that brings them back.
+    """
+    found = []
+    for spec in specs:
+        generation = current_generation(spec)
+        for state in held_by(generation, own.broker_id) if generation else ():
+            is_damaged = (spec.topic_name, state.partition) in damaged
+            if not is_damaged and _is_behind(state, own, intact_since):
+                found.append(f"{spec.topic_name}-{state.partition}")
+    return found
+
+
+def _is_behind(state: PartitionState, own: ReplicaRef, intact_since: Session) -> bool:
+    if own in state.isr or own.broker_id in state.adding:
+        return False
+    carried_over = any(
+        one.broker_id == own.broker_id and intact_since <= one.session < own.session
+        for one in state.isr
+    )
+    return state.leader is not None or carried_over

@@ -1,0 +1,67 @@
+"""From an incarnation to a session: admitted, admitted anew, or replaced by another process.
+
+The operator admits a process by writing its incarnation and a new session into the Broker's
+spec. A process that was fenced by its Lease and renews again is admitted anew, under the next
+session; one that finds another incarnation in its place has no business here any more.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_core.ids import NEVER_ADMITTED, Session
+from chiplog_core.model.broker import Broker
+
+Remember = Callable[[Session], Awaitable[None]]
+Entered = Callable[[Session], None]
+
+
+class Registration:
+    """The session of this process, as the operator gives it."""
+
+    def __init__(
+        self, process: Process, used: Session, remember: Remember, entered: Entered
+    ) -> None:
+        """`used` is the last session of this data directory: it and those before are over.
+
+        `remember` makes a session durable; `entered` is called when it is in force.
+        """
+        self._process = process
+        self._remember = remember
+        self._entered = entered
+        self._used = used
+        self._offered = NEVER_ADMITTED
+        self._news = asyncio.Event()
+        self._is_known = False
+        self.session = NEVER_ADMITTED
+        """0 until admitted."""
+        self.admitted = asyncio.Event()
+        self.deposed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def observed(self, broker: Broker) -> None:
+        """This broker's own object, as it is now."""
+        if broker.spec.admitted_incarnation == self._process.incarnation:
+            if broker.spec.session > max(self._offered, self._used):
+                self._offered = broker.spec.session
+                self._news.set()
+        elif self._offered != NEVER_ADMITTED:
+            self._depose("another process was admitted in its place")
+        if broker.status.incarnation == self._process.incarnation:
+            self._is_known = True
+        elif self._is_known:
+            self._depose("another process has registered as this broker")
+
+    async def run(self) -> None:
+        """Take every session that is offered, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            session = self._offered
+            await self._remember(session)
+            self.session = session
+            self._entered(session)
+            self.admitted.set()
+
+    def _depose(self, why: str) -> None:
+        if not self.deposed.done():
+            self.deposed.set_result(why)

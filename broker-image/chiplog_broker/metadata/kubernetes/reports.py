@@ -1,0 +1,65 @@
+"""What this broker's status says of its replicas, worked out from the maps it has applied."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from uuid import UUID
+
+from chiplog_broker.metadata.kubernetes.topic_views import held_by, uuid_of
+from chiplog_broker.ports.metadata import LogEnd
+from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from chiplog_core.limits import MAX_REPLICA_REPORTS, MAX_TOMBSTONES
+from chiplog_core.model.broker_status import ReplicaReport
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+
+MAX_CONFIRMED = MAX_TOMBSTONES * 10
+
+FindLogEnd = Callable[[UUID, str, int], LogEnd]
+
+
+def replica_reports(
+    applied: Iterable[PartitionMapSpec],
+    regressed: Collection[str],
+    broker_id: BrokerId,
+    log_end: FindLogEnd,
+) -> tuple[ReplicaReport, ...]:
+    """Of every replica here whose map knows less than this disk, or asks."""
+    found = [
+        _report(spec, generation, state, log_end)
+        for spec in applied
+        for generation in spec.generations
+        for state in held_by(generation, broker_id)
+        if spec.topic_name in regressed or state.reports_wanted
+    ]
+    return tuple(found[:MAX_REPLICA_REPORTS])
+
+
+def _report(
+    spec: PartitionMapSpec, generation: Generation, state: PartitionState, log_end: FindLogEnd
+) -> ReplicaReport:
+    end = log_end(uuid_of(generation.topic_id), spec.topic_name, state.partition)
+    return ReplicaReport(
+        topic_id=generation.topic_id,
+        partition=state.partition,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        isr=state.isr,
+        log_leader_epoch=None if end.leader_epoch is None else LeaderEpoch(end.leader_epoch),
+        log_end_offset=Offset(end.offset),
+    )
+
+
+def confirmed_tombstones(
+    applied: Iterable[PartitionMapSpec],
+    deleted: Mapping[str, Collection[TopicId]],
+    broker_id: BrokerId,
+) -> tuple[TopicId, ...]:
+    """The deleted topics of which nothing is here, as long as their tombstones are there.
+
+    Those the operator has not taken note of come first: they are what the bound may not cut.
+    """
+    found = [
+        (broker_id in one.confirmed, one.topic_id)
+        for spec in applied
+        for one in spec.tombstones
+        if one.topic_id in deleted.get(spec.topic_name, ())
+    ]
+    return tuple(topic_id for _, topic_id in sorted(found)[:MAX_CONFIRMED])

@@ -1,0 +1,61 @@
+"""`session.json`: what a process leaves behind for the next one to judge the data by.
+
+It is durable before a session is used. One that does not read is as good as none: the next
+process then cannot attest anything, and asks the operator for everything else.
+"""
+
+import json
+import logging
+from dataclasses import asdict, dataclass, fields
+
+from chiplog_broker.ports.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+SESSION_FILE = "session.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """The last process that had the data directory."""
+
+    cluster_id: str
+    broker_id: int
+    session: int
+    """The last session that was used here; 0 before the first."""
+    incarnation: str
+    intact_since: int
+    """The oldest session since which every start found the directory intact."""
+    boot_id: str
+    storage_uuid: str
+    fsync_only: bool
+    """Every topic held here was `Fsync` since this process opened the directory."""
+    disk_failed: bool = False
+    """A write or a sync failed: what the page cache held may be gone, whatever survived."""
+
+
+def read_session(disk: Disk) -> SessionRecord | None:
+    """What the last process left; None where there was none, or nothing that reads."""
+    if not disk.exists(SESSION_FILE):
+        return None
+    file = disk.open(SESSION_FILE)
+    try:
+        found = json.loads(file.read(0, file.size()))
+        record = SessionRecord(**found)
+        for field in fields(SessionRecord):
+            value = getattr(record, field.name)
+            if type(value) is not field.type:
+                raise TypeError(f"{field.name} is {value!r}")
+        return record
+    except (ValueError, TypeError) as error:
+        logger.warning(
+            "session_file_unreadable", extra={"file": SESSION_FILE, "reason": str(error)}
+        )
+        return None
+    finally:
+        file.close()
+
+
+async def write_session(disk: Disk, record: SessionRecord) -> None:
+    """Durable on return. Raises `OSError`."""
+    await disk.replace(SESSION_FILE, json.dumps(asdict(record), indent=1).encode())

@@ -1,0 +1,97 @@
+"""What this broker says of itself, from all its parts."""
+
+from dataclasses import dataclass
+
+from chiplog_broker.metadata.kubernetes.maps import Maps
+from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
+from chiplog_broker.ports.disk import DiskUsage
+from chiplog_broker.ports.metadata import Node
+from chiplog_core.ids import NEVER_ADMITTED, PartitionIndex, Session, StorageUuid, TopicId
+from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
+from chiplog_core.model.admin import AdminRequest
+from chiplog_core.model.broker_status import BrokerStatus, DamagedPartition, DataDirectory, Tail
+
+MIB = 1024 * 1024
+MAX_DAMAGE_TEXT = 1_024
+MAX_FILE_TEXT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """What this start found out about the data directory."""
+
+    storage_uuid: StorageUuid
+    tail: Tail
+    intact_since: Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusParts:
+    """Everything that the status is computed from."""
+
+    process: Process
+    session: Session
+    rack: str | None
+    is_draining: bool
+    is_online: bool
+    attested: Attested
+    usage: DiskUsage | None
+    node: Node
+    maps: Maps
+    requests: tuple[AdminRequest, ...]
+
+
+def broker_status(parts: StatusParts) -> BrokerStatus:
+    """The whole status."""
+    to_answer, broker_id = parts.maps.to_answer(), parts.process.broker_id
+    return BrokerStatus(
+        incarnation=parts.process.incarnation,
+        session=None if parts.session == NEVER_ADMITTED else parts.session,
+        version=parts.process.version or None,
+        rack=parts.rack,
+        draining=parts.is_draining,
+        directories=(_directory(parts),),
+        requests=parts.requests,
+        replica_reports=replica_reports(
+            to_answer, parts.maps.regressed, broker_id, parts.node.replicas.log_end
+        ),
+        flushed_topics=parts.maps.flushed_topics(),
+        confirmed_tombstones=confirmed_tombstones(to_answer, parts.maps.deleted, broker_id),
+    )
+
+
+def _directory(parts: StatusParts) -> DataDirectory:
+    attested, usage = parts.attested, parts.usage
+    return DataDirectory(
+        storage_uuid=attested.storage_uuid,
+        tail=attested.tail,
+        intact_since=attested.intact_since,
+        online=parts.is_online,
+        total_bytes=_whole_mib(usage.total_bytes) if usage else None,
+        usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
+        damaged=_damaged(parts),
+    )
+
+
+def _damaged(parts: StatusParts) -> tuple[DamagedPartition, ...]:
+    """Damaged replicas of topics that there are; of others nobody waits for the data."""
+    found = []
+    for (topic, partition), why in sorted(parts.node.data.damaged.items()):
+        spec = parts.maps.applied.get(topic)
+        if spec is not None and spec.current is not None:
+            found.append(_damage(spec.current, topic, partition, why))
+    return tuple(found[:MAX_DAMAGED_PARTITIONS])
+
+
+def _damage(topic_id: TopicId, topic: str, partition: int, why: str) -> DamagedPartition:
+    return DamagedPartition(
+        topic_id=topic_id,
+        partition=PartitionIndex(partition),
+        file=f"{topic}-{partition}"[:MAX_FILE_TEXT],
+        message=why[:MAX_DAMAGE_TEXT],
+    )
+
+
+def _whole_mib(size_bytes: int) -> int:
+    return size_bytes // MIB * MIB

@@ -1,0 +1,116 @@
+"""The one writer of this broker's status: what should be there, until it is there.
+
+The parts of the broker say that something changed; what is written is computed anew from all of
+them, as a merge patch of the fields that differ. Changes during a write share the next one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from chiplog_broker.metadata.kubernetes.outages import Outages
+from chiplog_broker.metadata.kubernetes.process import FIELD_MANAGER, Process
+from chiplog_broker.ports.clock import Clock
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_kube.api import ApiError, Invalid, KubeApi, Manifest
+from chiplog_kube.kinds import BROKERS
+from chiplog_kube.manifests import is_older, version_of
+
+logger = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S = 0.1
+LAST_BACKOFF_S = 2.0
+WRITE_TIMEOUT_S = 10.0
+
+
+class StatusWriter:
+    """Keeps `Broker.status` equal to what `desired` says."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        process: Process,
+        clock: Clock,
+        outages: Outages,
+        desired: Callable[[], BrokerStatus],
+    ) -> None:
+        self._api = api
+        self._process = process
+        self._clock = clock
+        self._outages = outages
+        self._desired = desired
+        self._known: dict[str, object] | None = None
+        self._version = ""
+        self._due = asyncio.Event()
+        self._written = asyncio.Event()
+        self._refusal = ""
+
+    def changed(self) -> None:
+        """A part of the status may have another value now."""
+        self._written.clear()
+        self._due.set()
+
+    def observed(self, manifest: Manifest, status: BrokerStatus) -> None:
+        """The object as the API server has it, at some time at or after the last write."""
+        if not is_older(version_of(manifest), self._version):
+            self._known = write(status)
+            self.changed()
+
+    async def written(self, timeout_s: float) -> bool:
+        """Wait until everything that changed so far is written, or until it takes too long."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._written.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                    await self._write()
+            except (ApiError, TimeoutError) as error:
+                self._failed(error)
+                self._due.set()
+                await self._clock.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, LAST_BACKOFF_S)
+            else:
+                backoff_s = FIRST_BACKOFF_S
+                if not self._due.is_set():
+                    self._written.set()
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, Invalid):
+            self._outages.failed(error)
+        elif str(error) != self._refusal:
+            # Of another version, or a fault: said once, and tried again with every change.
+            self._refusal = str(error)
+            logger.error("status_refused", extra={"reason": str(error)})
+
+    async def _write(self) -> None:
+        wanted = write(self._desired())
+        known = self._known or {}
+        patch: dict[str, object] = {
+            name: wanted.get(name)
+            for name in wanted.keys() | known.keys()
+            if wanted.get(name) != known.get(name)
+        }
+        if not patch:
+            return
+        answer = await self._api.patch(
+            BROKERS,
+            self._process.namespace,
+            self._process.broker_name,
+            {"status": patch},
+            field_manager=FIELD_MANAGER,
+            subresource="status",
+        )
+        self._outages.worked()
+        self._refusal = ""
+        self._known, self._version = wanted, version_of(answer)

@@ -1,0 +1,306 @@
+"""The `MetadataStore` on the Kubernetes API: what is seen there, and what is said there.
+
+Callbacks of the caches only note what changed and wake the task that acts on it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
+from chiplog_broker.metadata.kubernetes.brokers import Brokers
+from chiplog_broker.metadata.kubernetes.map_files import MapFiles
+from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
+from chiplog_broker.metadata.kubernetes.outages import Outages
+from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.metadata.kubernetes.readiness import behind
+from chiplog_broker.metadata.kubernetes.registration import Registration
+from chiplog_broker.metadata.kubernetes.session_file import SessionRecord, write_session
+from chiplog_broker.metadata.kubernetes.status import Attested, StatusParts, broker_status
+from chiplog_broker.metadata.kubernetes.status_writer import StatusWriter
+from chiplog_broker.metadata.kubernetes.watching import watch
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.disk import Disk, DiskUsage
+from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_core.admin.operations import Operation
+from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef, Session
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_kube.api import KubeApi, Manifest
+from chiplog_kube.kinds import BROKERS, PARTITION_MAPS
+
+logger = logging.getLogger(__name__)
+
+MEASURE_INTERVAL_S = 60.0
+SAY_DRAINING_S = 1.0
+DRAIN_S = 10.0
+DRAIN_STEP_S = 0.05
+SHOWN_BEHIND = 5
+RETRY_S = 1.0
+
+StartTask = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParts:
+    """What the store is made of."""
+
+    process: Process
+    api: KubeApi
+    clock: Clock
+    rng: Rng
+    metadata: Disk
+    data: Disk
+    outages: Outages
+    files: MapFiles
+    node: Node
+    config: MutableMapping[str, str]
+    start: StartTask
+
+
+class KubernetesStore:
+    """Follows the Brokers and PartitionMaps of one cluster."""
+
+    def __init__(
+        self,
+        parts: StoreParts,
+        record: SessionRecord,
+        attested: Attested,
+        known: dict[str, PartitionMapSpec],
+    ) -> None:
+        self._parts = parts
+        self._record = record
+        self._attested = attested
+        self._settings = dict(parts.config)
+        process, clock = parts.process, parts.clock
+        self._cluster = parts.node.cluster
+        self._keeping_record = asyncio.Lock()
+        self._is_draining = False
+        self._is_online = True
+        self._usage: DiskUsage | None = None
+        self._rack: str | None = None
+        self._given_out = NEVER_ADMITTED
+        self._live: frozenset[ReplicaRef] = frozenset()
+        self._carried_since = attested.intact_since
+        self._ready_in = NEVER_ADMITTED
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writer = StatusWriter(parts.api, process, clock, parts.outages, self._status)
+        self._admin = AdminRequests(
+            self._cluster, clock, process.incarnation[:12], self._writer.changed
+        )
+        self.registration = Registration(
+            process, Session(record.session), self._keep_session, self._entered
+        )
+        self._brokers = Brokers(process.cluster, self._broker_changed)
+        self._maps = Maps(
+            MapsParts(
+                broker_id=process.broker_id,
+                files=parts.files,
+                cluster=self._cluster,
+                replicas=parts.node.replicas,
+                clock=clock,
+                live=lambda: self._live,
+                may_lose_tail=self._may_lose_tail,
+                on_applied=self._applied,
+            ),
+            known,
+        )
+        self._brokers_watch = watch(parts, BROKERS, self._brokers.seen)
+        self._maps_watch = watch(parts, PARTITION_MAPS, self._maps.seen, self._maps.listed)
+
+    # -- the port
+
+    async def submit(self, operation: Operation, principal: str = ANONYMOUS) -> Outcome:
+        return await self._admin.submit(operation, principal)
+
+    # -- the life of a process
+
+    def follow(self, own: Manifest) -> None:
+        """Register, and follow every change from now on. `own` is this broker's object."""
+        self._measure()
+        broker = Broker.from_manifest(own)
+        self._given_out = broker.spec.session
+        self._writer.observed(own, broker.status)
+        start = self._parts.start
+        self._tasks = [
+            start("status", self._writer.run()),
+            start("registration", self.registration.run()),
+            start("brokers", self._brokers_watch.run()),
+            start("partition_maps", self._maps_watch.run()),
+            start("disk_usage", self._keep_measuring()),
+        ]
+
+    async def up_to_date(self) -> None:
+        """Wait until every map there is was applied, as far as it can be."""
+        await self._brokers_watch.synced.wait()
+        await self._maps_watch.synced.wait()
+        # Only now, so that no map is applied before this process knows who lives.
+        self._tasks.append(self._parts.start("maps", self._maps.run()))
+        self._maps.look_again()
+        await self._maps.idle()
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Latched in a session once every replica here is in sync under it."""
+        session = self.registration.session
+        if session == NEVER_ADMITTED:
+            return False, "not admitted yet"
+        if self._ready_in != session:
+            data, own = self._parts.node.data, self._parts.process.replica(session)
+            late = behind(self._maps.applied.values(), own, self._carried_since, data.damaged)
+            if late:
+                shown = ", ".join(late[:SHOWN_BEHIND])
+                return False, f"{len(late)} replicas are not in sync yet: {shown}"
+            self._ready_in = session
+        return True, "ready"
+
+    async def drain(self) -> None:
+        """Say that this broker stops, and let others take over what they can."""
+        if not self.registration.deposed.done():
+            await self._hand_over()
+        self._admin.close()
+
+    async def _hand_over(self) -> None:
+        self._is_draining = True
+        self._writer.changed()
+        if not await self._writer.written(SAY_DRAINING_S):
+            return
+        deadline_s = self._parts.clock.monotonic_s() + DRAIN_S
+        while self._could_be_led_elsewhere() and self._parts.clock.monotonic_s() < deadline_s:
+            await self._parts.clock.sleep(DRAIN_STEP_S)
+
+    async def stop(self) -> None:
+        """Follow nothing any more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._maps.finish()
+
+    def disk_failed(self) -> None:
+        """Nothing acknowledged from the page cache can be relied on after this."""
+        self._is_online = False
+        self._writer.changed()
+        remember = self._remember(disk_failed=True)
+        self._tasks.append(self._parts.start("disk_failed", _best_effort(remember)))
+
+    # -- what is seen
+
+    def _broker_changed(self, broker: Broker, manifest: Manifest) -> None:
+        self._brokers.show(self._cluster)
+        if broker.spec.broker_id == self._parts.process.broker_id:
+            self._own_changed(broker, manifest)
+        before, self._live = self._live, self._who_lives()
+        for broker_id in {one.broker_id for one in before ^ self._live}:
+            self._maps.look_again(broker_id)
+
+    def _own_changed(self, broker: Broker, manifest: Manifest) -> None:
+        self.registration.observed(broker)
+        self._writer.observed(manifest, broker.status)
+        self._admin.answered(broker.spec.answers)
+        self._rack = broker.spec.rack
+        self._given_out = broker.spec.session
+        # The operator may know of another disk between two that were found intact.
+        self._carried_since = max(self._attested.intact_since, broker.spec.intact_since)
+        wanted = self._settings | dict(broker.spec.config)
+        if wanted != self._parts.config:
+            self._parts.config.clear()
+            self._parts.config.update(wanted)
+
+    def _who_lives(self) -> frozenset[ReplicaRef]:
+        """Of others as the operator says; of itself as this process knows."""
+        process, session = self._parts.process, self.registration.session
+        others = {one for one in self._brokers.live if one.broker_id != process.broker_id}
+        own = set() if session == NEVER_ADMITTED else {process.replica(session)}
+        return frozenset(others | own)
+
+    def _applied(self, topic: str) -> None:
+        self._admin.topic_changed(topic)
+        self._writer.changed()
+
+    def _could_be_led_elsewhere(self) -> bool:
+        own = self._parts.process.broker_id
+        return any(
+            partition.leader_id == own and len(partition.isr) > 1
+            for topic in self._cluster
+            for partition in topic.partitions
+        )
+
+    # -- what is done about it
+
+    async def _keep_session(self, session: Session) -> None:
+        while True:
+            try:
+                await self._remember(session=session)
+                return
+            except OSError as error:
+                logger.error("session_not_kept", extra={"reason": str(error)})
+                await self._parts.clock.sleep(RETRY_S)
+
+    def _entered(self, session: Session) -> None:
+        self._cluster.session = session
+        self._live = self._who_lives()
+        self._maps.look_again(self._parts.process.broker_id)
+        self._writer.changed()
+        logger.info("admitted", extra={"session": session})
+
+    async def _may_lose_tail(self) -> None:
+        if self._record.fsync_only:
+            await self._remember(fsync_only=False)
+
+    async def _remember(self, **changes: Any) -> None:
+        async with self._keeping_record:
+            record = replace(self._record, **changes)
+            await write_session(self._parts.metadata, record)
+            self._record = record
+
+    async def _keep_measuring(self) -> None:
+        while True:
+            await self._parts.clock.sleep(MEASURE_INTERVAL_S)
+            self._measure()
+            self._writer.changed()
+
+    def _measure(self) -> None:
+        try:
+            self._usage = self._parts.data.usage()
+        except OSError:
+            self._usage = None
+
+    # -- what is said
+
+    def _status(self) -> BrokerStatus:
+        return broker_status(
+            StatusParts(
+                process=self._parts.process,
+                session=self._session_to_tell(),
+                rack=self._rack,
+                is_draining=self._is_draining,
+                is_online=self._is_online,
+                attested=self._attested,
+                usage=self._usage,
+                node=self._parts.node,
+                maps=self._maps,
+                requests=self._admin.outstanding(),
+            )
+        )
+
+    def _session_to_tell(self) -> Session:
+        """The one in force; before, only one that the operator has forgotten.
+
+        After a restored backup it would give out again what was used here.
+        """
+        used = Session(self._record.session)
+        return self.registration.session or (used if used > self._given_out else NEVER_ADMITTED)
+
+
+async def _best_effort(work: Coroutine[Any, Any, None]) -> None:
+    """For a disk that has failed already."""
+    try:
+        await work
+    except OSError as error:
+        logger.warning("session_file_not_written", extra={"reason": str(error)})

@@ -1,0 +1,61 @@
+"""What a PartitionMap means for the clients and the replicas of one broker.
+
+A leader or an in-sync replica counts only in the very session the map names (R1). Of itself a
+process knows its session; of others it knows what their Broker objects say.
+"""
+
+from uuid import UUID
+
+from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
+from chiplog_core.config.effective import TopicConfig
+from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.topic_name import is_internal
+
+
+def current_generation(spec: PartitionMapSpec) -> Generation | None:
+    """The generation that the name means now; None for a topic that is not there."""
+    return next((one for one in spec.generations if one.topic_id == spec.current), None)
+
+
+def uuid_of(topic_id: TopicId) -> UUID:
+    return UUID(bytes=topic_id.value)
+
+
+def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView | None:
+    """The topic of that name, given who lives; None where there is none."""
+    generation = current_generation(spec)
+    if generation is None:
+        return None
+    return TopicView(
+        spec.topic_name,
+        uuid_of(generation.topic_id),
+        tuple(_partition_view(one, live) for one in generation.partitions),
+        TopicConfig(spec.config, spec.inherited_config),
+        is_internal(spec.topic_name),
+        spec.min_isr,
+        spec.durability,
+        spec.owner_uid,
+    )
+
+
+def _partition_view(state: PartitionState, live: frozenset[ReplicaRef]) -> PartitionView:
+    leads = state.leader is not None and state.leader in live
+    return PartitionView(
+        state.partition,
+        state.leader.broker_id if leads and state.leader else NO_LEADER,
+        state.leader_epoch,
+        state.replicas,
+        tuple(one.broker_id for one in state.isr if one in live),
+        tuple(one.broker_id for one in state.isr if one not in live),
+    )
+
+
+def held_by(generation: Generation, broker_id: BrokerId) -> list[PartitionState]:
+    """Its partitions of which a broker has a replica."""
+    return [one for one in generation.partitions if broker_id in one.replicas]
+
+
+def holds_any(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
+    """Whether a broker has a replica of any generation."""
+    return any(held_by(one, broker_id) for one in spec.generations)

@@ -1,0 +1,53 @@
+"""Following one kind of the cluster's objects."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from chiplog_core import labels
+from chiplog_kube.api import Manifest
+from chiplog_kube.cache import ObjectCache, OnChange
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import without_managed_fields
+from chiplog_kube.reflector import Pace, Reflector, Scope
+
+if TYPE_CHECKING:
+    from chiplog_broker.metadata.kubernetes.store import StoreParts
+
+Listed = Callable[[Iterable[Manifest]], None]
+
+
+def nothing_to_do(_present: Iterable[Manifest]) -> None:
+    """For kinds whose absence says nothing."""
+
+
+class _Listening:
+    """Tells of complete lists."""
+
+    def __init__(self, cache: ObjectCache, listed: Listed) -> None:
+        self._cache = cache
+        self._listed = listed
+
+    def listed(self) -> None:
+        self._listed(self._cache.values())
+
+    def interrupted(self) -> None:
+        """What was known stays in force until the next list."""
+
+
+def watch(
+    parts: "StoreParts", kind: Kind, seen: OnChange, listed: Listed = nothing_to_do
+) -> Reflector:
+    """A reflector of the cluster's objects of this kind; `seen` is told of every change."""
+    cache = ObjectCache(seen, without_managed_fields)
+    return Reflector(
+        parts.api,
+        Scope(
+            kind=kind,
+            namespace=parts.process.namespace,
+            labels=f"{labels.CLUSTER}={parts.process.cluster}",
+        ),
+        cache,
+        clock=parts.clock,
+        heard=_Listening(cache, listed),
+        pace=Pace(spread=lambda: int.from_bytes(parts.rng.token(2)) / 0xFFFF),
+    )

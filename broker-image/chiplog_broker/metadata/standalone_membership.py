@@ -1,0 +1,83 @@
+"""A broker that is a cluster by itself: it admits itself and decides everything in process."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from chiplog_broker.metadata.standalone import StandaloneStore, admit
+from chiplog_broker.metadata.standalone_plan import Defaults
+from chiplog_broker.metadata.view import BrokerView, TopicView
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.settings import setting
+from chiplog_core.config import broker_keys as keys
+from chiplog_core.config.effective import topic_defaults
+
+
+class StandaloneMembership:
+    """The `Membership` of a broker without Kubernetes."""
+
+    def __init__(self, disk: Disk, rng: Rng, config: Mapping[str, str]) -> None:
+        self._disk = disk
+        self._rng = rng
+        self._config = config
+        self._session = 0
+        self._store: StandaloneStore
+        self._node: Node
+
+    async def begin(self, _say: Callable[[str], None]) -> str:
+        record = await admit(self._disk, self._rng)
+        self._session = record.session
+        self._store = StandaloneStore(
+            self._disk,
+            self._rng,
+            Defaults(
+                setting(self._config, keys.NODE_ID),
+                setting(self._config, keys.NUM_PARTITIONS),
+                record.session,
+                topic_defaults(self._config),
+            ),
+        )
+        return record.cluster_id
+
+    def known_topics(self) -> list[TopicView]:
+        return self._store.views()
+
+    async def join(self, node: Node) -> StandaloneStore:
+        self._node = node
+        node.cluster.session = self._session
+        await self._store.start(self._topic_changed, self._topic_deleted)
+        return self._store
+
+    def listening(self, view: BrokerView) -> None:
+        """Clients are told the addresses that were bound."""
+        self._node.cluster.brokers[view.broker_id] = view
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Nobody else has anything to catch up with."""
+        return True, "ready"
+
+    def disk_failed(self) -> None:
+        """Every start reads what is really there."""
+
+    async def drain(self) -> None:
+        """Nobody else can lead."""
+
+    async def leave(self) -> None:
+        await self._store.close()
+
+    async def close(self) -> None:
+        """Nobody watches."""
+
+    async def deposed(self) -> str:
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def _topic_changed(self, topic: TopicView) -> None:
+        await self._node.replicas.apply(topic)
+        self._node.cluster.put(topic)
+
+    async def _topic_deleted(self, name: str, topic_id: UUID) -> None:
+        self._node.cluster.remove(name)
+        await self._node.replicas.delete(name, topic_id)

@@ -1,0 +1,37 @@
+"""The machine and the pod around the process."""
+
+from pathlib import Path
+from typing import Protocol
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Machine(Protocol):
+    """What a broker asks of it, and tells it."""
+
+    def boot_id(self) -> str:
+        """Another one after every start of the kernel, and only then; empty where not known."""
+
+    def tell_incarnation(self, incarnation: str) -> None:
+        """Have the kubelet name this process by its incarnation when it ends, if it can."""
+
+
+class SystemMachine:
+    """The kernel, and the file that the kubelet reads when the container has ended."""
+
+    def __init__(self, termination_log: Path) -> None:
+        self._termination_log = termination_log
+
+    def boot_id(self) -> str:
+        try:
+            return BOOT_ID.read_text().strip()
+        except OSError:
+            return ""
+
+    def tell_incarnation(self, incarnation: str) -> None:
+        try:
+            # Made by the kubelet: where it is missing, there is nobody to tell.
+            if self._termination_log.exists():
+                self._termination_log.write_text(incarnation)
+        except OSError:
+            return

@@ -1,0 +1,163 @@
+"""The name and password that a cluster's own processes know each other by.
+
+How a broker is put together on Kubernetes:
+
+    credentials = FileCredentials(Path("/etc/chiplog-internal"), clock)   # raises CannotStart
+    keyring = Keyring(credentials, rng)
+    listeners.append(internal_listener(advertised_host, keyring))         # metadata/listeners.py
+    dialer = Dialer(SystemNet().connect, rng, credentials, f"broker-{broker_id}")  # peers/dialer.py
+
+Nothing has to be started or stopped. The files are looked at when somebody logs in, and a
+password that changed is accepted beside its successor for a while: the kubelet brings a
+changed Secret to one pod after another, and brokers must go on talking meanwhile.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.security.sasl import SaslSession
+from chiplog_broker.security.scram import (
+    ITERATIONS,
+    Mechanism,
+    ScramCredential,
+    ScramKeys,
+    derived_keys,
+    mac,
+    prepared,
+    salted_password,
+)
+
+logger = logging.getLogger(__name__)
+
+# The files are read at most this often, however many log in.
+REREAD_AFTER_S: Final = 1.0
+# The kubelet takes up to two minutes to bring a Secret to a pod; a rollout may take longer.
+GRACE_S: Final = 600.0
+SALT_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user of the internal listener."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+class CredentialSource(Protocol):
+    """Where they come from."""
+
+    def accepted(self) -> Sequence[Credentials]:
+        """Those that are valid now, the newest first; never empty."""
+
+
+class FixedCredentials:
+    """Credentials that never change."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._accepted = (credentials,)
+
+    def accepted(self) -> Sequence[Credentials]:
+        return self._accepted
+
+
+class FileCredentials:
+    """A mounted Secret: the files `username` and `password` of one folder."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        """Raises `CannotStart` where there is nothing to log in with."""
+        self._folder = folder
+        self._clock = clock
+        try:
+            self._newest = read_credentials(folder)
+        except (OSError, ValueError) as problem:
+            raise CannotStart(
+                f"{folder} holds no credentials ({problem}): mount a Secret there with the keys "
+                "username and password"
+            ) from problem
+        self._read_s = clock.monotonic_s()
+        self._previous: Credentials | None = None
+        self._changed_s = self._read_s
+        self._unreadable = False
+
+    def accepted(self) -> Sequence[Credentials]:
+        """What the files say now, and what they said until shortly."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._read_s >= REREAD_AFTER_S:
+            self._read_s = now_s
+            self._reread(now_s)
+        if self._previous is None or now_s - self._changed_s >= GRACE_S:
+            self._previous = None
+            return (self._newest,)
+        return (self._newest, self._previous)
+
+    def _reread(self, now_s: float) -> None:
+        try:
+            found = read_credentials(self._folder)
+        except (OSError, ValueError) as problem:
+            # Those in memory still stand: a broken mount must not part the cluster.
+            if not self._unreadable:
+                logger.warning("credentials_unreadable", extra={"reason": str(problem)})
+            self._unreadable = True
+            return
+        self._unreadable = False
+        if found != self._newest:
+            self._previous, self._newest, self._changed_s = self._newest, found, now_s
+            logger.info("credentials_changed", extra={"user": found.username})
+
+
+def read_credentials(folder: Path) -> Credentials:
+    """Raises `OSError` or `ValueError`; a line's end after either value is not part of it."""
+    username, password = (
+        (folder / name).read_text("ascii").rstrip("\r\n") for name in ("username", "password")
+    )
+    return Credentials(prepared(username), prepared(password))
+
+
+class Keyring:
+    """What a listener checks logins with; each password's keys are derived once."""
+
+    def __init__(
+        self,
+        source: CredentialSource,
+        rng: Rng,
+        mechanisms: Sequence[Mechanism] = (Mechanism.SCRAM_SHA_512,),
+    ) -> None:
+        self._source = source
+        self._rng = rng
+        self.mechanisms = {one.value: one for one in mechanisms}
+        # Of this process. It makes one salt a name, also for names that do not exist, and
+        # the same one for both passwords of a user whose password has just changed.
+        self._secret = rng.token(32)
+        self._keys: dict[tuple[Mechanism, Credentials], ScramKeys] = {}
+
+    def session(self, deadline_s: float) -> SaslSession:
+        """The login of a new connection, which must be over by then."""
+        return SaslSession(self.mechanisms, self.find, self._rng, deadline_s)
+
+    def find(self, mechanism: Mechanism, username: str) -> ScramCredential:
+        """What to check a user with; nobody passes under a name that does not exist."""
+        secret, name = self._secret, username.encode()
+        salt = mac(mechanism, secret, b"salt " + name)[:SALT_BYTES]
+        accepted = self._source.accepted()
+        self._keys = {held: keys for held, keys in self._keys.items() if held[1] in accepted}
+        keys = [self._keys_of(mechanism, one, salt) for one in accepted if one.username == username]
+        return ScramCredential(salt, ITERATIONS, keys or [self._nobodys_keys(mechanism)])
+
+    def _nobodys_keys(self, mechanism: Mechanism) -> ScramKeys:
+        """Keys that fit no password, so that strangers take as long as users."""
+        nobody = mac(mechanism, self._secret, b"nobody")
+        return ScramKeys(nobody, nobody)
+
+    def _keys_of(self, mechanism: Mechanism, one: Credentials, salt: bytes) -> ScramKeys:
+        held = mechanism, one
+        if held not in self._keys:
+            salted = salted_password(mechanism, one.password, salt, ITERATIONS)
+            self._keys[held] = derived_keys(mechanism, salted)
+        return self._keys[held]

@@ -1,0 +1,92 @@
+"""One connection's login as Kafka frames it: which mechanism, then the mechanism's tokens.
+
+Without I/O. What may be asked in which state is decided in `server/gate.py`; here is what
+happens then.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.security.scram import (
+    AuthenticationFailed,
+    Mechanism,
+    ScramCredential,
+    ScramServer,
+    new_nonce,
+)
+
+ANONYMOUS = "User:ANONYMOUS"
+"""Kafka's name for whoever was not asked who it is."""
+
+Find = Callable[[Mechanism, str], ScramCredential]
+
+
+class SaslState(Enum):
+    """How far a login is."""
+
+    HANDSHAKE = "handshake"
+    TOKENS = "tokens"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class SaslSession:
+    """The server's side. It ends in DONE or FAILED, and is of no use after that."""
+
+    def __init__(
+        self, mechanisms: Mapping[str, Mechanism], find: Find, rng: Rng, deadline_s: float
+    ) -> None:
+        self._mechanisms = mechanisms
+        self._find = find
+        self._rng = rng
+        self._server: ScramServer
+        self.deadline_s = deadline_s
+        """When, in monotonic time, a peer has had long enough to log in."""
+        self.state = SaslState.HANDSHAKE
+        self.has_bare_tokens = False
+        """Whether tokens come without Kafka's headers, as after SaslHandshake 0."""
+        self.why_failed = ""
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Those that a client may choose from."""
+        return tuple(self._mechanisms)
+
+    @property
+    def principal(self) -> str:
+        """Who has logged in."""
+        assert self.state is SaslState.DONE, "nobody has logged in"
+        return f"User:{self._server.authenticated_as}"
+
+    def handshake(self, name: str, *, bare_tokens: bool) -> bool:
+        """The client chose a mechanism; false if it is none of ours."""
+        assert self.state is SaslState.HANDSHAKE, "a second handshake"
+        mechanism = self._mechanisms.get(name)
+        if mechanism is None:
+            self._fail("the mechanism is not supported")
+            return False
+        self._server = ScramServer(
+            mechanism,
+            lambda username: self._find(mechanism, username),
+            new_nonce(self._rng),
+        )
+        self.has_bare_tokens = bare_tokens
+        self.state = SaslState.TOKENS
+        return True
+
+    def respond(self, token: bytes) -> bytes:
+        """The token that answers the client's. Raises `AuthenticationFailed`."""
+        assert self.state is SaslState.TOKENS, "a token out of place"
+        try:
+            answer = self._server.respond(token)
+        except AuthenticationFailed as failed:
+            self._fail(str(failed))
+            raise
+        if self._server.authenticated_as is not None:
+            self.state = SaslState.DONE
+        return answer
+
+    def _fail(self, why: str) -> None:
+        self.state = SaslState.FAILED
+        self.why_failed = why

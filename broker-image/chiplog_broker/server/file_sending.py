@@ -1,0 +1,185 @@
+"""Records from their file to the socket, without a copy through this process.
+
+A transport takes bytes only: what it sends is read into memory first and copied out of it
+again, which was most of what a consumer cost. `sendfile` does neither, but works on the
+socket itself. So it runs beside the transport, and only while that has nothing to send;
+until an answer is out, nothing else may be given to either.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from chiplog_broker.ports.disk import File
+from chiplog_broker.protocol.messages import Chunk
+from chiplog_broker.storage.log import LogSlice
+
+logger = logging.getLogger(__name__)
+
+# A slice that is smaller costs less to read than the system calls that sendfile adds.
+FROM_BYTES: Final = 64 * 1024
+# After so much of an answer the event loop has its turn, also where the reader is quicker.
+TURN_BYTES: Final = 4 * 2**20
+
+Piece: TypeAlias = bytes | memoryview | LogSlice
+
+
+class FileAnswer(NamedTuple):
+    """An answer with slices that are still in their files: send it before the next await."""
+
+    pieces: list[Piece]
+
+    def in_memory(self) -> list[bytes]:
+        """For whoever cannot send from a file."""
+        return [in_memory(piece) for piece in self.pieces]
+
+
+def with_files(chunks: list[Chunk]) -> list[bytes] | FileAnswer:
+    """An answer whose large slices stay in their files where that is possible."""
+    if len(chunks) == 1 or not any(map(from_file, chunks)):
+        return [in_memory(chunk) for chunk in chunks]
+    pieces: list[Piece] = []
+    for is_slice, group in groupby(chunks, from_file):
+        if is_slice:
+            pieces += cast("Iterable[LogSlice]", group)
+        else:
+            pieces.append(b"".join(map(in_memory, group)))
+    return FileAnswer(pieces)
+
+
+def from_file(chunk: Chunk) -> bool:
+    """Whether it pays, and is possible, to send this from its file."""
+    return (
+        isinstance(chunk, LogSlice)
+        and chunk.size_bytes >= FROM_BYTES
+        and chunk.file.fileno() is not None
+    )
+
+
+def in_memory(chunk: Chunk) -> bytes:
+    """A piece of an answer as bytes; a slice of a log is read now."""
+    if isinstance(chunk, LogSlice):
+        data = chunk.read()
+        # Its size is in the answer already: fewer bytes would be filled up with the next answer.
+        assert len(data) == chunk.size_bytes, "a segment is shorter than its log"
+        return data
+    assert isinstance(chunk, bytes), f"{type(chunk).__name__} in an answer"
+    return chunk
+
+
+class FileSender:
+    """Sends such answers on one connection, one after the other."""
+
+    def __init__(self, transport: asyncio.Transport, done: Callable[[], None]) -> None:
+        """`done` is called when an answer is out that could not be sent at once."""
+        self._transport = transport
+        self._done = done
+        self._left: deque[Piece] = deque()
+        self._watching = False
+        # Files that must stay open while the socket takes no more.
+        self._held: list[File] = []
+        self._socket = own_socket(transport)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is not out yet."""
+        return bool(self._left)
+
+    def send(self, answer: FileAnswer) -> bool:
+        """Whether the transport may be used again; if not, `done` will say when."""
+        if self._socket is None or self._transport.get_write_buffer_size():
+            self._transport.writelines(answer.in_memory())
+            return True
+        self._left.extend(answer.pieces)
+        return self._advance(self._socket)
+
+    def close(self) -> None:
+        """The connection is gone."""
+        if self._socket is not None:
+            self._watch(self._socket, on=False)
+            self._left.clear()
+            self._socket.close()
+            self._socket = None
+
+    def _advance(self, to: socket.socket) -> bool:
+        """Send what the socket takes; whether that was all."""
+        try:
+            self._send_some(to)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            # The peer has left, or the disk does not give what it holds.
+            logger.debug("not_sent", extra={"reason": str(error)})
+            self._transport.abort()
+            return False
+        self._watch(to, on=bool(self._left))
+        return not self._left
+
+    def _writable(self, to: socket.socket) -> None:
+        if self._advance(to):
+            self._done()
+
+    def _send_some(self, to: socket.socket) -> None:
+        left, room_bytes = self._left, TURN_BYTES
+        while left and room_bytes > 0:
+            first = left[0]
+            if isinstance(first, LogSlice):
+                sent = send_slice(to, first, room_bytes)
+                whole = sent == first.size_bytes
+                rest: Piece = first.after(sent)
+            else:
+                # It says what follows, so it should travel with it.
+                sent = to.send(first, socket.MSG_MORE if len(left) > 1 else 0)
+                whole = sent == len(first)
+                rest = memoryview(first)[sent:]
+            room_bytes -= sent
+            if whole:
+                left.popleft()
+            else:
+                left[0] = rest
+
+    def _watch(self, to: socket.socket, *, on: bool) -> None:
+        """Wait for the socket to take more, or no longer."""
+        if on == self._watching:
+            return
+        self._watching = on
+        loop = asyncio.get_running_loop()
+        if on:
+            self._held = [one.file for one in self._left if isinstance(one, LogSlice)]
+            for file in self._held:
+                file.hold()
+            loop.add_writer(to, self._writable, to)
+        else:
+            loop.remove_writer(to)
+            for file in self._held:
+                file.release()
+            self._held = []
+
+
+def send_slice(to: socket.socket, piece: LogSlice, most_bytes: int) -> int:
+    """Send the beginning of a slice; how much of it the socket took."""
+    descriptor = piece.file.fileno()
+    assert descriptor is not None, "what has no descriptor is sent from memory"
+    count = min(piece.size_bytes, most_bytes)
+    sent = os.sendfile(to.fileno(), descriptor, piece.position, count)
+    if sent == 0:
+        raise OSError("a segment is shorter than its log")
+    return sent
+
+
+def own_socket(transport: asyncio.Transport) -> socket.socket | None:
+    """The transport's socket under a descriptor that the event loop lets us watch.
+
+    None where bytes do not go to a socket as they are.
+    """
+    shared = transport.get_extra_info("socket")
+    if shared is None or transport.get_extra_info("sslcontext") is not None:
+        return None
+    own = socket.socket(fileno=os.dup(shared.fileno()))
+    own.setblocking(False)
+    return own

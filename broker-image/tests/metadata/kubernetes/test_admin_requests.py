@@ -1,0 +1,153 @@
+"""Admin operations through the status: asked, answered, seen; or nobody knows."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.metadata.kubernetes import admin_requests
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.admin.bodies import from_body
+from chiplog_core.admin.config_change import Change, ConfigChange
+from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+
+if TYPE_CHECKING:
+    from chiplog_core.admin.operations import Operation
+    from tests.metadata.kubernetes.conftest import MemberKit
+
+USER = "User:ada"
+
+
+async def asked(member: "MemberKit", operation: "Operation") -> "asyncio.Task[Outcome]":
+    """Submit it, and wait until the operator sees it."""
+    task: asyncio.Task[Outcome] = asyncio.create_task(member.store.submit(operation, USER))
+    await member.eventually(lambda: member.operator.status.requests)
+    return task
+
+
+def test_success_is_told_when_the_topic_of_that_owner_has_leaders(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            operation = CreateTopic(name="orders", partitions=2)
+            task = await asked(member, operation)
+            (request,) = member.operator.status.requests
+            assert request.principal == USER
+            assert from_body(request.op, request.body).name == "orders"
+            member.operator.answer(request.id)
+            leaderless = [member.partition(1, 0, leader=None), member.partition(1, 0, index=1)]
+            member.operator.write_map("orders", leaderless)
+            await asyncio.sleep(0.05)
+            assert not task.done(), "one partition has no leader yet"
+            whole = [member.partition(1, 1), member.partition(1, 0, index=1)]
+            member.operator.write_map("orders", whole, ownerUID="somebody-else")
+            await asyncio.sleep(0.05)
+            assert not task.done(), "it is another's topic"
+            member.operator.write_map("orders", whole)
+            outcome = await task
+            assert outcome.code is ErrorCode.none
+            assert outcome.topic is not None
+            assert len(outcome.topic.partitions) == 2
+            await member.eventually(lambda: not member.operator.status.requests)
+
+    member.run(scenario)
+
+
+def test_a_refusal_is_passed_on(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            task = await asked(member, DeleteTopic(name="orders"))
+            member.operator.answer(member.operator.status.requests[0].id, code=44)
+            outcome = await task
+            assert (outcome.code, outcome.message) == (ErrorCode.policy_violation, "told so")
+
+    member.run(scenario)
+
+
+def test_deleted_is_told_when_the_topic_is_gone(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            task = await asked(member, DeleteTopic(name="orders"))
+            member.operator.answer(member.operator.status.requests[0].id, uid=None)
+            await asyncio.sleep(0.05)
+            assert not task.done()
+            grave = {"topicId": "BBBBBBBBBBBBBBBBBBBBBQ", "brokers": [1]}
+            member.operator.write_map("orders", None, tombstones=[grave])
+            assert (await task).code is ErrorCode.none
+
+    member.run(scenario)
+
+
+def test_grown_is_told_when_the_new_partitions_have_leaders(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            task = await asked(member, GrowTopic(name="orders", partitions=2))
+            member.operator.answer(member.operator.status.requests[0].id)
+            await asyncio.sleep(0.05)
+            assert not task.done()
+            member.operator.write_map(
+                "orders", [member.partition(1, 0), member.partition(1, 0, index=1)]
+            )
+            assert (await task).code is ErrorCode.none
+
+    member.run(scenario)
+
+
+@pytest.mark.parametrize("value", ["5000", "6000"])
+def test_a_configuration_is_told_when_it_is_seen_or_was_overwritten(
+    member: "MemberKit", value: str
+) -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            changes = (ConfigChange(Change.SET, "retention.ms", "5000"),)
+            task = await asked(member, ConfigureTopic(name="orders", changes=changes))
+            member.operator.answer(member.operator.status.requests[0].id)
+            await asyncio.sleep(0.05)
+            assert not task.done()
+            member.operator.write_map(
+                "orders", [member.partition(1, 0)], config={"retention.ms": value}
+            )
+            assert (await task).code is ErrorCode.none
+
+    member.run(scenario)
+
+
+def test_nobody_answers_in_time(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            task = await asked(member, CreateTopic(name="orders", timeout_ms=150))
+            assert (await task).code is ErrorCode.request_timed_out
+            await member.eventually(lambda: not member.operator.status.requests)
+
+    member.run(scenario)
+
+
+def test_the_api_server_is_away(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            member.api.away = True
+            outcome = await member.store.submit(CreateTopic(name="orders", timeout_ms=150), USER)
+            assert outcome.code is ErrorCode.request_timed_out
+            member.api.away = False
+
+    member.run(scenario)
+
+
+def test_no_more_wait_than_fit_into_the_status(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_requests, "MAX_ADMIN_REQUESTS", 1)
+
+    async def scenario() -> None:
+        async with member.admitted(1):
+            task = await asked(member, CreateTopic(name="orders", timeout_ms=5000))
+            outcome = await member.store.submit(CreateTopic(name="more"), USER)
+            assert outcome.code is ErrorCode.throttling_quota_exceeded
+            # A broker that stops keeps nobody waiting.
+            await member.broker._membership.drain()
+            assert (await task).code is ErrorCode.request_timed_out
+
+    member.run(scenario)

@@ -1,0 +1,241 @@
+"""Maps: kept before they are acted on, never gone back, and what only a tombstone may do."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chiplog_broker.ports.system_disk import SystemDisk
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.ids import TopicId
+
+if TYPE_CHECKING:
+    from tests.metadata.kubernetes.conftest import MemberKit
+
+TOPIC_ID = "BBBBBBBBBBBBBBBBBBBBBQ"
+OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
+
+
+def kept(member: "MemberKit", topic: str = "orders") -> Any:
+    """The map on disk."""
+    return json.loads((member.folder / f"metadata/maps/{topic}.json").read_text())["spec"]
+
+
+def tombstone(topic_id: str, **more: Any) -> dict[str, Any]:
+    return {"topicId": topic_id, "brokers": [1], **more}
+
+
+def leads(member: "MemberKit", topic: str = "orders", index: int = 0) -> bool:
+    replica = member.broker._replicas.get(topic, index)
+    return replica is not None and replica.is_leader
+
+
+async def produced(member: "MemberKit", client: Any) -> ErrorCode:
+    (answer,) = await client.produce("orders", member.kit.batch(b"a"))
+    return ErrorCode(answer.error_code)
+
+
+def test_a_map_is_on_disk_before_it_is_acted_on(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = SystemDisk.replace
+
+    async def refuse(disk: SystemDisk, path: str, data: bytes) -> None:
+        if path.startswith("maps/") and failing:
+            raise OSError("no space left")
+        await replace(disk, path, data)
+
+    failing = ["yes"]
+    monkeypatch.setattr(SystemDisk, "replace", refuse)
+
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            assert member.broker._cluster.topic("orders") is None
+            assert not leads(member)
+            failing.clear()
+            await member.eventually(lambda: leads(member))
+            assert kept(member)["generations"][0]["partitions"][0]["leader"] == "1@1"
+
+    member.run(scenario)
+
+
+def test_a_map_that_knows_less_is_reported_and_not_applied(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 5)])
+        async with member.admitted(1) as client:
+            assert await produced(member, client) is ErrorCode.none
+            member.operator.write_map("orders", [member.partition(1, 4)])
+            await member.eventually(lambda: member.operator.status.replica_reports)
+            (report,) = member.operator.status.replica_reports
+            assert (report.leader_epoch, report.partition_epoch) == (5, 5)
+            assert (report.log_end_offset, report.log_leader_epoch) == (1, 5)
+            assert str(report.topic_id) == TOPIC_ID
+            assert kept(member)["generations"][0]["partitions"][0]["leaderEpoch"] == 5
+            assert await produced(member, client) is ErrorCode.none
+            member.operator.write_map("orders", [member.partition(1, 6)])
+            await member.eventually(lambda: not member.operator.status.replica_reports)
+            assert await produced(member, client) is ErrorCode.none
+
+    member.run(scenario)
+
+
+def test_a_missing_map_changes_nothing_and_is_reported(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1) as client:
+            member.operator.remove_map("orders")
+            await member.eventually(lambda: member.operator.status.replica_reports)
+            assert await produced(member, client) is ErrorCode.none
+        # Nor does it after a restart, where a list is all that can tell.
+        async with member.admitted(2):
+            await member.eventually(lambda: member.operator.status.replica_reports)
+            (report,) = member.operator.status.replica_reports
+            assert (report.log_end_offset, str(report.isr[0])) == (1, "1@1")
+            assert member.broker._cluster.topic("orders") is not None
+            assert (member.folder / "data/orders-0").exists()
+
+    member.run(scenario)
+
+
+def test_reports_that_a_map_asks_for(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        offline = member.partition(1, 3, leader=None, reportsWanted=True)
+        member.operator.write_map("orders", [offline, member.partition(1, 3, index=1)])
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.replica_reports)
+            (report,) = member.operator.status.replica_reports
+            assert (report.partition, report.log_end_offset) == (0, 0)
+            assert report.log_leader_epoch is None
+
+    member.run(scenario)
+
+
+def test_a_tombstone_deletes_exactly_its_topic_id(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            await member.eventually(lambda: leads(member))
+            member.operator.write_map(
+                "orders", [member.partition(1, 0)], tombstones=[tombstone(OTHER_ID)]
+            )
+            await member.eventually(lambda: member.operator.status.confirmed_tombstones)
+            assert member.operator.status.confirmed_tombstones == (TopicId.from_text(OTHER_ID),)
+            assert (member.folder / "data/orders-0").exists()
+            member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
+            await member.eventually(
+                lambda: (
+                    member.operator.status.confirmed_tombstones == (TopicId.from_text(TOPIC_ID),)
+                )
+            )
+            assert not (member.folder / "data/orders-0").exists()
+            assert member.broker._cluster.topic("orders") is None
+            # The map goes last: nothing of it is left, neither here nor in the status.
+            member.operator.remove_map("orders")
+            await member.eventually(lambda: not member.operator.status.confirmed_tombstones)
+            assert not (member.folder / "metadata/maps/orders.json").exists()
+
+    member.run(scenario)
+
+
+def test_a_tombstone_that_was_seen_while_the_logs_were_closed(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            pass
+        member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
+        async with member.admitted(2):
+            await member.eventually(lambda: member.operator.status.confirmed_tombstones)
+            assert not (member.folder / "data/orders-0").exists()
+
+    member.run(scenario)
+
+
+def test_a_deleted_topic_id_does_not_come_back(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.confirmed_tombstones)
+            member.operator.write_map("orders", [member.partition(1, 0)])
+            await member.eventually(lambda: "orders" in member.store._maps.regressed)
+            assert member.broker._cluster.topic("orders") is None
+
+    member.run(scenario)
+
+
+def test_a_name_without_a_generation_keeps_its_data(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1) as client:
+            assert await produced(member, client) is ErrorCode.none
+            member.operator.write_map("orders", [member.partition(1, 1)], current=None)
+            await member.eventually(lambda: member.broker._cluster.topic("orders") is None)
+            assert await produced(member, client) is ErrorCode.unknown_topic_or_partition
+            member.operator.write_map("orders", [member.partition(1, 2)])
+            await member.eventually(lambda: leads(member))
+            assert member.replica().log.end_offset == 1
+
+    member.run(scenario)
+
+
+def test_acks_all_is_refused_below_min_isr(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.add_broker(2, session=4, admittedIncarnation="2" * 32)
+        both = member.partition(1, 0, replicas=[1, 2], isr=["1@1", "2@4"])
+        member.operator.write_map("orders", [both], minIsr=2)
+        async with member.admitted(1) as client:
+            replica = member.replica()
+            assert replica.has_min_isr
+            # Broker 2 is dead, but stays listed: the map is at its floor.
+            member.operator.write_broker(2, fenced=True)
+            await member.eventually(lambda: not replica.has_min_isr)
+            (refused,) = await client.produce("orders", member.kit.batch(b"a"))
+            assert refused.error_code == ErrorCode.not_enough_replicas
+            assert replica.log.end_offset == 0, "refused before the append"
+            (taken,) = await client.produce("orders", member.kit.batch(b"a"), acks=1)
+            assert taken.error_code == ErrorCode.none
+            (topic,) = (await client.metadata("orders")).topics
+            assert list(topic.partitions[0].isr_nodes) == [1]
+
+    member.run(scenario)
+
+
+def test_configuration_and_durability_take_effect_at_once(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)], durability="PageCache")
+        async with member.admitted(1) as client:
+            assert await produced(member, client) is ErrorCode.none
+            log = member.replica().log
+            member.operator.write_map(
+                "orders",
+                [member.partition(1, 0)],
+                config={"retention.ms": "5000"},
+                durability="Fsync",
+                durabilitySwitch=1,
+                unflushed=[1],
+            )
+            await member.eventually(lambda: member.operator.status.flushed_topics)
+            (flushed,) = member.operator.status.flushed_topics
+            assert (str(flushed.topic_id), flushed.durability_switch) == (TOPIC_ID, 1)
+            assert log.config.retention_ms == 5000
+            assert log.recovery_point == 1
+            member.operator.write_map("orders", [member.partition(1, 0)], durabilitySwitch=1)
+            await member.eventually(lambda: not member.operator.status.flushed_topics)
+
+    member.run(scenario)
+
+
+def test_clients_see_the_brokers_that_live(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.add_broker(2, session=4, rack="b")
+        member.operator.add_broker(3, session=4, fenced=True)
+        member.operator.add_broker(4, session=4, retired=True)
+        member.operator.add_broker(5)
+        async with member.admitted(1) as client:
+            brokers = (await client.metadata()).brokers
+            assert [(one.node_id, one.host, one.rack) for one in brokers] == [
+                (1, "b1", None),
+                (2, "b2", "b"),
+            ]
+
+    member.run(scenario)

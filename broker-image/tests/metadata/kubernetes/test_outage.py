@@ -1,0 +1,76 @@
+"""The API server goes away: clients notice nothing, and the log has one line for it."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tests.metadata.kubernetes.conftest import MemberKit
+
+
+def test_the_data_plane_goes_on_and_catches_up(
+    member: "MemberKit", caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1) as client:
+            member.api.away = True
+            await asyncio.sleep(0.3)
+            (answer,) = await client.produce("orders", member.kit.batch(b"a"))
+            assert answer.error_code == ErrorCode.none
+            assert member.broker.health.readiness()[0]
+            # What is written meanwhile is applied when the server is back.
+            member.operator.write_map("orders", [member.partition(1, 1)])
+            member.api.away = False
+            await member.eventually(lambda: member.replica().leader_epoch == 1)
+            await member.eventually(lambda: "api_server_available" in caplog.messages)
+
+    with caplog.at_level(logging.INFO, "chiplog_broker"):
+        member.run(scenario)
+    assert caplog.messages.count("api_server_unavailable") == 1
+    assert caplog.messages.count("api_server_available") == 1
+
+
+def test_a_start_waits_for_the_api_server_and_says_so(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            pass
+        member.api.away = True
+        broker = member.new_process()
+        start = asyncio.create_task(broker.start())
+        await member.eventually(lambda: "waiting for the Broker c1-1" in broker.health.startup()[1])
+        assert not start.done()
+        start.cancel()
+        await asyncio.wait([start])
+        member.api.away = False
+
+    member.run(scenario)
+
+
+def test_a_status_that_somebody_else_overwrote_is_written_again(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.session == 1)
+            member.api.objects["brokers", "c1-1"]["status"]["directories"] = []
+            member.operator.write_broker(rack="r")
+            await member.eventually(lambda: member.operator.status.directories)
+
+    member.run(scenario)
+
+
+def test_a_status_at_rest_is_not_written(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.session == 1)
+            await asyncio.sleep(0.1)
+            before = sum(1 for plural, _ in member.api.patches if plural == "brokers")
+            await asyncio.sleep(0.2)
+            after = sum(1 for plural, _ in member.api.patches if plural == "brokers")
+            assert after == before
+
+    member.run(scenario)

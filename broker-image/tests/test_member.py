@@ -1,0 +1,111 @@
+"""The process as a broker of a cluster: its options, its file, its listeners."""
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from chiplog_broker.broker import Broker
+from chiplog_broker.config_file import InvalidConfigFile, member_config, member_listeners
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.main import Addresses, arguments, serve
+from chiplog_broker.member import member
+from chiplog_broker.server.health import Health
+
+CLUSTER = ["--cluster", "c1", "--broker-id", "3", "--data", "/data"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "one of the arguments --standalone --cluster is required"),
+        (["--standalone", "/x", "--cluster", "c1"], "not allowed with argument"),
+        (["--standalone", "/x", "--broker-id", "1"], "--broker-id goes with --cluster"),
+        (["--standalone", "/x", "--kubeconfig", "f"], "--kubeconfig goes with --cluster"),
+        (["--cluster", "c1", "--data", "/data"], "--cluster needs --broker-id"),
+        (["--cluster", "c1", "--broker-id", "1"], "--cluster needs --data"),
+        (["--cluster", "c1", "--broker-id", "0", "--data", "/d"], "--broker-id 0 is none"),
+        (["--cluster", "c1", "--broker-id", "x", "--data", "/d"], "invalid int value"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    given: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments(given)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_outside_of_a_pod_it_must_be_told_how_to_reach_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    options = arguments([*CLUSTER[:-1], str(tmp_path)])
+    assert isinstance(options, argparse.Namespace)
+    with pytest.raises(CannotStart, match="--kubeconfig"):
+        member(options)
+
+
+def test_a_member_has_the_id_it_is_given(tmp_path: Path) -> None:
+    assert member_config(None, 3)["node.id"] == "3"
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=4\n")
+    with pytest.raises(InvalidConfigFile, match=r"node.id\] is 4, but --broker-id is 3"):
+        member_config(file, 3)
+
+
+def test_a_member_takes_the_names_of_its_cluster() -> None:
+    config = {"listeners": "plain://10.1.2.3:9092,external://10.1.2.3:9094"}
+    assert [(one.name, one.host, one.port) for one in member_listeners(config)] == [
+        ("plain", "10.1.2.3", 9092),
+        ("external", "10.1.2.3", 9094),
+    ]
+    assert [(one.name, one.port) for one in member_listeners({})] == [("plain", 9092)]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "names PLAINTEXT"),
+        ({"listeners": "internal://0.0.0.0:9091"}, "internal is added by the broker itself"),
+        ({"listeners": "a-b://0.0.0.0:9092"}, "lower-case letters and digits"),
+        ({"advertised.listeners": "plain://h:1"}, "comes from the Broker object"),
+    ],
+)
+def test_listeners_of_a_member_that_are_refused(config: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigFile, match=message):
+        member_listeners(config)
+
+
+class Deposed(Broker):
+    """Serves until another process has its place."""
+
+    def __init__(self) -> None:
+        self.health = Health()
+        self.stopped = False
+
+    async def start(self) -> None:
+        self.health.started = True
+
+    def registry(self) -> "object":  # type: ignore[override]
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415 - as the broker does
+
+        return CollectorRegistry()
+
+    async def deposed(self) -> str:
+        return "another process was admitted in its place"
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_deposed_process_stops_in_order_and_fails() -> None:
+    broker = Deposed()
+    addresses = Addresses(("127.0.0.1", 0), ("127.0.0.1", 0))
+    with pytest.raises(CannotStart, match="another process was admitted"):
+        asyncio.run(asyncio.wait_for(serve(broker, addresses), timeout=5))
+    assert broker.stopped
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
