@@ -1,0 +1,1 @@
+"""The operator: observes what Kubernetes holds, plans in core, acts, and reports."""

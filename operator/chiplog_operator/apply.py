@@ -1,0 +1,257 @@
+"""Makes a cluster's Kubernetes objects what the builders say they should be.
+
+What is there and carries the hash of the wanted manifest is left alone, so that a quiet cluster
+costs no writes. It is applied anew every ten minutes all the same, which takes back what others
+changed by hand and changes nothing otherwise.
+
+Only kinds without data are ever deleted (those the builders make), and a broker's objects only
+when its Broker is retired. Volume claims, Brokers and PartitionMaps are never touched but to
+grow a claim.
+"""
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from chiplog_core import labels, names
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.quantities import quantity_value
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, Conflict, KubeApi, Manifest, NotFound, Unavailable
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import annotations_of, key_of, metadata, uid_of
+from chiplog_operator import views
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.execute import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
+from chiplog_operator.resources import build
+from chiplog_operator.resources.secret import password_of
+from chiplog_operator.resources.settings import BuildSettings
+from chiplog_operator.resources.stateful_set import must_be_made_anew
+from chiplog_operator.together import together
+
+logger = logging.getLogger(__name__)
+
+APPLY_AGAIN_S = 600.0
+KIND_OF: Mapping[str, Kind] = {kind.kind: kind for kind in build.KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What came of it: problems in words, for an Event, and whether to try again soon."""
+
+    problems: tuple[str, ...] = ()
+    is_unfinished: bool = False
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was applied for one cluster."""
+
+    password: str = ""
+    at: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
+    """(kind, name) -> the hash that was applied, and when."""
+
+
+class Applier:
+    """Applies for all clusters of one operator process."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        caches: Caches,
+        *,
+        clock: Clock,
+        authority: Authority,
+        broker_image: str,
+    ) -> None:
+        self._api = api
+        self._caches = caches
+        self._clock = clock
+        self._authority = authority
+        self._broker_image = broker_image
+        self._known: dict[ClusterKey, _Known] = {}
+
+    def revisions(
+        self, cluster: BrokerCluster | None, brokers: Iterable[BrokerId]
+    ) -> dict[BrokerId, str]:
+        """The revision each broker's pod should have."""
+        if cluster is None:
+            return {}
+        settings = BuildSettings(broker_image=self._broker_image, internal_password="-")  # noqa: S106
+        return dict.fromkeys(brokers, build.revision(cluster, settings))
+
+    async def apply(
+        self,
+        cluster: BrokerCluster,
+        wanted_brokers: Sequence[BrokerId],
+        brokers: Mapping[BrokerId, Broker],
+    ) -> Applied:
+        """Make the objects of the wanted brokers; remove those of retired ones."""
+        key = ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
+        known = self._known.setdefault(key, _Known())
+        try:
+            known.password = known.password or await self._password(cluster)
+        except Unavailable:
+            return Applied(is_unfinished=True)
+        except ApiError as error:
+            return Applied((f"its Secret cannot be read: {error}",))
+        settings = BuildSettings(broker_image=self._broker_image, internal_password=known.password)
+        wanted = build.manifests(cluster, wanted_brokers, settings)
+        results = []
+        for kind in build.KINDS:
+            of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
+            results += await self._all(key, kind, of_kind)
+        results += await self._grow_claims(key, cluster)
+        keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
+        for kind, live in self._unwanted(key, cluster, keep):
+            if _may_go(live, wanted_brokers, brokers):
+                results.append(await self._delete(kind, live))
+        return Applied(
+            problems=tuple(problem for problem in results if problem),
+            is_unfinished=any(problem is not None for problem in results),
+        )
+
+    async def _password(self, cluster: BrokerCluster) -> str:
+        """Of the Secret that is there, or a new one."""
+        name = names.internal_secret(cluster.metadata.name)
+        try:
+            secret = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
+        except NotFound:
+            return secrets.token_urlsafe(32)
+        return password_of(secret) or secrets.token_urlsafe(32)
+
+    async def _all(
+        self, key: ClusterKey, kind: Kind, wanted: Sequence[Manifest]
+    ) -> list[str | None]:
+        due = [manifest for manifest in wanted if self._is_due(key, kind, manifest)]
+
+        async def one(manifest: Manifest) -> str | None:
+            return await self._one(key, kind, manifest)
+
+        return await together(one, due, at_once=IN_FLIGHT)
+
+    def _is_due(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> bool:
+        wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
+        applied, at_s = self._known[key].at.get((kind.kind, key_of(wanted).name), ("", 0.0))
+        if applied != wanted_hash or self._clock.monotonic_s() - at_s > APPLY_AGAIN_S:
+            return True
+        if kind not in self._caches:
+            return False  # Secrets, which cannot be watched: every ten minutes is soon enough
+        live = self._caches[kind].get(*key_of(wanted))
+        return live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash
+
+    async def _one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
+        """Apply one manifest. None: it is so; text: why not, empty where it is to be retried."""
+        if not self._authority.is_held():
+            raise NotInCharge
+        name = key_of(wanted).name
+        live = self._caches[kind].get(*key_of(wanted)) if kind in self._caches else None
+        try:
+            if kind is kinds.STATEFUL_SETS and live and must_be_made_anew(live, wanted):
+                return await self._make_anew(live)
+            made = await self._api.apply(kind, wanted, field_manager=labels.OPERATOR)
+        except (Conflict, Unavailable) as error:
+            logger.info(
+                "apply_again", extra={"kind": kind.kind, "object": name, "error": str(error)}
+            )
+            return ""
+        except ApiError as error:
+            if ENDING_NAMESPACE in str(error):
+                return ""  # there is nothing to be done, and nothing to complain about
+            self._known[key].at.pop((kind.kind, name), None)
+            return f"{kind.kind} {name} is refused: {error}"
+        if "deletionTimestamp" in metadata(made):
+            return ""  # the one before is still going
+        if kind in self._caches:
+            self._caches[kind].put(made)
+        wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
+        self._known[key].at[kind.kind, name] = (wanted_hash, self._clock.monotonic_s())
+        return None
+
+    async def _make_anew(self, live: Manifest) -> str:
+        """Take away the StatefulSet alone; its pod runs on, and the next one adopts it."""
+        if "deletionTimestamp" not in metadata(live):
+            logger.info("stateful_set_made_anew", extra={"object": key_of(live).name})
+            await self._api.delete(
+                kinds.STATEFUL_SETS, *key_of(live), uid=uid_of(live), orphan=True
+            )
+        return ""
+
+    async def _grow_claims(self, key: ClusterKey, cluster: BrokerCluster) -> list[str | None]:
+        size = cluster.spec.storage.size
+        results = []
+        for claim in self._caches.members(kinds.VOLUME_CLAIMS, key):
+            spec = claim.get("spec") or {}
+            asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
+            is_bound = (claim.get("status") or {}).get("phase") == "Bound"
+            if is_bound and quantity_value(asked) < quantity_value(size):
+                results.append(await self._grow(claim, size))
+        return results
+
+    async def _grow(self, claim: Manifest, size: str) -> str | None:
+        patch = {
+            "metadata": {"uid": uid_of(claim)},
+            "spec": {"resources": {"requests": {"storage": size}}},
+        }
+        name = key_of(claim).name
+        try:
+            made = await self._api.patch(
+                kinds.VOLUME_CLAIMS, *key_of(claim), patch, field_manager=labels.OPERATOR
+            )
+        except (Conflict, NotFound, Unavailable):
+            return ""
+        except ApiError as error:
+            return f"PersistentVolumeClaim {name} cannot grow to {size}: {error}"
+        logger.info("claim_grown", extra={"object": name, "size": size})
+        self._caches[kinds.VOLUME_CLAIMS].put(made)
+        return None
+
+    def _unwanted(
+        self, key: ClusterKey, cluster: BrokerCluster, keep: Set[tuple[str, str]]
+    ) -> list[tuple[Kind, Manifest]]:
+        """What the builders made once, for this very BrokerCluster, and no longer make."""
+        return [
+            (kind, live)
+            for kind in build.KINDS
+            if kind in self._caches
+            for live in self._caches.members(kind, key)
+            if (kind.kind, key_of(live).name) not in keep and _is_ours(live, cluster)
+        ]
+
+    async def _delete(self, kind: Kind, live: Manifest) -> str | None:
+        if not self._authority.is_held():
+            raise NotInCharge
+        if "deletionTimestamp" in metadata(live):
+            return None
+        logger.info("removed", extra={"kind": kind.kind, "object": key_of(live).name})
+        try:
+            await self._api.delete(kind, *key_of(live), uid=uid_of(live))
+        except (Conflict, NotFound, Unavailable):
+            return ""
+        except ApiError as error:
+            return f"{kind.kind} {key_of(live).name} cannot be deleted: {error}"
+        return None
+
+
+def _is_ours(live: Manifest, cluster: BrokerCluster) -> bool:
+    """Made by the operator, for this very BrokerCluster."""
+    owners = metadata(live).get("ownerReferences") or []
+    is_owned = any(owner.get("uid") == cluster.metadata.uid for owner in owners)
+    return (
+        is_owned and (metadata(live).get("labels") or {}).get(labels.MANAGED_BY) == labels.OPERATOR
+    )
+
+
+def _may_go(
+    live: Manifest, wanted_brokers: Sequence[BrokerId], brokers: Mapping[BrokerId, Broker]
+) -> bool:
+    """A broker's objects go all together only when it is retired: whoever forgets a broker must
+    not stop it. Of one that stays, what it no longer needs may go."""
+    broker_id = views.broker_id_of(live)
+    if broker_id is None or broker_id in wanted_brokers:
+        return True
+    return broker_id in brokers and brokers[broker_id].spec.retired

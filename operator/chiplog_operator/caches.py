@@ -1,0 +1,186 @@
+"""Everything the operator knows of Kubernetes, by kind, and which cluster it belongs to.
+
+A change of an object does no more here than move it in the index and tell what became dirty.
+Objects that change all the time without meaning anything (Leases, nodes, pods' conditions) are
+compared by what decisions need of them (`views`), so that a heartbeat wakes nobody.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from chiplog_core import labels
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_kube.cache import ObjectCache
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import (
+    ObjectKey,
+    key_of,
+    labels_of,
+    metadata,
+    without_managed_fields,
+)
+from chiplog_operator import views
+
+
+class ClusterKey(NamedTuple):
+    """A BrokerCluster by where it is; it need not exist."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+USER_KINDS = (kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS)
+"""What users write. Kopf watches these."""
+
+DECIDED_KINDS = (kinds.BROKERS, kinds.PARTITION_MAPS)
+"""What the planner writes."""
+
+OWNED_KINDS = (
+    kinds.CONFIG_MAPS,
+    kinds.SERVICES,
+    kinds.DISRUPTION_BUDGETS,
+    kinds.SERVICE_ACCOUNTS,
+    kinds.ROLES,
+    kinds.ROLE_BINDINGS,
+    kinds.STATEFUL_SETS,
+)
+"""What is made from a BrokerCluster and found by its label. Secrets are read one by one, by name:
+the operator has no right to list them."""
+
+OBSERVED_KINDS = (kinds.LEASES, kinds.PODS, kinds.VOLUME_CLAIMS)
+"""What others keep up and the label finds, too."""
+
+LABELLED_KINDS = (*OWNED_KINDS, *OBSERVED_KINDS)
+ALL_KINDS = (*USER_KINDS, *DECIDED_KINDS, *LABELLED_KINDS, kinds.NODES)
+
+
+class Listener(Protocol):
+    """Who is told what a change means."""
+
+    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        """Something about this cluster is another than it was. Urgent: partitions may wait."""
+
+    def all_dirty(self) -> None:
+        """Something that any cluster may depend on changed."""
+
+    def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
+        """A broker renewed its Lease, or the operator did something to it."""
+
+    def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
+        """A broker's pod is in this state."""
+
+
+class Caches:
+    """All caches, and the index from clusters to their objects."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._members: dict[Kind, dict[ClusterKey, set[ObjectKey]]] = {
+            kind: defaultdict(set) for kind in ALL_KINDS
+        }
+        self._caches = {
+            kind: ObjectCache(partial(self._changed, kind), _KEEP.get(kind, without_managed_fields))
+            for kind in ALL_KINDS
+        }
+
+    def __getitem__(self, kind: Kind) -> ObjectCache:
+        return self._caches[kind]
+
+    def __contains__(self, kind: Kind) -> bool:
+        return kind in self._caches
+
+    def members(self, kind: Kind, cluster: ClusterKey) -> list[Manifest]:
+        """A cluster's objects of a kind, by namespace and name."""
+        objects = self._caches[kind].objects
+        return [objects[key] for key in sorted(self._members[kind].get(cluster, ()))]
+
+    def clusters(self) -> set[ClusterKey]:
+        """Every cluster that exists or that a user's object names."""
+        return {
+            cluster
+            for kind in USER_KINDS
+            for cluster, members in self._members[kind].items()
+            if members
+        }
+
+    def _changed(self, kind: Kind, before: Manifest | None, after: Manifest | None) -> None:
+        was, now = self._cluster(kind, before), self._cluster(kind, after)
+        if was is not None and was != now and before is not None:
+            self._members[kind][was].discard(key_of(before))
+        if now is not None and after is not None:
+            self._members[kind][now].add(key_of(after))
+        if after is None and was is not None and before is not None:
+            self._members[kind][was].discard(key_of(before))
+        for cluster in {was, now} - {None}:
+            assert cluster is not None
+            self._tell(kind, cluster, before, after)
+        if kind is kinds.NODES and views.differ(views.node, before, after):
+            self._listener.all_dirty()
+
+    def _tell(
+        self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
+    ) -> None:
+        if kind is kinds.LEASES:
+            if after is not None:
+                self._listener.lease_changed(cluster, after)
+            # An expired Lease is what time says of it, and a renewed one says nothing new.
+            if (before is None) != (after is None):
+                self._listener.dirty(cluster)
+        elif kind is kinds.PODS:
+            if after is not None:
+                self._listener.pod_changed(cluster, after)
+            if views.differ(views.pod, before, after):
+                self._listener.dirty(cluster)
+        else:
+            self._listener.dirty(cluster, urgent=kind is kinds.BROKERS)
+
+    def _cluster(self, kind: Kind, manifest: Manifest | None) -> ClusterKey | None:
+        return None if manifest is None or kind is kinds.NODES else cluster_of(kind, manifest)
+
+
+def cluster_of(kind: Kind, manifest: Manifest) -> ClusterKey | None:
+    """The cluster an object belongs to or names; None where that cannot be read."""
+    namespace = metadata(manifest).get("namespace", "")
+    if kind is kinds.BROKER_CLUSTERS:
+        return ClusterKey(namespace, key_of(manifest).name)
+    if kind in USER_KINDS:
+        return _referenced(manifest, namespace)
+    if kind in DECIDED_KINDS:
+        name = _mapping(manifest.get("spec")).get("cluster")
+    else:
+        name = labels_of(manifest).get(labels.CLUSTER)
+    return ClusterKey(namespace, name) if isinstance(name, str) and name else None
+
+
+def _referenced(manifest: Manifest, namespace: str) -> ClusterKey | None:
+    reference = _mapping(_mapping(manifest.get("spec")).get("clusterRef"))
+    name, of = reference.get("name"), reference.get("namespace") or namespace
+    return ClusterKey(of, name) if isinstance(name, str) and isinstance(of, str) and name else None
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_it_is(manifest: Manifest) -> Manifest:
+    """Users' objects keep their managedFields: who owns a field decides what may change it."""
+    return manifest
+
+
+_KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
+    kinds.TOPICS: as_it_is,
+    kinds.NODES: views.kept_node,
+    kinds.PODS: views.kept_pod,
+    kinds.STATEFUL_SETS: without_managed_fields,
+}
+
+
+def scopes(watch_namespaces: Iterable[str]) -> tuple[str, ...]:
+    """The namespaces to list and watch: the named ones, or all of them at once."""
+    return tuple(watch_namespaces) or ("",)

@@ -1,0 +1,42 @@
+"""Kubernetes Events: what people see below `kubectl describe`."""
+
+from datetime import UTC, datetime
+
+from chiplog_core import labels
+from chiplog_core.planner.actions import Announce
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+
+MAX_MESSAGE_LENGTH = 1024
+MAX_STEM_LENGTH = 200
+
+
+def event(announce: Announce, now: datetime, instance: str) -> Manifest:
+    """The Event object; the API server completes its name."""
+    about = announce.metadata
+    moment = now.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+    return {
+        "apiVersion": kinds.EVENTS.api_version,
+        "kind": kinds.EVENTS.kind,
+        "metadata": {
+            "generateName": f"{about.name[:MAX_STEM_LENGTH]}.",
+            "namespace": about.namespace or "default",
+        },
+        "involvedObject": {
+            "apiVersion": announce.api_version,
+            "kind": announce.kind,
+            "name": about.name,
+            "namespace": about.namespace,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
+        },
+        "type": announce.type.value,
+        "reason": announce.reason,
+        "message": announce.message[:MAX_MESSAGE_LENGTH],
+        "source": {"component": labels.OPERATOR},
+        "reportingComponent": labels.OPERATOR,
+        "reportingInstance": instance[:128],
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }

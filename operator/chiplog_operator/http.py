@@ -1,0 +1,75 @@
+"""`/healthz` and `/readyz` on one port, `/metrics` on another."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+MAX_PORT = 65_535
+
+
+class CannotStart(Exception):  # noqa: N818 - named for what it says
+    """The operator cannot run with what it was given; says what and the remedy."""
+
+
+@dataclass(slots=True)
+class Health:
+    """What the probes are told. A standby that waits for the Lease is healthy and ready."""
+
+    is_ready: bool = False
+    is_leader: bool = False
+
+    def live(self) -> tuple[bool, str]:
+        return True, "in charge" if self.is_leader else "standing by"
+
+    def ready(self) -> tuple[bool, str]:
+        return self.is_ready, self.live()[1] if self.is_ready else "starting"
+
+
+async def serve_health(health: Health, address: str) -> web.AppRunner:
+    """Answer probes until the returned runner is cleaned up. Raises `CannotStart`."""
+    app = web.Application()
+    app.router.add_get("/healthz", _probe(health.live))
+    app.router.add_get("/readyz", _probe(health.ready))
+    return await _start(app, "--health-address", address)
+
+
+async def serve_metrics(registry: CollectorRegistry, address: str) -> web.AppRunner:
+    """Answer Prometheus until the returned runner is cleaned up. Raises `CannotStart`."""
+
+    async def scrape(_: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    app = web.Application()
+    app.router.add_get("/metrics", scrape)
+    return await _start(app, "--metrics-address", address)
+
+
+def _probe(
+    answer: Callable[[], tuple[bool, str]],
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handler(_: web.Request) -> web.Response:
+        passed, text = answer()
+        return web.Response(status=200 if passed else 503, text=text + "\n")
+
+    return handler
+
+
+async def _start(app: web.Application, option: str, address: str) -> web.AppRunner:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > MAX_PORT:
+        raise CannotStart(f"{option} {address!r} is no address: write HOST:PORT")
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, int(port)).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise CannotStart(
+            f"{option} {address} cannot be used: {error.strerror or error}; stop what uses it, "
+            "or name another one"
+        ) from error
+    return runner

@@ -1,0 +1,96 @@
+"""Kopf as a part of our process: it watches what users write, and does nothing else.
+
+No Events, no annotations, no finalizers, no progress in a status, no peering: everything that
+Kopf would write is off, either by a setting here or because there are only `on.event` handlers.
+It logs in with what our own client found, so no other Kubernetes library is needed.
+"""
+
+import asyncio
+import logging
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+
+import aiohttp
+import kopf
+
+from chiplog_kube.connection import Connection
+from chiplog_operator.caches import Caches
+from chiplog_operator.handlers import brokercluster, consumergroup, topic
+from chiplog_operator.handlers.feed import Feed
+
+WATCH_S = 300  # the API server takes no fractions
+SILENCE_S = 120.0
+"""The server sends a bookmark every minute; a watch without one is dead."""
+
+
+def settings() -> kopf.OperatorSettings:
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.posting.level = logging.CRITICAL
+    chosen.peering.standalone = True
+    chosen.watching.server_timeout = WATCH_S
+    chosen.watching.inactivity_timeout = SILENCE_S
+    chosen.watching.connect_timeout = 5.0
+    chosen.networking.request_timeout = 30.0
+    chosen.networking.error_backoffs = (0.2, 0.5, 1.0, 2.0, 3.0, 3.0, 3.0)
+    # Only one object's events wait for each other.
+    chosen.queueing.worker_limit = None
+    chosen.queueing.idle_timeout = 1.0
+    # Ours to end, and ours to decide how long that may take.
+    chosen.process.ultimate_exiting_timeout = None
+    return chosen
+
+
+def registry(connection: Connection, caches: Caches) -> kopf.OperatorRegistry:
+    """Our handlers, and how Kopf logs in."""
+    made = kopf.OperatorRegistry()
+    feed = Feed(caches)
+    for module in (brokercluster, topic, consumergroup):
+        module.register(made, feed)
+
+    @kopf.on.login(registry=made)
+    async def log_in(**_: object) -> kopf.AiohttpSession:
+        return kopf.AiohttpSession(
+            server=connection.server,
+            default_namespace=connection.namespace or None,
+            aiohttp_session=_session(connection),
+        )
+
+    return made
+
+
+def _session(connection: Connection) -> aiohttp.ClientSession:
+    """As our own client speaks, with the token of the moment in every request."""
+
+    async def authorize(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        request.headers.update(connection.credentials.headers())
+        return await handler(request)
+
+    context: ssl.SSLContext | bool = connection.ssl_context() or True
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=context), middlewares=(authorize,)
+    )
+
+
+async def run(
+    connection: Connection,
+    caches: Caches,
+    namespaces: Sequence[str],
+    on_signal: Callable[[], None],
+) -> None:
+    """Watch until cancelled. Signals stay with `on_signal`: Kopf would take them for itself."""
+    before = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        registry=registry(connection, caches),
+        settings=settings(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=list(namespaces),
+    )
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, on_signal)
+    await kopf.run_tasks(tasks, ignored=before)

@@ -1,0 +1,114 @@
+"""Holds the operator's Lease for this process, or waits for it. The decisions are in `lease`."""
+
+import logging
+from dataclasses import dataclass, field
+
+from chiplog_core import labels, names
+from chiplog_kube import kinds
+from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound
+from chiplog_operator import lease
+from chiplog_operator.clock import Clock
+from chiplog_operator.lease import LeaseRecord, LeaseTimes, Seen, Step
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):  # noqa: N818 - named for what it says
+    """This process is not, or may not be, the operator in charge any more."""
+
+
+@dataclass(slots=True)
+class Leadership:
+    """One process's part in the election; `me` is unique to it."""
+
+    api: KubeApi
+    clock: Clock
+    namespace: str
+    me: str
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+    _seen: Seen = field(default_factory=Seen)
+    _held_until_s: float | None = None
+    _is_failing: bool = False
+
+    def is_held(self) -> bool:
+        """Whether this process may act now, by its own clock."""
+        return self._held_until_s is not None and self.clock.monotonic_s() < self._held_until_s
+
+    async def acquire(self) -> None:
+        """Wait until this process is in charge, for as long as it takes."""
+        is_told = False
+        while not await self._try():
+            holder = self._seen.record.holder if self._seen.record else ""
+            if holder and not is_told:
+                logger.info("standing_by", extra={"holder": holder})
+                is_told = True
+            await self.clock.sleep(self.times.renew_s / 2)
+        logger.info("in_charge", extra={"identity": self.me})
+
+    async def keep(self) -> None:
+        """Renew until that fails for too long: then `LeaseLost`. Returns never."""
+        while True:
+            await self.clock.sleep(self.times.renew_s)
+            # First the clock: who slept past the end may not renew as if nothing had been.
+            self._assert_held()
+            await self._try()
+            self._assert_held()
+            if self._seen.record is None or self._seen.record.holder != self.me:
+                self._held_until_s = None
+                raise LeaseLost("another process has taken the Lease")
+
+    async def release(self) -> None:
+        """Give it back, so that a standby need not wait. Failing at it is no harm."""
+        record, self._held_until_s = self._seen.record, None
+        if record is None or record.holder != self.me:
+            return
+        given_back = lease.released(record, self.clock.now())
+        try:
+            await self._write(given_back)
+            logger.info("lease_released")
+        except ApiError as error:
+            logger.warning("lease_not_released", extra={"error": str(error)})
+
+    def _assert_held(self) -> None:
+        if not self.is_held():
+            raise LeaseLost("the Lease could not be renewed in time")
+
+    async def _try(self) -> bool:
+        """Look, and do what is to be done. True if the Lease is ours now."""
+        began_s = self.clock.monotonic_s()
+        try:
+            self._seen = self._seen.look(await self._read(), self.clock.monotonic_s())
+            step = lease.decide(self.me, self._seen, self.clock.monotonic_s())
+            if step is Step.WAIT:
+                self._is_failing = False
+                return False
+            wanted = lease.held_by(self.me, self._seen.record, self.clock.now(), self.times)
+            taken = await self._write(wanted)
+        except (Conflict, AlreadyExists):
+            return False  # somebody was first; the next look shows who
+        except ApiError as error:
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            self._is_failing = True
+            facts = {"error": f"{type(error).__name__}: {error}"}
+            logger.log(level, "lease_not_reached", extra=facts)
+            return False
+        self._is_failing = False
+        self._seen = Seen(taken, self.clock.monotonic_s())
+        # From before the write: the others count from when they see it, which is later.
+        self._held_until_s = began_s + self.times.duration_s - self.times.margin_s
+        return True
+
+    async def _read(self) -> LeaseRecord | None:
+        try:
+            found = await self.api.get(kinds.LEASES, self.namespace, names.OPERATOR_LEASE)
+        except NotFound:
+            return None
+        return lease.read(found)
+
+    async def _write(self, record: LeaseRecord) -> LeaseRecord:
+        manifest = lease.write(record, self.namespace, names.OPERATOR_LEASE)
+        if record.resource_version:
+            made = await self.api.replace(kinds.LEASES, manifest, field_manager=labels.OPERATOR)
+        else:
+            made = await self.api.create(kinds.LEASES, manifest, field_manager=labels.OPERATOR)
+        return lease.read(made)

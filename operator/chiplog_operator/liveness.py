@@ -1,0 +1,169 @@
+"""Feeds the judges of liveness, one for each cluster, and asks again before one is believed.
+
+The judges (`chiplog_core.liveness`) decide, without clock or I/O. Here is what they live on:
+renewals as they are seen, breaks of the watch, stalls of this very process, and a consistent
+list of Leases before a Lease counts as expired.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core import labels
+from chiplog_core.ids import Incarnation
+from chiplog_core.liveness import LivenessJudge
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi, Manifest
+from chiplog_operator import views
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 0.5
+STALL_S = 2.0
+"""A process that slept for so long has missed what happened meanwhile."""
+
+
+@dataclass(slots=True)
+class _Judged:
+    """One cluster's judge, and what of its judgement is confirmed."""
+
+    judge: LivenessJudge = field(default_factory=LivenessJudge)
+    ended: Mapping[Incarnation, str] = field(default_factory=dict)
+    alive: frozenset[Incarnation] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class HeardLeases:
+    """What one reflector of Leases tells about itself."""
+
+    liveness: "Liveness"
+    namespace: str
+
+    def listed(self) -> None:
+        self.liveness.listed(self.namespace)
+
+    def interrupted(self) -> None:
+        self.liveness.interrupted(self.namespace)
+
+
+class Liveness:
+    """Which brokers' processes have ended, for every cluster.
+
+    `changed` is called with every cluster whose answer became another one.
+    """
+
+    def __init__(self, api: KubeApi, clock: Clock, changed: Callable[[ClusterKey], None]) -> None:
+        self._api = api
+        self._clock = clock
+        self._changed = changed
+        self._clusters: dict[ClusterKey, _Judged] = {}
+        self._silent: set[str] = set()
+
+    def ended(self, cluster: ClusterKey) -> Mapping[Incarnation, str]:
+        """Processes known to be dead, or whose Lease expired and was looked at again."""
+        return self._of(cluster).ended
+
+    def alive(self, cluster: ClusterKey) -> frozenset[Incarnation]:
+        """Processes that were seen to renew their Lease."""
+        return self._of(cluster).alive
+
+    # ---- what happens ----
+
+    def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
+        """A Lease was seen in this state."""
+        renewal = views.renewal(lease)
+        if renewal is None:
+            return
+        judge = self._of(cluster).judge
+        judge.renewed(renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms())
+        if not judge.suspects(self._now_ms()):  # else the next look at the clock judges
+            self._judge(cluster)
+
+    def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
+        """A pod was seen in this state."""
+        judged = self._of(cluster)
+        for incarnation, how in views.ended_processes(pod):
+            if judged.ended.get(incarnation) != how:
+                judged.judge.terminated(incarnation, how)
+                # Certain at once, whatever else the judge may be thinking about.
+                judged.ended = {**judged.ended, incarnation: how}
+                judged.alive -= {incarnation}
+                self._changed(cluster)
+
+    def heard(self, namespace: str) -> "HeardLeases":
+        """What the reflector of this namespace's Leases tells."""
+        self._silent.add(namespace)
+        return HeardLeases(self, namespace)
+
+    def listed(self, namespace: str) -> None:
+        """Leases are known and being watched."""
+        self._silent.discard(namespace)
+        if not self._silent:
+            for judged in self._clusters.values():
+                judged.judge.watching(self._now_ms())
+
+    def interrupted(self, namespace: str) -> None:
+        """The watch on Leases broke."""
+        self._silent.add(namespace)
+        for judged in self._clusters.values():
+            judged.judge.interrupted(self._now_ms())
+
+    # ---- what time makes of it ----
+
+    async def run(self) -> None:
+        """Look at the clock until cancelled."""
+        before_s = self._clock.monotonic_s()
+        while True:
+            await self._clock.sleep(TICK_S)
+            now_s = self._clock.monotonic_s()
+            if now_s - before_s > STALL_S:
+                logger.warning("stalled", extra={"seconds": round(now_s - before_s, 3)})
+                self._count_anew()
+            before_s = now_s
+            for cluster, judged in list(self._clusters.items()):
+                if judged.judge.suspects(self._now_ms()):
+                    await self._confirm(cluster)
+
+    async def _confirm(self, cluster: ClusterKey) -> None:
+        """Believe that Leases expired only after a consistent list still shows them so."""
+        try:
+            leases = await self._api.list_(
+                kinds.LEASES, cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name}"
+            )
+        except ApiError as error:
+            facts = {"cluster": str(cluster), "error": str(error)}
+            logger.warning("leases_not_listed", extra=facts)
+            return
+        for lease in leases.items:
+            renewal = views.renewal(lease)
+            if renewal is not None:
+                self._of(cluster).judge.renewed(
+                    renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms()
+                )
+        self._judge(cluster)
+
+    def _judge(self, cluster: ClusterKey) -> None:
+        """Take over the judge's answer. Whom it gives up now, it has given up for good."""
+        judged, now_ms = self._of(cluster), self._now_ms()
+        ended, alive = judged.judge.ended(now_ms), judged.judge.alive(now_ms)
+        if ended != judged.ended or alive != judged.alive:
+            judged.ended, judged.alive = dict(ended), alive
+            self._changed(cluster)
+
+    def _count_anew(self) -> None:
+        if not self._silent:
+            for judged in self._clusters.values():
+                judged.judge.watching(self._now_ms())
+
+    def _of(self, cluster: ClusterKey) -> _Judged:
+        judged = self._clusters.get(cluster)
+        if judged is None:
+            judged = self._clusters[cluster] = _Judged()
+            if not self._silent:
+                judged.judge.watching(self._now_ms())
+        return judged
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic_s() * 1000)

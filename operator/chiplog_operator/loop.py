@@ -1,0 +1,258 @@
+"""Observe, plan, act, report: one loop for each cluster, for as long as anybody names it.
+
+Level-triggered: an event only says that a cluster is worth a look. What was asked for is asked
+for again until it is seen to be so, and killing this process between any two writes is harmless.
+
+Independent of Kopf, of HTTP and of the machine's clock: the same loops run in a simulator.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+from chiplog_core.api import API_VERSION, BROKER_CLUSTER
+from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.planner.actions import Announce, EventType, Plan
+from chiplog_core.planner.world import World
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, Unavailable
+from chiplog_operator.apply import Applied, Applier
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.execute import Executor, NotInCharge, Outcome
+from chiplog_operator.observe import Observer, Unreliable
+from chiplog_operator.orphans import plan_without_cluster
+
+logger = logging.getLogger(__name__)
+
+COALESCE_S = 0.02
+"""Changes of one moment are looked at together."""
+RESYNC_S = 60.0
+"""So often every cluster is looked at although nothing happened."""
+AFTER_CONFLICT_S = 0.05
+AFTER_REFUSAL_S = 10.0
+FIRST_BACKOFF_S = 0.2
+LAST_BACKOFF_S = 5.0
+
+Planner: TypeAlias = Callable[[World, datetime, Callable[[], TopicId]], Plan]
+
+
+class Meter(Protocol):
+    """Who counts what the loops do."""
+
+    def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
+        """One round is over."""
+
+    def resynced(self, cluster: ClusterKey) -> None:
+        """A round began because time passed."""
+
+    def observed(self, cluster: ClusterKey, world: World) -> None:
+        """This is what there is."""
+
+    def forgotten(self, cluster: ClusterKey) -> None:
+        """Nobody names the cluster any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the loops of one operator process work with."""
+
+    caches: Caches
+    observer: Observer
+    executor: Executor
+    applier: Applier
+    clock: Clock
+    meter: Meter
+    planner: Planner
+    new_topic_id: Callable[[], TopicId]
+
+
+@dataclass(slots=True)
+class _Wake:
+    """Whether a cluster is to be looked at."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    is_urgent: bool = False
+
+    def set(self, *, urgent: bool) -> None:
+        self.is_urgent = self.is_urgent or urgent
+        self.event.set()
+
+    def clear(self) -> None:
+        self.is_urgent = False
+        self.event.clear()
+
+
+class ClusterLoop:
+    """Looks after one cluster."""
+
+    def __init__(self, key: ClusterKey, parts: Parts) -> None:
+        self.key = key
+        self._parts = parts
+        self._wake = _Wake()
+        self._failures = 0
+        self._announced: tuple[str, ...] = ()
+
+    def wake(self, *, urgent: bool = False) -> None:
+        """Something about the cluster changed."""
+        self._wake.set(urgent=urgent)
+
+    async def run(self) -> None:
+        """Until cancelled, or until nobody names the cluster any more."""
+        clock = self._parts.clock
+        while True:
+            self._wake.clear()
+            wait_s = await self._round()
+            if not self._wake.event.is_set():
+                if self.key not in self._parts.caches.clusters():
+                    break
+                if not await self._woken_within(wait_s):
+                    self._parts.meter.resynced(self.key)
+            await clock.sleep(COALESCE_S)
+        self._parts.meter.forgotten(self.key)
+
+    async def _woken_within(self, seconds: float) -> bool:
+        waking = asyncio.ensure_future(self._wake.event.wait())
+        timer = asyncio.ensure_future(self._parts.clock.sleep(seconds))
+        try:
+            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
+            return waking.done()
+        finally:
+            waking.cancel()
+            timer.cancel()
+
+    async def _round(self) -> float:
+        """One look; in how many seconds to look again if nothing happens."""
+        began_s = self._parts.clock.monotonic_s()
+        is_ok = False
+        try:
+            wait_s, is_ok = await self._observe_plan_act()
+        except Unavailable as error:
+            wait_s = self._backoff_s()
+            self._log_failure("unavailable", error, wait_s)
+        except (ApiError, Unreliable) as error:
+            wait_s = AFTER_REFUSAL_S
+            self._log_failure("cannot_observe", error, wait_s)
+        except NotInCharge:
+            raise
+        except Exception:
+            # A fault in what is thought about one cluster must not stop what is done for others.
+            wait_s = AFTER_REFUSAL_S
+            logger.exception("round_failed", extra={"cluster": str(self.key)})
+        self._parts.meter.planned(self.key, self._parts.clock.monotonic_s() - began_s, is_ok=is_ok)
+        return wait_s
+
+    async def _observe_plan_act(self) -> tuple[float, bool]:
+        parts = self._parts
+        cluster = parts.observer.cluster(self.key)
+        known = [BrokerId(number) for number in self._broker_numbers(cluster_size(cluster))]
+        world = await parts.observer.observe(self.key, parts.applier.revisions(cluster, known))
+        parts.meter.observed(self.key, world)
+        plan = self._plan(world)
+        outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
+        applied = await self._apply(world, plan)
+        return self._next_look_s(plan, outcome, applied), outcome.is_whole
+
+    def _plan(self, world: World) -> Plan:
+        now = self._parts.clock.now()
+        if not world.metadata.uid:
+            return plan_without_cluster(world, now)
+        return self._parts.planner(world, now, self._parts.new_topic_id)
+
+    async def _apply(self, world: World, plan: Plan) -> Applied:
+        if world.cluster is None or world.cluster.metadata.deletion_timestamp is not None:
+            return Applied()
+        applied = await self._parts.applier.apply(world.cluster, plan.brokers, world.brokers)
+        if applied.problems and applied.problems != self._announced:
+            logger.error(
+                "not_applied", extra={"cluster": str(self.key), "problems": applied.problems}
+            )
+            await self._parts.executor.announce(
+                Announce(
+                    kind=BROKER_CLUSTER.kind,
+                    api_version=API_VERSION,
+                    metadata=world.metadata,
+                    type=EventType.WARNING,
+                    reason="FailedApply",
+                    message="; ".join(applied.problems),
+                )
+            )
+        self._announced = applied.problems
+        return applied
+
+    def _broker_numbers(self, replicas: int) -> set[int]:
+        """Ids that may need a revision: those there are and those there should be."""
+        listed = {
+            int((manifest.get("spec") or {}).get("brokerId") or 0)
+            for manifest in self._parts.caches.members(kinds.BROKERS, self.key)
+        }
+        return (listed | set(range(1, replicas + 1))) - {0}
+
+    def _next_look_s(self, plan: Plan, outcome: Outcome, applied: Applied) -> float:
+        waits = [RESYNC_S]
+        if plan.look_again_ms is not None:
+            waits.append(plan.look_again_ms / 1000)
+        if outcome.unavailable or (applied.is_unfinished and not applied.problems):
+            waits.append(self._backoff_s())
+        else:
+            self._failures = 0
+        if outcome.conflicts or outcome.given_up:
+            waits.append(AFTER_CONFLICT_S)
+        if outcome.failed or applied.problems:
+            waits.append(AFTER_REFUSAL_S)
+        return max(min(waits), 0.0)
+
+    def _backoff_s(self) -> float:
+        delay_s = min(FIRST_BACKOFF_S * 2.0**self._failures, LAST_BACKOFF_S)
+        self._failures = min(self._failures + 1, 10)
+        return delay_s
+
+    def _log_failure(self, event: str, error: Exception, wait_s: float) -> None:
+        facts = {"cluster": str(self.key), "error": str(error), "retry_in_s": round(wait_s, 3)}
+        logger.warning(event, extra=facts)
+
+
+def cluster_size(cluster: object) -> int:
+    """Brokers that are wanted; none where the spec does not read."""
+    return int(getattr(getattr(cluster, "spec", None), "replicas", 0))
+
+
+class Loops:
+    """A loop for every cluster that somebody names."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._loops: dict[ClusterKey, tuple[ClusterLoop, asyncio.Task[None]]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def wake(self, key: ClusterKey, *, urgent: bool = False) -> None:
+        """A cluster is worth a look."""
+        if self._group is None:
+            return  # everything is looked at when the loops begin
+        known = self._loops.get(key)
+        if known is None or known[1].done():
+            loop = ClusterLoop(key, self._parts)
+            known = (loop, self._group.create_task(loop.run(), name=f"loop {key}"))
+            self._loops[key] = known
+        known[0].wake(urgent=urgent)
+
+    def wake_all(self) -> None:
+        for key, (_, task) in list(self._loops.items()):
+            if task.done():
+                del self._loops[key]
+            else:
+                self.wake(key)
+
+    async def run(self) -> None:
+        """Until cancelled, or until a loop fails."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for key in sorted(self._parts.caches.clusters()):
+                    self.wake(key)
+                await asyncio.Event().wait()
+            finally:
+                self._group = None

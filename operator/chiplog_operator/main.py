@@ -1,0 +1,205 @@
+"""The process: options, the Lease, signals, exit status.
+
+Exit status 2 says that the operator cannot start with what it was given; the one line on
+standard error names what and the remedy. Status 1 is a lost Lease or a fault: Kubernetes starts
+the process anew, and it begins as a standby.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.http_api import HttpKubeApi
+from chiplog_operator.caches import Caches
+from chiplog_operator.clock import SystemClock
+from chiplog_operator.execute import NotInCharge
+from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
+from chiplog_operator.leadership import Leadership, LeaseLost
+from chiplog_operator.logs import set_up
+from chiplog_operator.metrics import Metrics
+from chiplog_operator.system import Settings, System
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_NAMESPACE = "chiplog-system"
+LAST_WORDS_S = 2.0
+"""So long a process without the Lease may take to close its connections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the process was given."""
+
+    kubeconfig: Path | None
+    namespace: str
+    watch_namespaces: tuple[str, ...]
+    health_address: str
+    metrics_address: str
+    log_level: str
+    broker_image: str
+
+
+def options(given: Sequence[str] | None = None) -> Options:
+    """From the command line and the environment."""
+    parser = argparse.ArgumentParser(
+        prog="chiplog-operator", description="Runs Chiplog clusters on Kubernetes."
+    )
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", type=Path, help="where not set: from inside the pod"
+    )
+    parser.add_argument(
+        "--namespace",
+        default=os.environ.get("POD_NAMESPACE", DEFAULT_NAMESPACE),
+        help="where the operator's own Lease is",
+    )
+    parser.add_argument(
+        "--watch-namespaces",
+        default="",
+        metavar="NAME,…",
+        help="where to look for clusters and topics; all namespaces where not set",
+    )
+    parser.add_argument("--health-address", default="0.0.0.0:8080", metavar="HOST:PORT")
+    parser.add_argument("--metrics-address", default="0.0.0.0:9404", metavar="HOST:PORT")
+    parser.add_argument(
+        "--log-level", default="info", choices=["debug", "info", "warning", "error"]
+    )
+    parser.add_argument(
+        "--broker-image",
+        default=os.environ.get("CHIPLOG_BROKER_IMAGE", ""),
+        help="image of the brokers of clusters that name none (CHIPLOG_BROKER_IMAGE)",
+    )
+    parsed = vars(parser.parse_args(given))
+    names = parsed.pop("watch_namespaces").split(",")
+    return Options(**parsed, watch_namespaces=tuple(name.strip() for name in names if name.strip()))
+
+
+def main() -> None:
+    """Run an operator until SIGTERM or SIGINT."""
+    chosen = options()
+    set_up(chosen.log_level)
+    try:
+        if not chosen.broker_image:
+            raise CannotStart("no image for brokers: set --broker-image or CHIPLOG_BROKER_IMAGE")
+        connection = find(chosen.kubeconfig)
+        import uvloop  # noqa: PLC0415 - a process that cannot start need not load it
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            sys.exit(runner.run(serve(chosen, connection)))
+    except (CannotStart, NoConnection) as problem:
+        sys.stderr.write(f"chiplog-operator: {problem}\n")
+        sys.exit(2)
+
+
+async def serve(chosen: Options, connection: Connection) -> int:
+    """Wait for the Lease, be the operator, end by a signal; the exit status."""
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stopping.set)
+    instance = os.environ.get("POD_NAME") or socket.gethostname()
+    health, metrics = Health(), Metrics()
+    async with AsyncExitStack() as begun:
+        probes = await serve_health(health, chosen.health_address)
+        begun.push_async_callback(probes.cleanup)
+        scraped = await serve_metrics(metrics.registry, chosen.metrics_address)
+        begun.push_async_callback(scraped.cleanup)
+        api = await begun.enter_async_context(HttpKubeApi(connection))
+        me = f"{instance}_{secrets.token_hex(8)}"
+        leadership = Leadership(api, SystemClock(), chosen.namespace, me)
+        health.is_ready = True
+        begun.push_async_callback(leadership.release)
+        work = loop.create_task(
+            _lead(chosen, connection, api, leadership, _Signs(health, metrics, stopping))
+        )
+        stop = loop.create_task(stopping.wait())
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        return await _ended(work, is_wanted=stopping.is_set())
+
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """By what the outside sees how it goes, and tells it to stop."""
+
+    health: Health
+    metrics: Metrics
+    stopping: asyncio.Event
+
+
+async def _lead(
+    chosen: Options,
+    connection: Connection,
+    api: HttpKubeApi,
+    leadership: Leadership,
+    signs: _Signs,
+) -> None:
+    """A standby first, then the operator in charge. Ends only by an error."""
+    await leadership.acquire()
+    signs.health.is_leader = True
+    signs.metrics.in_charge(is_leader=True)
+    settings = Settings(
+        instance=leadership.me,
+        broker_image=chosen.broker_image,
+        namespaces=chosen.watch_namespaces,
+    )
+    system = System(api, settings, clock=SystemClock(), authority=leadership, meter=signs.metrics)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_keep(leadership), name="lease")
+        group.create_task(system.run(), name="system")
+        group.create_task(
+            _watch_users(chosen, connection, system.caches, signs.stopping), name="kopf"
+        )
+
+
+async def _keep(leadership: Leadership) -> None:
+    """Hold the Lease. When it is lost, this process ends, whatever else wants to be ended well."""
+    try:
+        await leadership.keep()
+    except LeaseLost:
+        asyncio.get_running_loop().call_later(LAST_WORDS_S, os._exit, 1)
+        raise
+
+
+async def _watch_users(
+    chosen: Options, connection: Connection, caches: Caches, stopping: asyncio.Event
+) -> None:
+    # A standby needs no Kopf, and its memory is better spent elsewhere.
+    from chiplog_operator import kopf_settings  # noqa: PLC0415
+
+    await kopf_settings.run(connection, caches, chosen.watch_namespaces, stopping.set)
+    if not stopping.is_set():
+        raise RuntimeError("Kopf ended by itself")
+
+
+async def _ended(work: "asyncio.Task[None]", *, is_wanted: bool) -> int:
+    """Why the work ended, as an exit status and a line in the log."""
+    work.cancel()
+    try:
+        await work
+    except asyncio.CancelledError:
+        logger.info("stopped")
+        return 0 if is_wanted else 1
+    except BaseException as error:
+        reasons = list(_causes(error))
+        if any(isinstance(reason, LeaseLost | NotInCharge) for reason in reasons):
+            logger.error("lease_lost", extra={"error": "; ".join(map(str, reasons))})
+        else:
+            logger.critical("failed", exc_info=error)
+    return 1
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _causes(inner)
+    else:
+        yield error

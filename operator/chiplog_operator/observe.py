@@ -1,0 +1,276 @@
+"""From the caches to a `World`: everything the planner may know of one cluster, at one moment.
+
+Objects are read (checked and turned into values) once per version. Where something would be
+concluded from absence, it is asked for again first, consistently: a watch may have missed it.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from chiplog_core import names
+from chiplog_core.api import CONSUMER_GROUP, TOPIC, ResourceKind
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.resource import Resource
+from chiplog_core.model.topic import Topic
+from chiplog_core.planner.world import NodeState, PodState, Unreadable, World
+from chiplog_core.problems import Problem
+from chiplog_kube import kinds
+from chiplog_kube.api import KubeApi, Manifest, NotFound
+from chiplog_kube.manifests import key_of, metadata, uid_of
+from chiplog_operator import views
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.liveness import Liveness
+from chiplog_operator.parsed import Parsed, metadata_of
+from chiplog_operator.write_results import WriteResults
+
+logger = logging.getLogger(__name__)
+R = TypeVar("R", bound=Resource)
+
+
+class Unreliable(Exception):  # noqa: N818 - named for what it says
+    """What decides about data cannot be read: nothing is decided until it can."""
+
+
+class Lists(Protocol):
+    """Consistent lists of what users write, into the caches."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every kind was listed since the start."""
+
+    async def list_users(self) -> None:
+        """List all of users' kinds anew. Raises `ApiError`s."""
+
+
+@dataclass(slots=True)
+class _Doubts:
+    """What was confirmed about one cluster, so that it is asked once."""
+
+    owners: frozenset[str] = frozenset()
+    """Uids of maps' owners that are confirmed to be gone."""
+    deleting: frozenset[str] = frozenset()
+    """Uids of Topics being deleted for which the two below were asked."""
+    definition_deleting: bool = False
+    namespaces_deleting: frozenset[str] = field(default_factory=frozenset)
+
+
+class Observer:
+    """Makes `World`s of the caches."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        caches: Caches,
+        lists: Lists,
+        liveness: Liveness,
+        results: WriteResults,
+    ) -> None:
+        self._api = api
+        self._caches = caches
+        self._lists = lists
+        self._liveness = liveness
+        self._results = results
+        self._clusters = Parsed(BrokerCluster)
+        self._topics = Parsed(Topic)
+        self._groups = Parsed(ConsumerGroup)
+        self._brokers = Parsed(Broker)
+        self._maps = Parsed(PartitionMap)
+        self._nodes: dict[str, tuple[Manifest, NodeState]] = {}
+        self._doubts: dict[ClusterKey, _Doubts] = {}
+
+    async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
+        """The cluster as it is. Raises `Unreliable` and `ApiError`s."""
+        doubts = self._doubts.setdefault(key, _Doubts())
+        await self._confirm_absence(key)
+        await self._confirm_owners(key, doubts)
+        await self._confirm_deletions(key, doubts)
+        return self._world(key, revisions, doubts)
+
+    def cluster(self, key: ClusterKey) -> BrokerCluster | None:
+        """The BrokerCluster; None where there is none, or none that reads."""
+        manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
+        found = self._clusters.read(manifest) if manifest is not None else None
+        return found if isinstance(found, BrokerCluster) else None
+
+    async def _confirm_absence(self, key: ClusterKey) -> None:
+        """A BrokerCluster that is not in the cache: ask before its Topics are let go."""
+        clusters = self._caches[kinds.BROKER_CLUSTERS]
+        if clusters.get(key.namespace, key.name) is None:
+            with suppress(NotFound):
+                clusters.put(await self._api.get(kinds.BROKER_CLUSTERS, key.namespace, key.name))
+
+    async def _confirm_owners(self, key: ClusterKey, doubts: _Doubts) -> None:
+        """A map whose Topic is not in the cache: list Topics before that is believed."""
+        missing = self._missing_owners(key)
+        if missing - doubts.owners:
+            await self._lists.list_users()
+            missing = self._missing_owners(key)
+        doubts.owners = missing
+
+    def _missing_owners(self, key: ClusterKey) -> frozenset[str]:
+        there = {uid_of(topic) for topic in self._caches.members(kinds.TOPICS, key)}
+        owners = {
+            (manifest.get("spec") or {}).get("ownerUID")
+            for manifest in self._caches.members(kinds.PARTITION_MAPS, key)
+        }
+        return frozenset(owner for owner in owners if owner and owner not in there)
+
+    async def _confirm_deletions(self, key: ClusterKey, doubts: _Doubts) -> None:
+        """Topics being deleted: is that a user's wish, or does all go with kind or namespace?"""
+        deleting = {
+            uid_of(topic): key_of(topic).namespace
+            for topic in self._caches.members(kinds.TOPICS, key)
+            if "deletionTimestamp" in metadata(topic)
+        }
+        if deleting and doubts.deleting != frozenset(deleting):
+            doubts.definition_deleting = await self._definition_deleting()
+            doubts.namespaces_deleting = frozenset(
+                [name for name in sorted(set(deleting.values())) if await self._is_ending(name)]
+            )
+        doubts.deleting = frozenset(deleting)
+
+    async def _definition_deleting(self) -> bool:
+        try:
+            definition = await self._api.get(kinds.DEFINITIONS, "", TOPIC.definition_name)
+        except NotFound:
+            return True
+        return "deletionTimestamp" in metadata(definition)
+
+    async def _is_ending(self, namespace: str) -> bool:
+        try:
+            found = await self._api.get(kinds.NAMESPACES, "", namespace)
+        except NotFound:
+            return True
+        return "deletionTimestamp" in metadata(found)
+
+    def _world(self, key: ClusterKey, revisions: Mapping[BrokerId, str], doubts: _Doubts) -> World:
+        manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
+        cluster = self.cluster(key)
+        problems: tuple[Problem, ...] = ()
+        status: Mapping[str, object] = {}
+        if manifest is not None and cluster is None:
+            found = self._clusters.read(manifest)
+            problems = found if isinstance(found, tuple) else ()
+            status = manifest.get("status") or {}
+        maps, hidden = self._readable_maps(key)
+        topics, odd_topics = _sorted_out(
+            self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
+        )
+        groups, odd_groups = _sorted_out(
+            self._groups,
+            self._caches.members(kinds.CONSUMER_GROUPS, key),
+            key.name,
+            CONSUMER_GROUP,
+        )
+        return World(
+            metadata=metadata_of(manifest) if manifest is not None else _absent(key),
+            cluster=cluster,
+            cluster_problems=problems,
+            manifest_status=status,
+            brokers=self._readable_brokers(key),
+            maps=maps,
+            unreadable_maps=frozenset(hidden),
+            topics=tuple(
+                topic
+                for topic in topics
+                if names.partition_map(key.name, topic.topic_name) not in hidden
+            ),
+            groups=groups,
+            unreadable=odd_topics + odd_groups,
+            ended=self._liveness.ended(key),
+            renewing=self._liveness.alive(key),
+            pods=self._pods(key),
+            nodes=self._node_states(),
+            node_ports={
+                key_of(service).name: views.node_ports(service)
+                for service in self._caches.members(kinds.SERVICES, key)
+            },
+            revisions=revisions,
+            topics_definition_deleting=bool(doubts.deleting) and doubts.definition_deleting,
+            namespaces_deleting=doubts.namespaces_deleting if doubts.deleting else frozenset(),
+            write_results=self._results.of(key),
+            managed_fields={
+                uid_of(topic): metadata(topic).get("managedFields", ())
+                for topic in self._caches.members(kinds.TOPICS, key)
+            },
+            is_complete=self._lists.is_complete,
+        )
+
+    def _readable_brokers(self, key: ClusterKey) -> dict[BrokerId, Broker]:
+        brokers: dict[BrokerId, Broker] = {}
+        for manifest in self._caches.members(kinds.BROKERS, key):
+            found = self._brokers.read(manifest)
+            if not isinstance(found, Broker):
+                what = "; ".join(map(str, found))
+                raise Unreliable(f"Broker {key_of(manifest).name} does not read: {what}")
+            brokers[found.spec.broker_id] = found
+        return brokers
+
+    def _readable_maps(self, key: ClusterKey) -> tuple[dict[str, PartitionMap], set[str]]:
+        """Maps by topic name, and the names of those that do not read: hands off their topics."""
+        maps: dict[str, PartitionMap] = {}
+        hidden: set[str] = set()
+        for manifest in self._caches.members(kinds.PARTITION_MAPS, key):
+            found = self._maps.read(manifest)
+            if isinstance(found, PartitionMap):
+                maps[found.spec.topic_name] = found
+            else:
+                name = key_of(manifest).name
+                hidden.add(name)
+                facts = {"cluster": str(key), "map": name, "problems": list(map(str, found))}
+                logger.error("map_unreadable", extra=facts)
+        return maps, hidden
+
+    def _pods(self, key: ClusterKey) -> dict[BrokerId, PodState]:
+        pods: dict[BrokerId, PodState] = {}
+        for manifest in self._caches.members(kinds.PODS, key):
+            broker_id = views.broker_id_of(manifest)
+            if broker_id is not None:
+                pods[broker_id] = views.pod(manifest)
+        return pods
+
+    def _node_states(self) -> dict[str, NodeState]:
+        states: dict[str, NodeState] = {}
+        for manifest in self._caches[kinds.NODES].values():
+            name = key_of(manifest).name
+            known = self._nodes.get(name)
+            if known is None or known[0] is not manifest:
+                known = self._nodes[name] = (manifest, views.node(manifest))
+            states[name] = known[1]
+        return states
+
+
+def _absent(key: ClusterKey) -> Metadata:
+    """Of a BrokerCluster that does not exist: it has no uid."""
+    return Metadata(name=key.name, namespace=key.namespace)
+
+
+def _sorted_out(
+    parsed: Parsed[R], manifests: list[Manifest], cluster: str, kind: ResourceKind
+) -> tuple[tuple[R, ...], tuple[Unreadable, ...]]:
+    """Objects that read, and what can be told of the others."""
+    good: list[R] = []
+    odd: list[Unreadable] = []
+    for manifest in manifests:
+        found = parsed.read(manifest)
+        if isinstance(found, tuple):
+            odd.append(
+                Unreadable(
+                    metadata=metadata_of(manifest),
+                    cluster_name=cluster,
+                    problems=found,
+                    manifest_status=manifest.get("status") or {},
+                    kind=kind,
+                )
+            )
+        else:
+            good.append(found)
+    return tuple(good), tuple(odd)

@@ -1,0 +1,61 @@
+"""Topics and ConsumerGroups that name a BrokerCluster that does not exist.
+
+Nothing can be done for them but to say so, and to let them go: a finalizer that nobody will ever
+act on would hold its namespace for ever. The data stays, for the cluster may be made again.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from chiplog_core import api, labels
+from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict, merge
+from chiplog_core.model.topic import Topic, TopicStatus
+from chiplog_core.planner.actions import Action, Plan, Report, SetFinalizers
+from chiplog_core.planner.world import World
+
+REASON = "ClusterNotFound"
+
+
+def plan_without_cluster(world: World, now: datetime) -> Plan:
+    """What to do about the users' objects of a cluster that is not there."""
+    return Plan(brokers=(), actions=tuple(_actions(world, now)))
+
+
+def _actions(world: World, now: datetime) -> Iterator[Action]:
+    for topic in world.topics:
+        if topic.metadata.deletion_timestamp is None:
+            yield from _report(topic, world, now)
+        else:
+            yield from _let_go(topic)
+
+
+def _let_go(topic: Topic) -> Iterator[Action]:
+    left = tuple(one for one in topic.metadata.finalizers if one != labels.TOPIC_FINALIZER)
+    if left != topic.metadata.finalizers:
+        yield SetFinalizers(metadata=topic.metadata, finalizers=left)
+
+
+def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:
+    verdict = Verdict(
+        type=ConditionType.READY,
+        status=ConditionStatus.FALSE,
+        reason=REASON,
+        message=f"there is no BrokerCluster {world.metadata.name} in namespace "
+        f"{world.metadata.namespace}: make it, or correct spec.clusterRef in a new Topic",
+    )
+    before = topic.status
+    status = TopicStatus(
+        observed_generation=topic.metadata.generation,
+        conditions=merge(
+            before.conditions,
+            (verdict,),
+            observed_generation=topic.metadata.generation,
+            now=now,
+        ),
+        topic_name=before.topic_name,
+        topic_id=before.topic_id,
+        partitions=before.partitions,
+        replicas=before.replicas,
+    )
+    if status != before:
+        yield Report(kind=api.TOPIC, metadata=topic.metadata, status=status)

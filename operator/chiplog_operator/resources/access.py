@@ -1,0 +1,61 @@
+"""Who a broker is to the API server, and what it may do there: docs/permissions.md has the table.
+
+Each broker has an account of its own, so that plain RBAC by name keeps it to its own status and
+its own Lease. It may read what brokers and topics there are in its namespace, and nothing else:
+no Secret, no Topic, no pod.
+"""
+
+from chiplog_core import api, names
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_operator.resources.objects import broker_object
+
+LEASE_GROUP = "coordination.k8s.io"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+def service_account(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
+    """The account; its token is projected into the broker's pod and into no other."""
+    parts = {"automountServiceAccountToken": False}
+    name = names.service_account(cluster.metadata.name, broker_id)
+    return broker_object(kinds.SERVICE_ACCOUNTS, name, cluster, broker_id, parts)
+
+
+def role(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
+    """What the broker may do."""
+    own_broker = names.broker(cluster.metadata.name, broker_id)
+    own_lease = names.broker_lease(cluster.metadata.name, broker_id)
+    rules = [
+        {
+            "apiGroups": [api.GROUP],
+            "resources": [api.BROKER.plural, api.PARTITION_MAP.plural],
+            "verbs": ["get", "list", "watch"],
+        },
+        {
+            "apiGroups": [api.GROUP],
+            "resources": [f"{api.BROKER.plural}/status"],
+            "resourceNames": [own_broker],
+            "verbs": ["patch"],
+        },
+        {
+            "apiGroups": [LEASE_GROUP],
+            "resources": [kinds.LEASES.plural],
+            "resourceNames": [own_lease],
+            "verbs": ["get", "patch"],
+        },
+    ]
+    name = names.service_account(cluster.metadata.name, broker_id)
+    return broker_object(kinds.ROLES, name, cluster, broker_id, {"rules": rules})
+
+
+def role_binding(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
+    """Gives the account its role."""
+    name = names.service_account(cluster.metadata.name, broker_id)
+    account = {"kind": "ServiceAccount", "name": name, "namespace": cluster.metadata.namespace}
+    parts = {
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": kinds.ROLES.kind, "name": name},
+        "subjects": [account],
+    }
+    return broker_object(kinds.ROLE_BINDINGS, name, cluster, broker_id, parts)

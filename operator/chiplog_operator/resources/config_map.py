@@ -1,0 +1,47 @@
+"""`server.properties`: the configuration that brokers read once, when they start.
+
+Configuration that topics inherit is not in it: it travels in Broker and PartitionMap objects and
+takes effect without a restart.
+"""
+
+from collections.abc import Mapping
+
+from chiplog_core import names
+from chiplog_core.config.broker_keys import BROKER_KEYS, LISTENERS, TOPIC_DEFAULTS
+from chiplog_core.config.given import given_broker_config
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_operator.resources.listeners import listeners
+from chiplog_operator.resources.objects import cluster_object
+
+FILE_NAME = "server.properties"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
+
+
+def config_map(cluster: BrokerCluster) -> Manifest:
+    """The ConfigMap `<cluster>-broker-config`."""
+    name = names.broker_config(cluster.metadata.name)
+    data = {FILE_NAME: _text(cluster.metadata.name, properties(cluster))}
+    return cluster_object(kinds.CONFIG_MAPS, name, cluster, {"data": data})
+
+
+def properties(cluster: BrokerCluster) -> Mapping[str, str]:
+    """What the file says, in Kafka's text form, by key in the alphabet's order."""
+    given = given_broker_config(cluster.spec.config).values
+    return {
+        LISTENERS.name: ",".join(
+            f"{one.name}://{EVERY_ADDRESS}:{one.port}" for one in listeners(cluster)
+        ),
+        **{name: given[name] for name in sorted(given) if _is_read_at_start(name)},
+    }
+
+
+def _is_read_at_start(name: str) -> bool:
+    return name not in TOPIC_DEFAULTS and BROKER_KEYS[name].set_by is None
+
+
+def _text(cluster_name: str, settings: Mapping[str, str]) -> str:
+    lines = (f"{name}={value}\n" for name, value in settings.items())
+    origin = f"# Made from BrokerCluster {cluster_name}, which is where to change it.\n"
+    return origin + "".join(lines)

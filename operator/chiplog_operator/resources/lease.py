@@ -1,0 +1,17 @@
+"""The Lease by which a broker shows that it lives: made here, renewed by the broker alone.
+
+It has no spec: whatever stood there would be a renewal that no broker made.
+"""
+
+from chiplog_core import names
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_operator.resources.objects import broker_object
+
+
+def broker_lease(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
+    """The Lease of one broker."""
+    name = names.broker_lease(cluster.metadata.name, broker_id)
+    return broker_object(kinds.LEASES, name, cluster, broker_id, {})

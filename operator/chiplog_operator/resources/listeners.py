@@ -1,0 +1,18 @@
+"""The listeners of a cluster, as several of its objects name them."""
+
+from chiplog_core import ports
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import Listener, ListenerType
+
+DEFAULT_LISTENER = Listener(name="plain", type=ListenerType.INTERNAL, port=ports.PLAIN)
+"""What a cluster has that names no listener."""
+
+
+def listeners(cluster: BrokerCluster) -> tuple[Listener, ...]:
+    """The clients' listeners; the brokers' own is not among them."""
+    return cluster.spec.listeners or (DEFAULT_LISTENER,)
+
+
+def of_type(cluster: BrokerCluster, wanted: ListenerType) -> tuple[Listener, ...]:
+    """The clients' listeners of one type."""
+    return tuple(one for one in listeners(cluster) if one.type is wanted)

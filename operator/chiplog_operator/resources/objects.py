@@ -1,0 +1,74 @@
+"""What all objects of a cluster have in common: where they are, whose they are, how to find them.
+
+Every object is the BrokerCluster's own, so Kubernetes removes it after the cluster. What holds
+metadata or data (Broker, PartitionMap, volume claims) is not made here and has no owner.
+"""
+
+from collections.abc import Mapping
+
+from chiplog_core import labels
+from chiplog_core.api import API_VERSION, BROKER_CLUSTER
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube.api import Manifest
+from chiplog_kube.kinds import Kind
+
+
+def cluster_object(
+    kind: Kind, name: str, cluster: BrokerCluster, parts: Mapping[str, object]
+) -> Manifest:
+    """An object that a cluster has once."""
+    return _object(kind, name, cluster, labels.of_cluster(cluster.metadata.name), parts)
+
+
+def broker_object(
+    kind: Kind, name: str, cluster: BrokerCluster, broker_id: BrokerId, parts: Mapping[str, object]
+) -> Manifest:
+    """An object that each broker has."""
+    return _object(kind, name, cluster, broker_labels(cluster, broker_id), parts)
+
+
+def broker_labels(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, str]:
+    """Labels of one broker's objects, its pod among them."""
+    return labels.of_cluster(cluster.metadata.name) | broker_selector(cluster, broker_id)
+
+
+def brokers_selector(cluster: BrokerCluster) -> dict[str, str]:
+    """Labels that select the pods of all of a cluster's brokers."""
+    return {labels.CLUSTER: cluster.metadata.name, labels.COMPONENT: labels.BROKER}
+
+
+def broker_selector(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, str]:
+    """Labels that select one broker's pod. They can never change: a StatefulSet keeps them."""
+    return {**brokers_selector(cluster), labels.BROKER_ID: str(broker_id)}
+
+
+def _object(
+    kind: Kind,
+    name: str,
+    cluster: BrokerCluster,
+    object_labels: Mapping[str, str],
+    parts: Mapping[str, object],
+) -> Manifest:
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": cluster.metadata.namespace,
+            "labels": dict(object_labels),
+            "ownerReferences": [_owner(cluster)],
+        },
+        **parts,
+    }
+
+
+def _owner(cluster: BrokerCluster) -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": BROKER_CLUSTER.kind,
+        "name": cluster.metadata.name,
+        "uid": cluster.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

@@ -1,0 +1,164 @@
+"""The pod of a broker: restricted, with what it is told and what it may touch.
+
+A user's template adds to it and never takes away: labels and annotations that Chiplog itself sets
+stay as they are.
+"""
+
+from chiplog_core import labels, names, ports
+from chiplog_core.ids import BrokerId
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
+from chiplog_core.model.pod import PodTemplate
+from chiplog_operator.resources.config_map import FILE_NAME
+from chiplog_operator.resources.listeners import listeners
+from chiplog_operator.resources.objects import broker_labels, brokers_selector
+from chiplog_operator.resources.probes import HEALTH_PORT_NAME, probes
+from chiplog_operator.resources.settings import BuildSettings
+from chiplog_operator.resources.volumes import (
+    CONFIG_PATH,
+    DATA_PATH,
+    SECRET_PATH,
+    data_mount,
+    pod_volumes,
+)
+
+CONTAINER = "broker"
+USER_ID = 10_001
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
+TERMINATION_MESSAGE_PATH = "/dev/termination-log"
+HOSTNAME_KEY = "kubernetes.io/hostname"
+
+_ENVIRONMENT = {
+    "POD_NAME": "metadata.name",
+    "POD_NAMESPACE": "metadata.namespace",
+    "POD_UID": "metadata.uid",
+    "NODE_NAME": "spec.nodeName",
+}
+
+
+def pod_template(
+    cluster: BrokerCluster, broker_id: BrokerId, settings: BuildSettings
+) -> dict[str, object]:
+    """The template without its revision, which is made from it."""
+    template = cluster.spec.template or PodTemplate()
+    return {
+        "metadata": {
+            "labels": {**template.labels, **broker_labels(cluster, broker_id)},
+            "annotations": dict(template.annotations),
+        },
+        "spec": {
+            **_who(cluster, broker_id),
+            **_where(cluster, template),
+            "terminationGracePeriodSeconds": cluster.spec.termination_grace_period_seconds,
+            "containers": [_container(cluster, broker_id, settings)],
+            "volumes": [one.to_volume() for one in pod_volumes(cluster)],
+        },
+    }
+
+
+def _who(cluster: BrokerCluster, broker_id: BrokerId) -> dict[str, object]:
+    return {
+        "serviceAccountName": names.service_account(cluster.metadata.name, broker_id),
+        "automountServiceAccountToken": False,
+        # Variables for every Service of the namespace would grow with it, and say nothing.
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def _where(cluster: BrokerCluster, template: PodTemplate) -> dict[str, object]:
+    """The node it may run on. Spreading is a wish: a broker in a full zone is better than none."""
+    selector = {"matchLabels": brokers_selector(cluster)}
+    apart = {"topologyKey": HOSTNAME_KEY, "labelSelector": selector}
+    preferred = [{"weight": 100, "podAffinityTerm": apart}]
+    where: dict[str, object] = {
+        "affinity": {
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+        }
+    }
+    if cluster.spec.rack:
+        where["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": cluster.spec.rack.topology_key,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": selector,
+            }
+        ]
+    asked: dict[str, object] = {
+        "nodeSelector": dict(template.node_selector),
+        "tolerations": [write(one) for one in template.tolerations],
+        "priorityClassName": template.priority_class_name,
+        "imagePullSecrets": [{"name": name} for name in template.image_pull_secrets],
+    }
+    return where | {name: value for name, value in asked.items() if value}
+
+
+def _container(
+    cluster: BrokerCluster, broker_id: BrokerId, settings: BuildSettings
+) -> dict[str, object]:
+    spec = cluster.spec
+    container: dict[str, object] = {
+        "name": CONTAINER,
+        "image": spec.image or settings.broker_image,
+        "imagePullPolicy": spec.image_pull_policy.value,
+        "args": _arguments(cluster, broker_id),
+        "env": [
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in _ENVIRONMENT.items()
+        ],
+        "ports": _ports(cluster),
+        **probes(),
+        # The broker writes its incarnation there: how its death is known for certain.
+        "terminationMessagePath": TERMINATION_MESSAGE_PATH,
+        "terminationMessagePolicy": "File",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [data_mount(), *(one.to_mount() for one in pod_volumes(cluster))],
+    }
+    return {**container, "resources": write(spec.resources)} if spec.resources else container
+
+
+def _arguments(cluster: BrokerCluster, broker_id: BrokerId) -> list[str]:
+    return [
+        *("--cluster", cluster.metadata.name),
+        *("--broker-id", str(broker_id)),
+        *("--config", f"{CONFIG_PATH}/{FILE_NAME}"),
+        *("--data", DATA_PATH),
+        *("--credentials", SECRET_PATH),
+        *("--health-address", f"{EVERY_ADDRESS}:{ports.HEALTH}"),
+        *("--metrics-address", f"{EVERY_ADDRESS}:{ports.METRICS}"),
+    ]
+
+
+def _ports(cluster: BrokerCluster) -> list[dict[str, object]]:
+    # A listener may be called metrics, or 9092, which a container's port may not: hence tcp-.
+    return [
+        *(_port(f"tcp-{one.name}", one.port) for one in listeners(cluster)),
+        _port(f"tcp-{INTERNAL_LISTENER_NAME}", ports.INTERNAL),
+        _port("metrics", ports.METRICS),
+        _port(HEALTH_PORT_NAME, ports.HEALTH),
+    ]
+
+
+def _port(name: str, port: int) -> dict[str, object]:
+    return {"name": name, "containerPort": port, "protocol": "TCP"}
+
+
+def with_revision(template: dict[str, object], revision: str) -> dict[str, object]:
+    """The template with the annotation by which a pod says what it was started with."""
+    metadata = template["metadata"]
+    assert isinstance(metadata, dict)
+    annotations = {**metadata["annotations"], labels.REVISION: revision}
+    return {**template, "metadata": {**metadata, "annotations": annotations}}

@@ -1,0 +1,76 @@
+"""What is mounted into a broker's pod, and where."""
+
+from dataclasses import dataclass, field
+
+from chiplog_core import names
+from chiplog_core.model.broker_cluster import BrokerCluster
+
+DATA_VOLUME = "data"
+"""Also the first part of the volume claim's name."""
+
+DATA_PATH = "/var/lib/chiplog"
+CONFIG_PATH = "/etc/chiplog"
+SECRET_PATH = "/etc/chiplog-internal"  # noqa: S105 - a path
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
+
+# Kubernetes' own lifetime of such a token: an hour, and some seconds by which it is known.
+TOKEN_LIFETIME_S = 3_607
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVolume:
+    """A volume of the pod and its place in the container."""
+
+    name: str
+    path: str
+    source: dict[str, object] = field(default_factory=dict)
+    read_only: bool = True
+
+    def to_volume(self) -> dict[str, object]:
+        return {"name": self.name, **self.source}
+
+    def to_mount(self) -> dict[str, object]:
+        mount: dict[str, object] = {"name": self.name, "mountPath": self.path}
+        return {**mount, "readOnly": True} if self.read_only else mount
+
+
+def data_mount() -> dict[str, object]:
+    """Where the broker's own volume goes; its StatefulSet brings the volume itself."""
+    return {"name": DATA_VOLUME, "mountPath": DATA_PATH}
+
+
+def pod_volumes(cluster: BrokerCluster) -> list[PodVolume]:
+    """Everything else that is mounted."""
+    name = cluster.metadata.name
+    return [
+        PodVolume(
+            name="config",
+            path=CONFIG_PATH,
+            source={"configMap": {"name": names.broker_config(name)}},
+        ),
+        PodVolume(
+            name="internal",
+            path=SECRET_PATH,
+            source={"secret": {"secretName": names.internal_secret(name), "defaultMode": 0o440}},
+        ),
+        PodVolume(name="api-access", path=TOKEN_PATH, source={"projected": _api_access()}),
+        PodVolume(name="tmp", path="/tmp", source={"emptyDir": {}}, read_only=False),  # noqa: S108
+    ]
+
+
+def _api_access() -> dict[str, object]:
+    """What a pod would get by itself, but only this one: a token, the CA, the namespace."""
+    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+    return {
+        "defaultMode": 0o440,
+        "sources": [
+            {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFETIME_S}},
+            {
+                "configMap": {
+                    "name": "kube-root-ca.crt",
+                    "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                }
+            },
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+    }

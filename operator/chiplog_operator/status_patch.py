@@ -1,0 +1,33 @@
+"""The merge patch that makes an object's status exactly what it should be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chiplog_core.manifest.writing import write
+from chiplog_core.planner.actions import Report
+
+
+def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] | None:
+    """For the status subresource; None where the status is that already.
+
+    A merge patch leaves alone what it does not name, so what is to go is named with null. The
+    resource version makes it a compare-and-set: a status is never put on top of a newer object.
+    """
+    difference = _difference(current, write(report.status))
+    if not difference:
+        return None
+    version = report.metadata.resource_version
+    identity = {"uid": report.metadata.uid, "resourceVersion": version}
+    return {"metadata": identity, "status": difference}
+
+
+def _difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in current if name not in wanted}
+    for name, value in wanted.items():
+        before = current.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            if inner := _difference(before, value):
+                patch[name] = inner
+        elif value != before:
+            patch[name] = value
+    return patch

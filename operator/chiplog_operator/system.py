@@ -1,0 +1,137 @@
+"""All parts of one operator process, connected. No Kopf, no HTTP, no clock of its own."""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from chiplog_core.ids import TopicId
+from chiplog_core.planner.plan import plan
+from chiplog_kube.api import KubeApi, Manifest
+from chiplog_kube.kinds import Kind
+from chiplog_operator.apply import Applier
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.execute import Authority, Executor
+from chiplog_operator.liveness import Liveness
+from chiplog_operator.loop import Loops, Meter, Parts, Planner
+from chiplog_operator.observe import Observer
+from chiplog_operator.watching import Watching
+from chiplog_operator.write_results import WriteResults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an operator process is told."""
+
+    instance: str
+    """Its name in Events."""
+    broker_image: str
+    namespaces: Sequence[str] = ()
+    """Where to look for clusters; everywhere where empty."""
+    watched_users: Sequence[Kind] = ()
+    """Users' kinds that nobody else watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """Everything random, so that a simulator can own it."""
+
+    new_topic_id: Callable[[], TopicId] = field(default_factory=lambda: new_topic_id)
+    spread: Callable[[], float] = random.random
+
+
+def new_topic_id() -> TopicId:
+    """A random one. Like Kafka's, its text never begins with '-', which reads as an option."""
+    while True:
+        drawn = secrets.token_bytes(16)
+        if int.from_bytes(drawn, "big") > 1 and not str(made := TopicId(drawn)).startswith("-"):
+            return made
+
+
+class _Router:
+    """Tells loops and judges what a change in the caches means to them."""
+
+    def __init__(self) -> None:
+        self.loops: Loops | None = None
+        self.liveness: Liveness | None = None
+
+    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        if self.loops is not None:
+            self.loops.wake(cluster, urgent=urgent)
+
+    def all_dirty(self) -> None:
+        if self.loops is not None:
+            self.loops.wake_all()
+
+    def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
+        if self.liveness is not None:
+            self.liveness.lease_changed(cluster, lease)
+
+    def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
+        if self.liveness is not None:
+            self.liveness.pod_changed(cluster, pod)
+
+
+class System:
+    """An operator that is in charge."""
+
+    def __init__(  # noqa: PLR0913 - its ports
+        self,
+        api: KubeApi,
+        settings: Settings,
+        *,
+        clock: Clock,
+        authority: Authority,
+        meter: Meter,
+        chance: Chance | None = None,
+        planner: Planner = plan,
+    ) -> None:
+        chance = chance or Chance()
+        router = _Router()
+        self.caches = Caches(router)
+        self.liveness = Liveness(api, clock, lambda key: router.dirty(key, urgent=True))
+        self.watching = Watching(
+            api,
+            self.caches,
+            self.liveness,
+            clock=clock,
+            namespaces=settings.namespaces,
+            spread=chance.spread,
+            watched_users=settings.watched_users,
+        )
+        results = WriteResults(clock)
+        parts = Parts(
+            caches=self.caches,
+            observer=Observer(api, self.caches, self.watching, self.liveness, results),
+            executor=Executor(
+                api,
+                self.caches,
+                results,
+                clock=clock,
+                authority=authority,
+                instance=settings.instance,
+            ),
+            applier=Applier(
+                api,
+                self.caches,
+                clock=clock,
+                authority=authority,
+                broker_image=settings.broker_image,
+            ),
+            clock=clock,
+            meter=meter,
+            planner=planner,
+            new_topic_id=chance.new_topic_id,
+        )
+        self.loops = Loops(parts)
+        router.loops, router.liveness = self.loops, self.liveness
+
+    async def run(self) -> None:
+        """Until cancelled, or until something fails for good."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.watching.run(), name="watching")
+            await self.watching.wait_until_complete()
+            group.create_task(self.liveness.run(), name="liveness")
+            group.create_task(self.loops.run(), name="loops")

@@ -1,0 +1,179 @@
+"""What decisions need of objects that Kubernetes keeps: pods, nodes, Leases, Services.
+
+Pure functions from manifests to small values. The values are also what tells a change that
+matters from one that does not.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_core import labels
+from chiplog_core.ids import INCARNATION_PATTERN, BrokerId, Incarnation
+from chiplog_core.planner.world import NodeState, PodState
+from chiplog_kube.api import Manifest
+from chiplog_kube.manifests import annotations_of, labels_of, metadata
+
+STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+"""Why a container waits that is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A broker's Lease, as far as it tells that a process lives."""
+
+    broker_id: BrokerId
+    incarnation: Incarnation
+    renew_time: str
+
+
+def differ(
+    view: Callable[[Manifest], object], before: Manifest | None, after: Manifest | None
+) -> bool:
+    """Whether two states of an object are different to those who decide."""
+    if before is None or after is None:
+        return before is not after
+    return view(before) != view(after)
+
+
+def broker_id_of(manifest: Manifest) -> BrokerId | None:
+    """By its label; None for what belongs to no single broker."""
+    text = labels_of(manifest).get(labels.BROKER_ID, "")
+    return BrokerId(int(text)) if text.isascii() and text.isdigit() else None
+
+
+def renewal(lease: Manifest) -> Renewal | None:
+    """None while no broker has taken the Lease."""
+    spec = lease.get("spec") or {}
+    broker_id = broker_id_of(lease)
+    holder, renew_time = spec.get("holderIdentity"), spec.get("renewTime")
+    if broker_id is None or not holder or not renew_time:
+        return None
+    return Renewal(broker_id, Incarnation(holder), renew_time)
+
+
+# ---- pods ----
+
+
+def kept_pod(pod: Manifest) -> Manifest:
+    """A pod without what nobody here reads."""
+    meta, spec, status = metadata(pod), pod.get("spec") or {}, pod.get("status") or {}
+    return {
+        **{name: pod[name] for name in ("apiVersion", "kind") if name in pod},
+        "metadata": {
+            name: meta[name]
+            for name in (
+                *("name", "namespace", "uid", "resourceVersion", "labels", "annotations"),
+                "deletionTimestamp",
+            )
+            if name in meta
+        },
+        "spec": {"nodeName": spec.get("nodeName", "")},
+        "status": {
+            "phase": status.get("phase", ""),
+            "conditions": [
+                {name: condition.get(name, "") for name in ("type", "status", "reason", "message")}
+                for condition in status.get("conditions") or []
+                if condition.get("type") in {"Ready", "PodScheduled"}
+            ],
+            "containerStatuses": [
+                {
+                    name: container[name]
+                    for name in ("name", "state", "lastState")
+                    if name in container
+                }
+                for container in status.get("containerStatuses") or []
+            ],
+        },
+    }
+
+
+def pod(manifest: Manifest) -> PodState:
+    meta = metadata(manifest)
+    ready = _condition(manifest, "Ready").get("status") == "True"
+    return PodState(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        node=(manifest.get("spec") or {}).get("nodeName") or "",
+        ready=ready,
+        deleting="deletionTimestamp" in meta,
+        revision=annotations_of(manifest).get(labels.REVISION, ""),
+        message="" if ready else _why_not_running(manifest),
+    )
+
+
+def _why_not_running(manifest: Manifest) -> str:
+    scheduled = _condition(manifest, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return _sentence(scheduled.get("reason"), scheduled.get("message"))
+    for container in _containers(manifest):
+        waiting = (container.get("state") or {}).get("waiting")
+        if waiting and waiting.get("reason") not in STARTING:
+            return _sentence(waiting.get("reason"), waiting.get("message"))
+    return ""
+
+
+def _sentence(reason: str | None, message: str | None) -> str:
+    return ": ".join(part for part in (reason, message) if part)
+
+
+def _condition(manifest: Manifest, kind: str) -> dict[str, Any]:
+    for condition in (manifest.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == kind:
+            return dict(condition)
+    return {}
+
+
+def _containers(manifest: Manifest) -> list[dict[str, Any]]:
+    return (manifest.get("status") or {}).get("containerStatuses") or []
+
+
+def ended_processes(manifest: Manifest) -> Iterator[tuple[Incarnation, str]]:
+    """Processes that the kubelet says have ended: their incarnation, and how in words.
+
+    The incarnation is what the process itself wrote into its termination message, so this is
+    never about another one, also when the next process runs already.
+    """
+    for container in _containers(manifest):
+        for state in ("state", "lastState"):
+            ended = (container.get(state) or {}).get("terminated") or {}
+            message = (ended.get("message") or "").strip()
+            if re.fullmatch(INCARNATION_PATTERN, message):
+                how = ended.get("reason") or "Ended"
+                yield Incarnation(message), f"{how}, exit code {ended.get('exitCode')}"
+
+
+# ---- nodes and Services ----
+
+
+def kept_node(node: Manifest) -> Manifest:
+    """A node without what nobody here reads, which is nearly all of it."""
+    meta, status = metadata(node), node.get("status") or {}
+    return {
+        "metadata": {
+            name: meta[name]
+            for name in ("name", "uid", "resourceVersion", "labels")
+            if name in meta
+        },
+        "status": {"addresses": status.get("addresses") or []},
+    }
+
+
+def node(manifest: Manifest) -> NodeState:
+    addresses = (manifest.get("status") or {}).get("addresses") or []
+    internal = [one["address"] for one in addresses if one.get("type") == "InternalIP"]
+    return NodeState(
+        name=metadata(manifest)["name"],
+        address=internal[0] if internal else "",
+        labels=labels_of(manifest),
+    )
+
+
+def node_ports(service: Manifest) -> dict[str, int]:
+    """The node ports that Kubernetes allocated, by the name of the port."""
+    return {
+        port["name"]: port["nodePort"]
+        for port in (service.get("spec") or {}).get("ports") or []
+        if port.get("nodePort") and port.get("name")
+    }

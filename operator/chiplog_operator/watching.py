@@ -1,0 +1,111 @@
+"""Keeps the caches current: a reflector for each kind that the operator watches by itself, and
+consistent lists of what users write, which Kopf watches.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from chiplog_core import labels
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi
+from chiplog_kube.kinds import Kind
+from chiplog_kube.reflector import Pace, Reflector, Scope
+from chiplog_operator.caches import (
+    DECIDED_KINDS,
+    LABELLED_KINDS,
+    USER_KINDS,
+    Caches,
+    scopes,
+)
+from chiplog_operator.clock import Clock
+from chiplog_operator.liveness import Liveness
+
+logger = logging.getLogger(__name__)
+
+LIST_USERS_S = 60.0
+"""So often users' objects are listed although Kopf watches them: its stream may lose a deletion."""
+
+
+class Watching:
+    """All lists and watches of one operator process."""
+
+    def __init__(  # noqa: PLR0913 - what it connects
+        self,
+        api: KubeApi,
+        caches: Caches,
+        liveness: Liveness,
+        *,
+        clock: Clock,
+        namespaces: Sequence[str],
+        spread: Callable[[], float],
+        watched_users: Sequence[Kind] = (),
+    ) -> None:
+        """`watched_users`: users' kinds that nobody else watches (a simulator has no Kopf)."""
+        self._clock = clock
+        self._caches = caches
+        self._api = api
+        self._namespaces = scopes(namespaces)
+        self._users_listed = False
+        self._reflectors: list[Reflector] = []
+        pace = Pace(spread=spread)
+        for scope in self._scopes(watched_users):
+            heard = liveness.heard(scope.namespace) if scope.kind is kinds.LEASES else None
+            cache = caches[scope.kind]
+            self._reflectors.append(
+                Reflector(api, scope, cache, clock=clock, heard=heard, pace=pace)
+            )
+
+    def _scopes(self, watched_users: Sequence[Kind]) -> list[Scope]:
+        found = [Scope(kind=kinds.NODES)]
+        for namespace in self._namespaces:
+            found += [
+                Scope(kind=kind, namespace=namespace) for kind in (*DECIDED_KINDS, *watched_users)
+            ]
+            found += [
+                Scope(kind=kind, namespace=namespace, labels=labels.CLUSTER)
+                for kind in LABELLED_KINDS
+            ]
+        return found
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every kind was listed since the start."""
+        return self._users_listed and all(one.synced.is_set() for one in self._reflectors)
+
+    async def list_users(self) -> None:
+        """Consistent lists of all that users write, into the caches. Raises `ApiError`s."""
+        for kind in USER_KINDS:
+            for namespace in self._namespaces:
+                self._caches[kind].replace(await self._api.list_(kind, namespace), namespace)
+        self._users_listed = True
+
+    async def wait_until_complete(self) -> None:
+        """Until every kind was listed. What users write comes last: whatever was made for it
+        before is then never without it."""
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+        while True:
+            try:
+                await self.list_users()
+            except ApiError as error:
+                logger.warning("users_not_listed", extra={"error": str(error)})
+                await self._clock.sleep(1.0)
+            else:
+                return
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                name = f"watch {reflector.scope.kind.plural} {reflector.scope.namespace}"
+                group.create_task(reflector.run(), name=name)
+            group.create_task(self._list_users_often(), name="list users' objects")
+
+    async def _list_users_often(self) -> None:
+        while True:
+            await self._clock.sleep(LIST_USERS_S)
+            try:
+                await self.list_users()
+            except ApiError as error:
+                logger.warning("users_not_listed", extra={"error": str(error)})

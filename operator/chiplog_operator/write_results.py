@@ -1,0 +1,30 @@
+"""What the API server said to writes for admin clients, until nobody can ask any more."""
+
+from chiplog_core.planner.world import WriteResult
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.clock import Clock
+
+KEPT_S = 600.0
+"""Longer than any request waits."""
+
+
+class WriteResults:
+    """By cluster and request."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._results: dict[ClusterKey, dict[str, tuple[float, WriteResult]]] = {}
+
+    def add(self, cluster: ClusterKey, request_id: str, result: WriteResult) -> None:
+        self._results.setdefault(cluster, {})[request_id] = (self._clock.monotonic_s(), result)
+
+    def of(self, cluster: ClusterKey) -> dict[str, WriteResult]:
+        """Of one cluster; what is too old is dropped."""
+        now_s = self._clock.monotonic_s()
+        kept = {
+            request_id: (since_s, result)
+            for request_id, (since_s, result) in self._results.get(cluster, {}).items()
+            if now_s - since_s < KEPT_S
+        }
+        self._results[cluster] = kept
+        return {request_id: result for request_id, (_, result) in kept.items()}

@@ -1,0 +1,77 @@
+"""server.properties and the secret: what a broker reads when it starts."""
+
+from collections.abc import Callable
+
+import pytest
+
+from chiplog_core.config.broker_keys import BROKER_KEYS
+from chiplog_core.config.effective import topic_defaults
+from chiplog_core.config.given import given_broker_config
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube.api import Manifest
+from chiplog_operator.resources.config_map import properties
+from chiplog_operator.resources.secret import internal_secret, password_of
+
+Made = dict[tuple[str, str], Manifest]
+Make = Callable[..., Made]
+ClusterWith = Callable[..., BrokerCluster]
+
+
+def test_the_file_says_what_is_read_at_start(full_cluster: BrokerCluster, make: Make) -> None:
+    (text,) = make(full_cluster)["ConfigMap", "payments-broker-config"]["data"].values()
+    comment, *lines = text.splitlines()
+    assert comment.startswith("# ")
+    assert lines == [
+        "listeners=plain://0.0.0.0:9092,external://0.0.0.0:9094",
+        "auto.create.topics.enable=false",
+        "max.connections.per.ip=200",
+        "num.partitions=3",
+        "offsets.retention.minutes=20160",
+    ]
+    assert text.endswith("\n")
+
+
+def test_without_listeners_there_is_the_default_one(cluster_with: ClusterWith) -> None:
+    assert properties(cluster_with()) == {"listeners": "plain://0.0.0.0:9092"}
+
+
+def test_a_broker_reads_it_without_a_problem(full_cluster: BrokerCluster) -> None:
+    given = given_broker_config(properties(full_cluster), by_operator=True)
+    assert given.problems == ()
+    assert given.values == properties(full_cluster)
+
+
+def test_every_key_takes_exactly_one_way(cluster_with: ClusterWith) -> None:
+    """Into the file, or to the topics; what the operator writes itself, users cannot set."""
+    config = {
+        name: key.format(key.default)
+        for name, key in BROKER_KEYS.items()
+        if key.default is not None and key.set_by is None
+    }
+    in_file = set(properties(cluster_with(config=config))) - {"listeners"}
+    to_topics = set(topic_defaults(config))
+    assert not in_file & to_topics
+    assert in_file | to_topics == set(config)
+
+
+@pytest.mark.parametrize("key", ["listeners", "node.id", "broker.rack", "log.dirs"])
+def test_a_key_of_the_operators_is_never_taken_from_the_user(
+    cluster_with: ClusterWith, key: str
+) -> None:
+    assert properties(cluster_with(config={key: "7"})) == properties(cluster_with())
+
+
+def test_the_password_is_found_again(cluster_with: ClusterWith) -> None:
+    secret = internal_secret(cluster_with(), "päss=word")
+    assert set(secret["data"]) == {"username", "password"}
+    assert password_of(secret) == "päss=word"
+
+
+@pytest.mark.parametrize("secret", [{}, {"data": None}, {"data": {"password": ""}}])
+def test_a_secret_without_a_password_says_so(secret: Manifest) -> None:
+    assert password_of(secret) is None
+
+
+def test_an_empty_password_is_refused(cluster_with: ClusterWith) -> None:
+    with pytest.raises(AssertionError):
+        internal_secret(cluster_with(), "")

@@ -1,0 +1,211 @@
+"""An operator on an API server in memory, in time that passes only when a test says so."""
+
+import asyncio
+import importlib.util
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from chiplog_core import names
+from chiplog_core.ids import BrokerId
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_operator.metrics import Metrics
+from chiplog_operator.system import Settings, System
+
+if TYPE_CHECKING:
+    from tests.shell.memory_api import MemoryApi
+    from tests.shell.virtual_clock import VirtualClock
+
+T = TypeVar("T")
+NAMESPACE, CLUSTER = "shop", "demo"
+
+
+def _load(name: str) -> Any:
+    """A helper module beside this file; the tests' folders are no packages."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"operator_tests_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_memory_api = _load("memory_api")
+_virtual_clock = _load("virtual_clock")
+
+
+class Authorized:
+    """In charge until a test says otherwise."""
+
+    held = True
+
+    def is_held(self) -> bool:
+        return self.held
+
+
+@dataclass
+class FakeBroker:
+    """A broker as the operator sees one: a status, a Lease, a pod."""
+
+    bench: "Bench"
+    broker_id: BrokerId
+    incarnation: str
+    session: int = 0
+    renewals: int = 0
+
+    async def register(self) -> None:
+        """As after a start: a new process that has not been admitted."""
+        storage = "AAAAAAAAAAAAAAAAAAAA" + f"{self.broker_id}A"
+        status = {
+            "incarnation": self.incarnation,
+            "session": None,
+            "version": "1",
+            "directories": [{"storageUUID": storage, "tail": "intact", "intactSince": 1}],
+        }
+        await self._patch_status(status)
+
+    async def renew(self) -> None:
+        self.renewals += 1
+        await self.bench.api.patch(
+            kinds.LEASES,
+            NAMESPACE,
+            names.broker_lease(CLUSTER, self.broker_id),
+            {
+                "spec": {
+                    "holderIdentity": self.incarnation,
+                    "renewTime": f"2026-01-01T00:00:{self.renewals:06d}Z",
+                    "leaseDurationSeconds": 6,
+                }
+            },
+            field_manager="broker",
+        )
+
+    async def serve(self) -> None:
+        """Renew, and take the session the operator gave."""
+        await self.renew()
+        spec = self.bench.one(kinds.BROKERS, names.broker(CLUSTER, self.broker_id))["spec"]
+        is_mine = spec.get("admittedIncarnation") == self.incarnation
+        if is_mine and spec["session"] != self.session:
+            self.session = spec["session"]
+            await self._patch_status({"session": self.session})
+
+    async def _patch_status(self, status: dict[str, Any]) -> None:
+        await self.bench.api.patch(
+            kinds.BROKERS,
+            NAMESPACE,
+            names.broker(CLUSTER, self.broker_id),
+            {"status": status},
+            field_manager="broker",
+            subresource="status",
+        )
+
+
+@dataclass
+class Bench:
+    """What a test of the shell works with."""
+
+    clock: "VirtualClock" = field(default_factory=_virtual_clock.VirtualClock)
+    api: "MemoryApi" = field(init=False)
+    authority: Authorized = field(default_factory=Authorized)
+    brokers: dict[int, FakeBroker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.api = _memory_api.MemoryApi(now=self.clock.now)
+
+    def run(self, scenario: Coroutine[Any, Any, T]) -> T:
+        result: T = _virtual_clock.run(scenario)
+        return result
+
+    def system(self) -> System:
+        """An operator process; its users' kinds are watched as Kopf would."""
+        settings = Settings(
+            instance="operator-1",
+            broker_image="chiplog/broker:test",
+            watched_users=(kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS),
+        )
+        return System(
+            self.api,
+            settings,
+            clock=self.clock,
+            authority=self.authority,
+            meter=Metrics(),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[System]:
+        """An operator that runs while the block does."""
+        system = self.system()
+        task = asyncio.create_task(system.run())
+        try:
+            await self.clock.advance(0.5)
+            yield system
+            assert not task.done(), "the operator ended by itself"
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def apply_cluster(self, replicas: int = 3, **spec: Any) -> Manifest:
+        given = {"replicas": replicas, "storage": {"size": "1Gi"}, **spec}
+        manifest = manifest_of("BrokerCluster", CLUSTER, given)
+        return await self.api.create(kinds.BROKER_CLUSTERS, manifest, field_manager="kubectl")
+
+    async def apply_topic(self, name: str, partitions: int = 3, **spec: Any) -> Manifest:
+        given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
+        manifest = manifest_of("Topic", name, given)
+        return await self.api.create(kinds.TOPICS, manifest, field_manager="kubectl")
+
+    async def start_brokers(self, count: int = 3) -> None:
+        """New processes for brokers 1 to `count`."""
+        for number in range(1, count + 1):
+            life = len(self.brokers) + 1
+            self.brokers[number] = FakeBroker(self, BrokerId(number), f"{number:08x}{life:024x}")
+            await self.brokers[number].register()
+
+    async def live(self, seconds: float, *, without: tuple[int, ...] = ()) -> None:
+        """Let time pass in which brokers renew their Leases."""
+        for _ in range(max(1, round(seconds / 1.5))):
+            for number, broker in self.brokers.items():
+                if number not in without:
+                    await broker.serve()
+            await self.clock.advance(1.5)
+
+    def one(self, kind: Any, name: str) -> Manifest:
+        for manifest in self.api.all_of(kind):
+            if manifest["metadata"]["name"] == name:
+                return manifest
+        raise AssertionError(f"there is no {kind.kind} {name}")
+
+    def ready(self, kind: Any, name: str) -> tuple[str, str]:
+        """Status and reason of the condition Ready."""
+        for condition in self.one(kind, name).get("status", {}).get("conditions", []):
+            if condition["type"] == "Ready":
+                return condition["status"], condition["reason"]
+        return "", ""
+
+    def leaders(self, topic: str) -> list[str | None]:
+        """Leaders of the topic's partitions, as broker@session."""
+        spec = self.one(kinds.PARTITION_MAPS, f"{CLUSTER}.{topic}")["spec"]
+        (generation,) = spec["generations"]
+        return [partition.get("leader") for partition in generation["partitions"]]
+
+
+def manifest_of(kind: str, name: str, spec: dict[str, Any]) -> Manifest:
+    return {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"namespace": NAMESPACE, "name": name},
+        "spec": spec,
+    }
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()

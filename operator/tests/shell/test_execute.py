@@ -1,0 +1,338 @@
+"""Carrying out plans: conflicts, order, giving up, and what admin clients are told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chiplog_core import api as chiplog_api
+from chiplog_core import labels
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.topic import TopicStatus
+from chiplog_core.planner.actions import (
+    Announce,
+    Create,
+    EventType,
+    Replace,
+    Report,
+    RestartPod,
+    SetFinalizers,
+    WriteTopic,
+)
+from chiplog_core.planner.world import WriteResult
+from chiplog_kube import kinds
+from chiplog_kube.api import Forbidden, Invalid, Unavailable
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.execute import Executor, NotInCharge
+from chiplog_operator.parsed import metadata_of
+from chiplog_operator.write_results import WriteResults
+
+KEY = ClusterKey("shop", "demo")
+
+
+class Deaf:
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+
+@pytest.fixture
+def shell(bench: Any) -> Any:
+    """The executor with what it works on."""
+
+    class Shell:
+        caches = Caches(Deaf())
+        results = WriteResults(bench.clock)
+        executor = Executor(
+            bench.api,
+            caches,
+            results,
+            clock=bench.clock,
+            authority=bench.authority,
+            instance="op",
+        )
+
+    return Shell()
+
+
+def broker(number: int) -> Broker:
+    return Broker(
+        metadata=Metadata(name=f"demo-{number}", namespace="shop"),
+        spec=BrokerSpec(
+            cluster="demo",
+            cluster_id="c",
+            broker_id=BrokerId(number),
+            intent=BrokerIntent.SERVE,
+        ),
+    )
+
+
+async def made(bench: Any, number: int) -> Broker:
+    stored = await bench.api.create(
+        kinds.BROKERS, broker(number).to_manifest(), field_manager="test"
+    )
+    return Broker.from_manifest(stored)
+
+
+def fenced(one: Broker) -> Broker:
+    return replace(one, spec=replace(one.spec, fenced=True))
+
+
+def test_a_write_goes_into_the_cache_before_any_watch_tells(bench: Any, shell: Any) -> None:
+    outcome = bench.run(shell.executor.execute(KEY, [Create(resource=broker(1))]))
+    assert outcome.is_whole
+    assert shell.caches[kinds.BROKERS].get("shop", "demo-1")["metadata"]["uid"]
+
+
+def test_what_exists_is_taken_as_it_is(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        await bench.api.create(kinds.BROKERS, fenced(broker(1)).to_manifest(), field_manager="test")
+        return await shell.executor.execute(KEY, [Create(resource=broker(1))])
+
+    assert bench.run(scenario()).is_whole
+    assert shell.caches[kinds.BROKERS].get("shop", "demo-1")["spec"]["fenced"] is True
+
+
+def test_a_conflict_is_read_anew_and_stops_nothing(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        first, second = await made(bench, 1), await made(bench, 2)
+        await bench.api.patch(
+            kinds.BROKERS, "shop", "demo-1", {"spec": {"rack": "r"}}, field_manager="x"
+        )
+        actions = [Replace(resource=fenced(first)), Replace(resource=fenced(second))]
+        return await shell.executor.execute(KEY, actions)
+
+    outcome = bench.run(scenario())
+    assert (outcome.conflicts, outcome.done) == (1, 1)
+    assert shell.caches[kinds.BROKERS].get("shop", "demo-1")["spec"]["rack"] == "r"
+    assert bench.one(kinds.BROKERS, "demo-2")["spec"]["fenced"] is True
+
+
+def test_one_that_is_gone_leaves_the_cache(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        one = await made(bench, 1)
+        shell.caches[kinds.BROKERS].put(bench.one(kinds.BROKERS, "demo-1"))
+        await bench.api.delete(kinds.BROKERS, "shop", "demo-1")
+        return await shell.executor.execute(KEY, [Replace(resource=fenced(one))])
+
+    assert bench.run(scenario()).conflicts == 1
+    assert len(shell.caches[kinds.BROKERS]) == 0
+
+
+def test_the_heaviest_goes_first_and_reports_last(bench: Any, shell: Any) -> None:
+    async def scenario() -> list[tuple[str, str]]:
+        brokers = [await made(bench, number) for number in range(1, 5)]
+        bench.api.calls.clear()
+        announce = Announce(
+            kind="Broker",
+            api_version="chiplog.dev/v1alpha1",
+            metadata=brokers[0].metadata,
+            type=EventType.NORMAL,
+            reason="Why",
+            message="m" * 5000,
+        )
+        light = [Replace(resource=fenced(one), weight=index) for index, one in enumerate(brokers)]
+        await shell.executor.execute(KEY, [announce, Create(resource=broker(9)), *light])
+        return [(call.verb, call.name) for call in bench.api.writes()]
+
+    calls = bench.run(scenario())
+    assert [name for _, name in calls[:5]] == ["demo-4", "demo-3", "demo-2", "demo-1", "demo-9"]
+    (event,) = bench.api.all_of(kinds.EVENTS)
+    assert (event["reason"], len(event["message"])) == ("Why", 1024)
+    assert event["involvedObject"]["name"] == "demo-1"
+
+
+def test_a_server_that_is_away_ends_the_plan(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        brokers = [await made(bench, number) for number in range(1, 41)]
+        bench.api.fault = lambda _: Unavailable("away")
+        bench.api.calls.clear()
+        return await shell.executor.execute(KEY, [Replace(resource=fenced(one)) for one in brokers])
+
+    outcome = bench.run(scenario())
+    assert outcome.unavailable
+    assert not outcome.is_whole
+    assert len(bench.api.calls) <= 16
+
+
+def test_a_long_plan_gives_way_to_something_urgent(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        brokers = [await made(bench, number) for number in range(1, 41)]
+
+        def slow(call: Any) -> None:
+            bench.clock.jump(0.05)
+
+        bench.api.fault = slow
+        actions = [Replace(resource=fenced(one)) for one in brokers]
+        return await shell.executor.execute(KEY, actions, lambda: True)
+
+    outcome = bench.run(scenario())
+    assert outcome.given_up
+    assert 0 < outcome.done < 10
+
+
+def test_without_the_lease_nothing_is_written(bench: Any, shell: Any) -> None:
+    bench.authority.held = False
+    with pytest.raises(NotInCharge):
+        bench.run(shell.executor.execute(KEY, [Create(resource=broker(1))]))
+    assert bench.api.calls == []
+
+
+async def topic(bench: Any, name: str = "orders", cluster: str = "demo") -> Metadata:
+    manifest = {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "Topic",
+        "metadata": {"namespace": "shop", "name": name, "finalizers": [labels.TOPIC_FINALIZER]},
+        "spec": {"clusterRef": {"name": cluster}},
+    }
+    return metadata_of(await bench.api.create(kinds.TOPICS, manifest, field_manager="kubectl"))
+
+
+def test_a_tombstone_is_written_only_for_a_topic_that_is_being_deleted(
+    bench: Any, shell: Any
+) -> None:
+    async def scenario() -> tuple[Any, Any]:
+        one, about = await made(bench, 1), await topic(bench)
+        for kind, name in ((kinds.DEFINITIONS, "topics.chiplog.dev"), (kinds.NAMESPACES, "shop")):
+            await bench.api.create(kind, {"metadata": {"name": name}}, field_manager="t")
+        action = Replace(resource=fenced(one), deleted_topic=about)
+        before = await shell.executor.execute(KEY, [action])
+        await bench.api.delete(kinds.TOPICS, "shop", "orders")
+        return before, await shell.executor.execute(KEY, [action])
+
+    before, after = bench.run(scenario())
+    assert (before.conflicts, before.done) == (1, 0)
+    assert (after.conflicts, after.done) == (0, 1)
+
+
+def test_the_last_finalizer_takes_the_topic_out_of_the_cache(bench: Any, shell: Any) -> None:
+    async def scenario() -> None:
+        await topic(bench)
+        await bench.api.delete(kinds.TOPICS, "shop", "orders")
+        ending = bench.one(kinds.TOPICS, "orders")
+        shell.caches[kinds.TOPICS].put(ending)
+        action = SetFinalizers(metadata=metadata_of(ending), finalizers=())
+        assert (await shell.executor.execute(KEY, [action])).is_whole
+
+    bench.run(scenario())
+    assert len(shell.caches[kinds.TOPICS]) == 0
+
+
+def test_a_status_that_is_so_already_is_not_written(bench: Any, shell: Any) -> None:
+    async def scenario() -> None:
+        about = await topic(bench)
+        report = Report(kind=chiplog_api.TOPIC, metadata=about, status=TopicStatus(partitions=3))
+        await shell.executor.execute(KEY, [report])
+        now = bench.one(kinds.TOPICS, "orders")
+        bench.api.calls.clear()
+        again = replace(report, metadata=metadata_of(now))
+        assert (await shell.executor.execute(KEY, [again])).is_whole
+        assert bench.api.writes() == []
+        assert now["status"] == {"partitions": 3}
+
+    bench.run(scenario())
+
+
+def test_what_a_status_no_longer_says_goes(bench: Any, shell: Any) -> None:
+    async def scenario() -> None:
+        about = await topic(bench)
+        full = TopicStatus(partitions=3, replicas=1, topic_name="orders")
+        await shell.executor.execute(
+            KEY, [Report(kind=chiplog_api.TOPIC, metadata=about, status=full)]
+        )
+        about = metadata_of(bench.one(kinds.TOPICS, "orders"))
+        less = TopicStatus(partitions=4)
+        await shell.executor.execute(
+            KEY, [Report(kind=chiplog_api.TOPIC, metadata=about, status=less)]
+        )
+
+    bench.run(scenario())
+    assert bench.one(kinds.TOPICS, "orders")["status"] == {"partitions": 4}
+
+
+def test_only_this_very_pod_is_restarted(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        pod = {"metadata": {"namespace": "shop", "name": "demo-broker-1-0"}}
+        await bench.api.create(kinds.PODS, pod, field_manager="kubelet")
+        action = RestartPod(
+            broker_id=BrokerId(1), pod_name="demo-broker-1-0", pod_uid="older", reason="Because"
+        )
+        outcome = await shell.executor.execute(KEY, [action])
+        assert len(bench.api.all_of(kinds.PODS)) == 1
+        uid = bench.one(kinds.PODS, "demo-broker-1-0")["metadata"]["uid"]
+        await shell.executor.execute(KEY, [replace(action, pod_uid=uid)])
+        return outcome
+
+    assert bench.run(scenario()).conflicts == 1
+    assert bench.api.all_of(kinds.PODS) == []
+    assert [one["reason"] for one in bench.api.all_of(kinds.EVENTS)] == ["Because"]
+
+
+def create_topic(cluster: str = "demo", *, dry_run: bool = False) -> WriteTopic:
+    about = Metadata(name="orders", namespace="shop")
+    manifest = {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "Topic",
+        "metadata": {"namespace": "shop", "name": "orders"},
+        "spec": {"clusterRef": {"name": cluster}},
+    }
+    return WriteTopic(request_id="r1", metadata=about, create=manifest, dry_run=dry_run)
+
+
+def results_of(bench: Any, shell: Any, *actions: WriteTopic) -> dict[str, WriteResult]:
+    bench.run(shell.executor.execute(KEY, list(actions)))
+    found: dict[str, WriteResult] = shell.results.of(KEY)
+    return found
+
+
+def test_an_admin_clients_topic_is_made_in_its_name(bench: Any, shell: Any) -> None:
+    assert results_of(bench, shell, create_topic()) == {"r1": WriteResult(accepted=True)}
+    assert [call.field_manager for call in bench.api.writes()] == [labels.KAFKA_ADMIN]
+    assert len(shell.caches[kinds.TOPICS]) == 1
+
+
+def test_a_dry_run_leaves_nothing(bench: Any, shell: Any) -> None:
+    assert results_of(bench, shell, create_topic(dry_run=True))["r1"].accepted
+    assert bench.api.all_of(kinds.TOPICS) == []
+    assert len(shell.caches[kinds.TOPICS]) == 0
+
+
+@pytest.mark.parametrize("error", [Invalid("the schema says no"), Forbidden("no right")])
+def test_a_refusal_is_the_last_word(bench: Any, shell: Any, error: Exception) -> None:
+    bench.api.fault = lambda _: error
+    refused = WriteResult(accepted=False, message=str(error))
+    assert results_of(bench, shell, create_topic()) == {"r1": refused}
+
+
+def test_no_answer_is_no_result(bench: Any, shell: Any) -> None:
+    bench.api.fault_after = lambda _: Unavailable("broken after the write")
+    assert results_of(bench, shell, create_topic()) == {}
+
+
+def test_a_topic_that_exists_is_looked_at_again_unless_it_is_anothers(
+    bench: Any, shell: Any
+) -> None:
+    bench.run(topic(bench))
+    assert results_of(bench, shell, create_topic()) == {}
+    assert len(shell.caches[kinds.TOPICS]) == 1
+
+
+def test_an_object_name_of_another_cluster_is_refused(bench: Any, shell: Any) -> None:
+    bench.run(topic(bench, cluster="other"))
+    assert results_of(bench, shell, create_topic())["r1"].accepted is False
+
+
+def test_patch_and_delete_hit_only_the_version_that_was_read(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        about = await topic(bench)
+        await bench.api.patch(
+            kinds.TOPICS, "shop", "orders", {"spec": {"partitions": 2}}, field_manager="x"
+        )
+        old = WriteTopic(request_id="r", metadata=about, patch={"spec": {"partitions": 9}})
+        gone = WriteTopic(request_id="d", metadata=about, delete=True)
+        return await shell.executor.execute(KEY, [old, gone])
+
+    assert bench.run(scenario()).conflicts == 2
+    assert bench.one(kinds.TOPICS, "orders")["spec"]["partitions"] == 2
+    assert shell.results.of(KEY) == {}

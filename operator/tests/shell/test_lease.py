@@ -1,0 +1,211 @@
+"""Who is in charge: one process at a time, and soon another one when it dies."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chiplog_core.names import OPERATOR_LEASE
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, Unavailable
+from chiplog_operator import lease
+from chiplog_operator.leadership import Leadership, LeaseLost
+from chiplog_operator.lease import LeaseRecord, LeaseTimes, Seen, Step
+
+TIMES = LeaseTimes()
+
+
+def record(holder: str, version: str = "1", duration_s: int = 8) -> LeaseRecord:
+    return LeaseRecord(
+        holder=holder,
+        renew_time=f"t{version}",
+        duration_s=duration_s,
+        transitions=3,
+        acquire_time="t0",
+        uid="u",
+        resource_version=version,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "after_s", "step"),
+    [
+        (Seen(None, 0.0), 0.0, Step.CREATE),
+        (Seen(record("me"), 0.0), 99.0, Step.RENEW),
+        (Seen(record("other"), 0.0), 8.0, Step.WAIT),
+        (Seen(record("other"), 0.0), 8.1, Step.TAKE),
+        (Seen(record("other", duration_s=30), 0.0), 8.1, Step.WAIT),
+        (Seen(record(""), 0.0), 0.0, Step.TAKE),
+    ],
+)
+def test_what_to_do_about_a_lease(seen: Seen, after_s: float, step: Step) -> None:
+    assert lease.decide("me", seen, after_s) is step
+
+
+def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None:
+    seen = Seen().look(record("other", "1"), 100.0)
+    assert seen.look(record("other", "1"), 105.0).since_s == 100.0
+    assert seen.look(record("other", "2"), 105.0).since_s == 105.0
+    assert seen.look(None, 105.0) == Seen(None, 105.0)
+
+
+def test_taking_counts_and_renewing_does_not(bench: Any) -> None:
+    now = bench.clock.now()
+    renewed = lease.held_by("me", record("me"), now, TIMES)
+    assert (renewed.transitions, renewed.acquire_time) == (3, "t0")
+    taken = lease.held_by("me", record("other"), now, TIMES)
+    assert (taken.transitions, taken.acquire_time) == (4, taken.renew_time)
+    assert lease.held_by("me", None, now, TIMES).transitions == 0
+    assert taken.renew_time == "2026-01-01T12:00:00.000000Z"
+    assert lease.read(lease.write(taken, "ns", "n")) == taken
+
+
+def candidate(bench: Any, name: str) -> Leadership:
+    return Leadership(bench.api, bench.clock, "chiplog-system", name)
+
+
+async def ended(task: "asyncio.Task[None]") -> BaseException | None:
+    task.cancel()
+    await asyncio.wait({task})
+    return None if task.cancelled() else task.exception()
+
+
+def test_the_first_one_leads_and_the_second_waits(bench: Any) -> None:
+    async def scenario() -> None:
+        first, second = candidate(bench, "first"), candidate(bench, "second")
+        await first.acquire()
+        keeping = asyncio.create_task(first.keep())
+        waiting = asyncio.create_task(second.acquire())
+        await bench.clock.advance(120)
+        assert first.is_held()
+        assert not second.is_held()
+        assert not waiting.done()
+        await ended(keeping)
+        await ended(waiting)
+
+    bench.run(scenario())
+
+
+def takeover(bench: Any, end: Callable[[Leadership], Any], limit_s: float) -> None:
+    async def scenario() -> None:
+        first, second = candidate(bench, "first"), candidate(bench, "second")
+        await first.acquire()
+        keeping = asyncio.create_task(first.keep())
+        waiting = asyncio.create_task(second.acquire())
+        await bench.clock.advance(7)
+        await ended(keeping)
+        await end(first)
+        await bench.clock.advance(limit_s)
+        assert waiting.done()
+        assert second.is_held()
+        assert not first.is_held()
+        spec = bench.one(kinds.LEASES, OPERATOR_LEASE)["spec"]
+        assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("second", 1)
+
+    bench.run(scenario())
+
+
+def test_a_killed_leader_is_followed_in_less_than_fifteen_seconds(bench: Any) -> None:
+    async def nothing(_: Leadership) -> None: ...
+
+    takeover(bench, nothing, 12.0)
+
+
+def test_a_leader_that_ends_hands_over_at_once(bench: Any) -> None:
+    takeover(bench, Leadership.release, 1.5)
+
+
+def test_one_that_cannot_renew_stops_before_the_other_begins(bench: Any) -> None:
+    async def scenario() -> None:
+        first, second = candidate(bench, "first"), candidate(bench, "second")
+        await first.acquire()
+        keeping = asyncio.create_task(first.keep())
+        waiting = asyncio.create_task(second.acquire())
+        await bench.clock.advance(5)
+        first.api = Broken()
+        while not second.is_held():
+            await bench.clock.advance(0.1)
+            assert not (first.is_held() and second.is_held())
+        assert isinstance(await ended(keeping), LeaseLost)
+        await ended(waiting)
+
+    bench.run(scenario())
+
+
+class Broken:
+    """An API server that cannot be reached."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def fail(*_: Any, **__: Any) -> None:
+            raise Unavailable("no route")
+
+        return fail
+
+
+def test_one_that_was_paused_too_long_ends_without_another_word(bench: Any) -> None:
+    async def scenario() -> None:
+        first = candidate(bench, "first")
+        await first.acquire()
+        keeping = asyncio.create_task(first.keep())
+        await bench.clock.advance(1)
+        bench.clock.jump(60)
+        assert not first.is_held()
+        bench.api.calls.clear()
+        await bench.clock.advance(3)
+        assert isinstance(await ended(keeping), LeaseLost)
+        assert bench.api.calls == []
+
+    bench.run(scenario())
+
+
+def test_one_whose_lease_was_taken_ends(bench: Any) -> None:
+    async def scenario() -> None:
+        first = candidate(bench, "first")
+        await first.acquire()
+        keeping = asyncio.create_task(first.keep())
+        taken = {"spec": {"holderIdentity": "somebody"}}
+        namespace = "chiplog-system"
+        await bench.api.patch(kinds.LEASES, namespace, OPERATOR_LEASE, taken, field_manager="x")
+        await bench.clock.advance(3)
+        assert isinstance(await ended(keeping), LeaseLost)
+
+    bench.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_never_lead_at_once(bench: Any, seed: int) -> None:
+    """Three candidates, an API server that fails half of the time for a while, and kills."""
+    chance = random.Random(seed)  # noqa: S311
+
+    def fault(_: Any) -> ApiError | None:
+        is_bad_time = int(bench.clock.monotonic_s()) % 20 < 12
+        return Unavailable("no") if is_bad_time and chance.random() < 0.6 else None
+
+    async def life(one: Leadership) -> None:
+        await one.acquire()
+        await one.keep()
+
+    async def scenario() -> None:
+        bench.api.fault = bench.api.fault_after = fault
+        lives: list[tuple[Leadership, asyncio.Task[None]]] = []
+        held = 0
+        for step in range(600):
+            while len(lives) < 3:
+                one = candidate(bench, f"{seed}-{step}-{len(lives)}")
+                lives.append((one, asyncio.create_task(life(one))))
+            await bench.clock.advance(0.25)
+            leading = [one for one, _ in lives if one.is_held()]
+            assert len(leading) <= 1
+            held += len(leading)
+            if chance.random() < 0.01:
+                await ended(lives.pop(chance.randrange(3))[1])
+            for index in [i for i, (_, task) in enumerate(lives) if task.done()]:
+                await ended(lives.pop(index)[1])
+                break
+        assert held > 100
+        for _, task in lives:
+            await ended(task)
+
+    bench.run(scenario())

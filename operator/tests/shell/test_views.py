@@ -1,0 +1,186 @@
+"""What is read of pods, nodes, Leases and Services, and which changes mean nothing."""
+
+from typing import Any
+
+import pytest
+
+from chiplog_core.planner.world import NodeState, PodState
+from chiplog_kube import kinds
+from chiplog_operator import views
+from chiplog_operator.caches import Caches, ClusterKey
+
+DEMO = {"chiplog.dev/cluster": "demo", "chiplog.dev/broker-id": "7"}
+INCARNATION = "0123456789abcdef" * 2
+
+
+def labelled(name: str, version: int = 1, **parts: Any) -> dict[str, Any]:
+    meta = {"namespace": "shop", "name": name, "uid": name, "resourceVersion": str(version)}
+    return {"metadata": {**meta, "labels": DEMO}, **parts}
+
+
+def pod(version: int = 1, **status: Any) -> dict[str, Any]:
+    return labelled("demo-broker-7-0", version, spec={"nodeName": "node-a"}, status=status)
+
+
+def condition(kind: str, status: str, **more: str) -> dict[str, str]:
+    return {"type": kind, "status": status, **more}
+
+
+def test_a_pod_that_runs() -> None:
+    ready = pod(conditions=[condition("Ready", "True")])
+    ready["metadata"]["annotations"] = {"chiplog.dev/revision": "r1"}
+    assert views.pod(views.kept_pod(ready)) == PodState(
+        name="demo-broker-7-0", uid="demo-broker-7-0", node="node-a", ready=True, revision="r1"
+    )
+
+
+def waiting_for(reason: str) -> dict[str, Any]:
+    return {"containerStatuses": [{"state": {"waiting": {"reason": reason}}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ({}, ""),
+        (
+            {"conditions": [condition("PodScheduled", "False", reason="No", message="0/3")]},
+            "No: 0/3",
+        ),
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]},
+            "ErrImagePull",
+        ),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+    ],
+)
+def test_why_a_pod_does_not_run(status: dict[str, Any], message: str) -> None:
+    assert views.pod(views.kept_pod(pod(**status))).message == message
+
+
+def ended(message: str) -> dict[str, Any]:
+    return {"terminated": {"message": message, "reason": "OOMKilled", "exitCode": 137}}
+
+
+def test_which_process_ended_is_what_it_wrote_itself() -> None:
+    other = "f" * 32
+    statuses = [{"name": "broker", "state": ended(f"{INCARNATION}\n"), "lastState": ended(other)}]
+    found = dict(views.ended_processes(views.kept_pod(pod(containerStatuses=statuses))))
+    assert found == {INCARNATION: "OOMKilled, exit code 137", other: "OOMKilled, exit code 137"}
+
+
+@pytest.mark.parametrize("message", ["", "Error: no space", INCARNATION[:-1], INCARNATION.upper()])
+def test_any_other_last_word_names_no_process(message: str) -> None:
+    statuses = [{"name": "broker", "lastState": ended(message)}]
+    assert list(views.ended_processes(pod(containerStatuses=statuses))) == []
+
+
+def test_a_node() -> None:
+    node = {
+        "metadata": {"name": "node-a", "labels": {"zone": "a"}},
+        "status": {
+            "addresses": [
+                {"type": "Hostname", "address": "node-a"},
+                {"type": "InternalIP", "address": "192.0.2.1"},
+            ],
+            "images": ["large"] * 100,
+        },
+    }
+    kept = views.kept_node(node)
+    assert "images" not in kept["status"]
+    assert views.node(kept) == NodeState(name="node-a", address="192.0.2.1", labels={"zone": "a"})
+
+
+def test_node_ports() -> None:
+    ports = [{"name": "external", "port": 9094, "nodePort": 30001}, {"name": "plain", "port": 9092}]
+    assert views.node_ports({"spec": {"ports": ports}}) == {"external": 30001}
+
+
+class Heard:
+    """Writes down what the caches tell."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        self.said.append((str(cluster), urgent))
+
+    def all_dirty(self) -> None:
+        self.said.append("all")
+
+    def lease_changed(self, cluster: ClusterKey, lease: Any) -> None:
+        self.said.append("lease")
+
+    def pod_changed(self, cluster: ClusterKey, pod: Any) -> None:
+        self.said.append("pod")
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def caches(heard: Heard) -> Caches:
+    return Caches(heard)
+
+
+def test_a_renewal_is_told_but_makes_nothing_dirty(caches: Caches, heard: Heard) -> None:
+    caches[kinds.LEASES].put(labelled("demo-7", 1))
+    heard.said.clear()
+    caches[kinds.LEASES].put(labelled("demo-7", 2, spec={"renewTime": "now"}))
+    assert heard.said == ["lease"]
+
+
+def test_a_pods_heartbeat_means_nothing_and_its_readiness_does(
+    caches: Caches, heard: Heard
+) -> None:
+    caches[kinds.PODS].put(pod(1, conditions=[condition("Ready", "False")]))
+    heard.said.clear()
+    caches[kinds.PODS].put(pod(2, conditions=[condition("Ready", "False")], podIP="192.0.2.9"))
+    assert heard.said == ["pod"]
+    caches[kinds.PODS].put(pod(3, conditions=[condition("Ready", "True")]))
+    assert heard.said == ["pod", "pod", ("shop/demo", False)]
+
+
+def node(version: int, label: str) -> dict[str, Any]:
+    meta = {"name": "node-a", "uid": "n", "resourceVersion": str(version)}
+    return {"metadata": {**meta, "labels": {"zone": label}}, "status": {"images": [str(version)]}}
+
+
+def test_a_nodes_heartbeat_means_nothing_and_its_zone_does(caches: Caches, heard: Heard) -> None:
+    caches[kinds.NODES].put(node(1, "a"))
+    heard.said.clear()
+    caches[kinds.NODES].put(node(2, "a"))
+    assert heard.said == []
+    caches[kinds.NODES].put(node(3, "b"))
+    assert heard.said == ["all"]
+
+
+def topic(version: int, cluster: Any, namespace: str | None = None) -> dict[str, Any]:
+    reference = {"name": cluster, **({"namespace": namespace} if namespace else {})}
+    return labelled("orders", version, spec={"clusterRef": reference})
+
+
+def test_a_topic_belongs_to_the_cluster_it_names(caches: Caches, heard: Heard) -> None:
+    caches[kinds.TOPICS].put(topic(1, "demo", "platform"))
+    assert heard.said == [("platform/demo", False)]
+    assert caches.clusters() == {ClusterKey("platform", "demo")}
+    caches[kinds.TOPICS].put(topic(2, "other"))
+    assert set(heard.said[1:]) == {("platform/demo", False), ("shop/other", False)}
+    assert caches.clusters() == {ClusterKey("shop", "other")}
+    assert caches.members(kinds.TOPICS, ClusterKey("platform", "demo")) == []
+
+
+@pytest.mark.parametrize("spec", [{}, {"clusterRef": "demo"}, {"clusterRef": {"name": 7}}, "odd"])
+def test_a_topic_that_names_no_cluster_is_nobodys(caches: Caches, heard: Heard, spec: Any) -> None:
+    caches[kinds.TOPICS].put(labelled("orders", 1, spec=spec))
+    assert heard.said == []
+    assert caches.clusters() == set()
+
+
+def test_brokers_are_urgent_and_an_object_that_goes_is_told(caches: Caches, heard: Heard) -> None:
+    broker = labelled("demo-7", 1, spec={"cluster": "demo"})
+    caches[kinds.BROKERS].put(broker)
+    caches[kinds.BROKERS].remove(broker)
+    assert heard.said == [("shop/demo", True)] * 2
+    assert caches.members(kinds.BROKERS, ClusterKey("shop", "demo")) == []
