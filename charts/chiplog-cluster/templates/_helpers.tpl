@@ -1,0 +1,31 @@
+{{- define "chiplog-cluster.name" -}}
+{{- .Values.cluster.name | default .Release.Name -}}
+{{- end -}}
+
+{{- define "chiplog-cluster.labels" -}}
+app.kubernetes.io/name: chiplog
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: chiplog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The metadata of an object called `name`, with the `labels` and `annotations` of its values. */}}
+{{- define "chiplog-cluster.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- toYaml (merge (include "chiplog-cluster.labels" .root | fromYaml) (.labels | default dict)) | nindent 2 }}
+{{- with .annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The reference to the cluster, as a value. */}}
+{{- define "chiplog-cluster.reference" -}}
+name: {{ include "chiplog-cluster.name" . }}
+{{- if and (not .Values.cluster.create) .Values.cluster.namespace }}
+namespace: {{ .Values.cluster.namespace }}
+{{- end }}
+{{- end -}}

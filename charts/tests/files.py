@@ -1,0 +1,95 @@
+"""What the tests of charts read: rules, the documented permissions, rendered manifests."""
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHARTS = Path(__file__).resolve().parents[1]
+CHECKOUT = CHARTS.parent
+OPERATOR = CHARTS / "chiplog-operator"
+CLUSTER = CHARTS / "chiplog-cluster"
+PERMISSIONS = CHECKOUT / "docs" / "permissions.md"
+
+ALL = "all"
+KUBERNETES = "1.34.0"
+"""For `helm template`, which knows no cluster to ask."""
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one resource, of one object or of all."""
+
+    group: str
+    resource: str
+    object: str
+    verb: str
+
+
+def rights(rules: Iterable[Mapping[str, Any]]) -> set[Right]:
+    """What rules of a Role grant, one by one."""
+    return {
+        Right(group, resource, name, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [ALL])
+        for verb in rule["verbs"]
+    }
+
+
+def covers(has: set[Right], right: Right) -> bool:
+    """Whether somebody with these rights has that one."""
+    of_all = Right(right.group, right.resource, ALL, right.verb)
+    return right in has or of_all in has
+
+
+def chart_rights(name: str) -> set[Right]:
+    """What one of the rule files of the operator's chart grants."""
+    return rights(yaml.safe_load((OPERATOR / "rules" / f"{name}.yaml").read_text()))
+
+
+def documented(heading: str) -> set[Right]:
+    """What the table below a heading of docs/permissions.md says."""
+    found = {right for row in _rows(heading) for right in _row_rights(row)}
+    assert found, f"docs/permissions.md has no table below {heading!r}"
+    return found
+
+
+def _rows(heading: str) -> Iterator[list[str]]:
+    _, _, below = PERMISSIONS.read_text().partition(f"\n{heading}\n")
+    section = below.split("\n#")[0]
+    for line in section.splitlines():
+        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        if line.startswith("|") and cells[0] not in {"API group", "---"}:
+            yield cells
+
+
+def _row_rights(cells: list[str]) -> Iterator[Right]:
+    group, resource, name, verbs, what_for = cells
+    assert what_for, f"the row of {resource} does not say what for"
+    for verb in verbs.split(","):
+        yield Right("" if group == "core" else group, resource, name, verb.strip())
+
+
+def render(helm: Path, chart: Path, *arguments: str, release: str = "chiplog") -> str:
+    """What a chart becomes, as text. Raises `CalledProcessError` where it is refused."""
+    command = [helm, "template", release, chart, "--kube-version", KUBERNETES, *arguments]
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def manifests(text: str) -> list[Manifest]:
+    """The manifests of a rendered text."""
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def by_kind(found: Iterable[Manifest], kind: str) -> list[Manifest]:
+    return [one for one in found if one["kind"] == kind]

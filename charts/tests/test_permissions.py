@@ -1,0 +1,91 @@
+"""The documented permissions are those that are granted, and no more than what is needed."""
+
+import pytest
+
+from charts.tests.files import ALL, Right, chart_rights, covers, documented, rights
+from chiplog_core import names
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube import kinds
+from chiplog_operator.resources.access import role
+from chiplog_operator.resources.build import KINDS
+
+SECTIONS = {
+    "namespaced": "### In every namespace it looks after",
+    "cluster": "### Without a namespace",
+    "own": "### In its own namespace",
+}
+
+
+def broker_rights(cluster: str = "demo", broker: int = 2) -> set[Right]:
+    manifest = {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "BrokerCluster",
+        "metadata": {"name": cluster, "namespace": "team", "uid": "1f3c"},
+        "spec": {"replicas": 3, "storage": {"size": "10Gi"}},
+    }
+    return rights(role(BrokerCluster.from_manifest(manifest), BrokerId(broker))["rules"])
+
+
+def test_a_broker_may_do_what_is_documented() -> None:
+    expected = {
+        Right(
+            right.group,
+            right.resource,
+            right.object.replace("<cluster>", "demo").replace("<id>", "2"),
+            right.verb,
+        )
+        for right in documented("## A broker")
+    }
+    assert broker_rights() == expected
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_operator_may_do_what_is_documented(section: str) -> None:
+    assert chart_rights(section) == documented(SECTIONS[section])
+
+
+def test_a_broker_writes_nothing_but_its_own() -> None:
+    writes = {right for right in broker_rights() if right.verb not in {"get", "list", "watch"}}
+    assert writes == {
+        Right("chiplog.dev", "brokers/status", "demo-2", "patch"),
+        Right("coordination.k8s.io", "leases", "demo-2", "patch"),
+    }
+
+
+def test_two_brokers_share_no_right_to_write() -> None:
+    one, other = broker_rights("demo", 1), broker_rights("demo", 11)
+    assert all(right.verb in {"get", "list", "watch"} for right in one & other)
+    assert all(right.object == ALL for right in one & other)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_there_are_no_wildcards(section: str) -> None:
+    for right in chart_rights(section):
+        assert "*" not in f"{right.group}{right.resource}{right.object}{right.verb}"
+
+
+def test_the_operator_has_every_right_it_grants() -> None:
+    """Or the API server refuses the brokers' Roles as an escalation."""
+    has = chart_rights("namespaced")
+    assert all(covers(has, right) for right in broker_rights())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+def test_the_operator_may_apply_every_kind_it_builds(kind: kinds.Kind) -> None:
+    has = chart_rights("namespaced")
+    group = kind.api_version.rpartition("/")[0]
+    for verb in ("get", "create", "patch"):  # server-side apply is a patch, and creates
+        assert Right(group, kind.plural, ALL, verb) in has, verb
+
+
+def test_nothing_that_holds_data_can_be_deleted_by_the_operator() -> None:
+    has = chart_rights("namespaced")
+    for group, resource in (("", "persistentvolumeclaims"), ("chiplog.dev", "brokers")):
+        assert Right(group, resource, ALL, "delete") not in has
+    assert Right("", "secrets", ALL, "list") not in has
+
+
+def test_the_operators_lease_is_the_one_it_holds() -> None:
+    named = {right.object for right in chart_rights("own")} - {ALL}
+    assert named == {names.OPERATOR_LEASE}

@@ -1,0 +1,273 @@
+"""The charts as Helm renders them. Needs the program helm, and no cluster."""
+
+import json
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Any
+
+import pytest
+import yaml
+
+from charts.tests.files import (
+    CHECKOUT,
+    CLUSTER,
+    OPERATOR,
+    Manifest,
+    by_kind,
+    chart_rights,
+    manifests,
+    render,
+    rights,
+)
+from chiplog_operator.main import options
+from e2e.cluster import build
+from e2e.cluster.shell import run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+EXAMPLE = CLUSTER / "examples" / "orders.yaml"
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    return build.program("helm")
+
+
+def refused(helm: Path, *arguments: str, chart: Path = CLUSTER) -> str:
+    """What Helm says to values it must refuse."""
+    with pytest.raises(CalledProcessError) as failed:
+        render(helm, chart, *arguments)
+    return str(failed.value.stderr)
+
+
+def one(found: list[Manifest], kind: str) -> Any:
+    (only,) = by_kind(found, kind)
+    return only
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, CLUSTER], ids=lambda path: path.name)
+def test_lint_finds_nothing(helm: Path, chart: Path) -> None:
+    assert "0 chart(s) failed" in run(str(helm), "lint", "--strict", str(chart))
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, CLUSTER], ids=lambda path: path.name)
+def test_rendering_twice_gives_the_same_bytes(helm: Path, chart: Path) -> None:
+    arguments = ("-f", str(EXAMPLE)) if chart is CLUSTER else ()
+    assert render(helm, chart, *arguments) == render(helm, chart, *arguments)
+
+
+# ---- the operator ----
+
+
+def test_the_definitions_are_templates_and_can_be_left_out(helm: Path) -> None:
+    definitions = by_kind(manifests(render(helm, OPERATOR)), "CustomResourceDefinition")
+    originals = [yaml.safe_load(p.read_text()) for p in (CHECKOUT / "crds").glob("*.yaml")]
+    for definition in definitions:
+        annotations = definition["metadata"].pop("annotations")
+        assert annotations["helm.sh/resource-policy"] == "keep"
+        assert definition in originals
+    assert len(definitions) == len(originals)
+    without = manifests(render(helm, OPERATOR, "--set", "crds.install=false"))
+    assert by_kind(without, "CustomResourceDefinition") == []
+
+
+def test_for_all_namespaces_there_is_one_cluster_role(helm: Path) -> None:
+    found = manifests(render(helm, OPERATOR, "--namespace", "chiplog-system"))
+    granted = rights(one(found, "ClusterRole")["rules"])
+    assert granted == chart_rights("namespaced") | chart_rights("cluster")
+    role, binding = one(found, "Role"), one(found, "RoleBinding")
+    assert role["metadata"]["namespace"] == "chiplog-system"
+    assert rights(role["rules"]) == chart_rights("own")
+    account = one(found, "ServiceAccount")["metadata"]
+    for bound in (binding, one(found, "ClusterRoleBinding")):
+        (subject,) = bound["subjects"]
+        assert (subject["name"], subject["namespace"]) == (account["name"], "chiplog-system")
+
+
+def test_for_named_namespaces_it_has_no_rights_elsewhere(helm: Path) -> None:
+    found = manifests(
+        render(
+            *(helm, OPERATOR, "--namespace", "chiplog-system"),
+            *("--set-json", 'watchNamespaces=["blue","green"]'),
+        )
+    )
+    assert rights(one(found, "ClusterRole")["rules"]) == chart_rights("cluster")
+    granted = {
+        role["metadata"]["namespace"]: rights(role["rules"]) for role in by_kind(found, "Role")
+    }
+    assert granted == {
+        "chiplog-system": chart_rights("own"),
+        "blue": chart_rights("namespaced"),
+        "green": chart_rights("namespaced"),
+    }
+    for binding in by_kind(found, "RoleBinding"):
+        roles = [
+            role
+            for role in by_kind(found, "Role")
+            if role["metadata"]["namespace"] == binding["metadata"]["namespace"]
+            and role["metadata"]["name"] == binding["roleRef"]["name"]
+        ]
+        assert len(roles) == 1
+        assert binding["subjects"][0]["namespace"] == "chiplog-system"
+    assert "--watch-namespaces=blue,green" in container(found)["args"]
+
+
+def container(found: list[Manifest]) -> Any:
+    (only,) = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def test_the_operators_pod_is_restricted(helm: Path) -> None:
+    found = manifests(render(helm, OPERATOR))
+    pod = one(found, "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (only,) = pod["containers"]
+    assert only["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    ports = {port["name"]: port["containerPort"] for port in only["ports"]}
+    assert ports == {"health": 8080, "metrics": 9404}
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert only[probe]["httpGet"]["path"] == path
+        assert ports[only[probe]["httpGet"]["port"]] == 8080
+
+
+def test_selectors_find_the_operators_pods(helm: Path) -> None:
+    values = json.dumps({"team": "a", "app.kubernetes.io/name": "mine"})
+    found = manifests(render(helm, OPERATOR, "--set-json", f"podLabels={values}"))
+    spec = one(found, "Deployment")["spec"]
+    own = spec["template"]["metadata"]["labels"]
+    assert own["team"] == "a"
+    spread = spec["template"]["spec"]["topologySpreadConstraints"]
+    selectors = [
+        spec["selector"],
+        one(found, "PodDisruptionBudget")["spec"]["selector"],
+        *(constraint["labelSelector"] for constraint in spread),
+    ]
+    assert all(selector["matchLabels"].items() <= own.items() for selector in selectors)
+
+
+def test_a_single_operator_has_no_disruption_budget(helm: Path) -> None:
+    """It would hold up every drain for nothing: the next one takes over anyway."""
+    found = manifests(render(helm, OPERATOR, "--set", "replicas=1"))
+    assert by_kind(found, "PodDisruptionBudget") == []
+
+
+def test_images_by_repository_tag_or_whole_reference(helm: Path) -> None:
+    def images(*arguments: str) -> tuple[str, str]:
+        only = container(manifests(render(helm, OPERATOR, *arguments)))
+        (brokers,) = [e["value"] for e in only["env"] if e["name"] == "CHIPLOG_BROKER_IMAGE"]
+        return only["image"], brokers
+
+    version = yaml.safe_load((OPERATOR / "Chart.yaml").read_text())["appVersion"]
+    assert images() == (f"chiplog/operator:{version}", f"chiplog/broker:{version}")
+    assert images("--set-string", "image.repository=r.example/op,brokerImage.tag=9") == (
+        f"r.example/op:{version}",
+        "chiplog/broker:9",
+    )
+    assert images("--set", "image.reference=a@sha256:1,brokerImage.reference=b:2") == (
+        "a@sha256:1",
+        "b:2",
+    )
+
+
+def test_the_operators_own_command_line_takes_the_charts_arguments(
+    helm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = container(
+        manifests(render(helm, OPERATOR, "--set", "logLevel=debug,watchNamespaces={blue,green}"))
+    )
+    for entry in found["env"]:
+        monkeypatch.setenv(entry["name"], entry.get("value", "x"))
+    chosen = options(found["args"])
+    assert chosen.log_level == "debug"
+    assert chosen.watch_namespaces == ("blue", "green")
+    assert chosen.broker_image.startswith("chiplog/broker:")
+    assert chosen.namespace == "x"  # the pod's, by POD_NAMESPACE
+
+
+def test_a_value_that_does_not_exist_is_refused(helm: Path) -> None:
+    assert "watchNamespace" in refused(helm, "--set", "watchNamespace=a", chart=OPERATOR)
+    assert "logLevel" in refused(helm, "--set", "logLevel=loud", chart=OPERATOR)
+
+
+# ---- a cluster ----
+
+
+def test_the_example_values_give_the_example(helm: Path) -> None:
+    rendered = render(helm, CLUSTER, "-f", str(EXAMPLE), "--namespace", "demo", release="demo")
+    example = list(yaml.safe_load_all((CHECKOUT / "examples" / "orders.yaml").read_text()))
+    found = manifests(rendered)
+    for manifest in found:
+        assert manifest["metadata"].pop("namespace") == "demo"
+        assert manifest["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
+    assert found == example
+    only = manifests(render(helm, CLUSTER, "-f", str(EXAMPLE), "--set-json", "topics=[]"))
+    assert [manifest["kind"] for manifest in only] == ["BrokerCluster"]
+
+
+def test_a_cluster_is_called_like_its_release(helm: Path) -> None:
+    assert one(manifests(render(helm, CLUSTER, release="mine")), "BrokerCluster")["metadata"][
+        "name"
+    ] == ("mine")
+
+
+TOPICS = [
+    {"name": "orders"},
+    {
+        "name": "order-placed",
+        "spec": {"topicName": "order_placed", "config": {"retention.ms": 604800000}},
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+    },
+]
+
+
+def test_topics_and_groups_of_a_cluster_elsewhere(helm: Path) -> None:
+    found = manifests(
+        render(
+            *(helm, CLUSTER, "--set", "cluster.create=false,topicPrefix=staging."),
+            *("--set", "cluster.name=shared,cluster.namespace=platform"),
+            *("--set-json", f"topics={json.dumps(TOPICS)}"),
+            *("--set-json", 'consumerGroups=[{"name":"billing","spec":{"maxLag":{"records":5}}}]'),
+        )
+    )
+    reference = {"name": "shared", "namespace": "platform"}
+    plain, odd = by_kind(found, "Topic")
+    assert by_kind(found, "BrokerCluster") == []
+    assert plain["metadata"]["name"] == "staging.orders"
+    assert plain["spec"] == {"clusterRef": reference}
+    assert odd["metadata"]["name"] == "staging.order-placed"
+    assert odd["metadata"]["labels"]["team"] == "a"
+    assert odd["metadata"]["annotations"] == {"note": "b"}
+    assert odd["spec"] == {
+        "clusterRef": reference,
+        "topicName": "staging.order_placed",
+        "config": {"retention.ms": 604800000},
+    }
+    assert type(odd["spec"]["config"]["retention.ms"]) is int
+    group = one(found, "ConsumerGroup")
+    assert group["metadata"]["name"] == "billing"
+    assert group["spec"] == {"clusterRef": reference, "maxLag": {"records": 5}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("cluster.spec.replica", "3"),
+        ("cluster.spec.replicas", "0"),
+        ("cluster.spec.storage.size", '"many"'),
+        ("cluster.name", '"Demo"'),
+        ("topicPrefix", '"Staging"'),
+        ("topics", '[{"name":"a","spec":{"config":{"retention.mss":1}}}]'),
+        ("topics", '[{"name":"a","spec":{"config":{"retention.ms":9007199254740993}}}]'),
+        ("topics", '[{"name":"a","spec":{"topicName":"a b"}}]'),
+        ("topics", '[{"spec":{}}]'),
+        ("consumerGroups", '[{"name":"a","spec":{"reset":{"id":"1"}}}]'),
+    ],
+)
+def test_a_mistake_in_the_values_is_refused(helm: Path, path: str, value: str) -> None:
+    assert "don't meet the specifications" in refused(helm, "--set-json", f"{path}={value}")
