@@ -41,7 +41,8 @@ check: setup ## Format, lint, types, import contracts, generated files, unit tes
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python crds/generate.py --check
-	$(BIN)/pytest -m "not cluster and not clients"
+	$(BIN)/python charts/generate.py --check
+	$(BIN)/pytest -m "not clients and not cluster and not main"
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend
@@ -49,15 +50,18 @@ fmt: setup ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 
 .PHONY: generate
-generate: setup ## Write the generated files anew (CRDs)
+generate: setup ## Write the generated files anew (CRDs, charts)
 	$(BIN)/python crds/generate.py
+	$(BIN)/python charts/generate.py
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew
 	$(COMPILE) --extra operator --extra broker --extra dev --output-file $(LOCK) pyproject.toml
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["broker"], sep="\n")' > requirements/broker.in
-	$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/broker.lock requirements/broker.in
-	@rm requirements/broker.in
+	@for image in broker operator; do \
+		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$image > requirements/$$image.in; \
+		$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/$$image.lock requirements/$$image.in; \
+		rm requirements/$$image.in; \
+	done
 
 # ---- with real programs: clients, and a cluster (CLUSTER=local, kind or current) --
 
@@ -74,12 +78,16 @@ images: setup ## Build the images that changed and load them into the nodes
 	@$(BIN)/python -m e2e.cluster images
 
 .PHONY: tools
-tools: setup ## Put kubectl and helm into .tools/bin
+tools: setup ## Put kubectl, helm and promtool into .tools/bin
 	@$(BIN)/python -m e2e.cluster tools .tools/bin
 
 .PHONY: e2e
-e2e: setup ## Run the end-to-end tests, LANE=clients or LANE=cluster for one part
-	$(BIN)/pytest -m "$(or $(LANE),clients or cluster)"
+e2e: setup ## Run the end-to-end tests; LANE=main, clients, cluster … for one lane, FULL=1 for long forms
+	@LANE="$(LANE)" FULL="$(FULL)" $(BIN)/python -m e2e.lanes
+
+.PHONY: demo
+demo: setup ## From nothing to a running cluster with a topic, records and a lost pod; leaves it running
+	@$(BIN)/python -m e2e.demo
 
 .PHONY: bench
 bench: setup ## Measure against Apache Kafka and print the ratios (BENCH=--quick for the short form)

@@ -7,14 +7,37 @@ from pathlib import Path
 
 import pytest
 
+from e2e import measured
 from e2e.cluster import images
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target, current_target
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that stop and start the whole cluster come before those that use it."""
-    items.sort(key=lambda item: item.get_closest_marker("lifecycle") is None)
+    """Tests that stop and start the whole cluster come before those that use it.
+
+    Those with an operator come after all others, and of them those last that take away what
+    the others stand on.
+    """
+    items.sort(key=stage)
+
+
+def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
+    """Where a test stands in the order; equal ones stay as they were collected."""
+    module = item.getparent(pytest.Module)
+    return (
+        item.get_closest_marker("lifecycle") is None,
+        item.get_closest_marker("main") is not None,
+        module is not None and getattr(module.obj, "RUNS_LAST", False),
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was measured, where anything was."""
+    if lines := measured.noted():
+        terminalreporter.section("measured")
+        for line in lines:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")

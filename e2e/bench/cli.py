@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from e2e.bench.experiments import EXPERIMENTS
 from e2e.bench.lines import LINES, Line
+from e2e.bench.memory import touch_free_memory
 from e2e.bench.paired import FULL, QUICK, Effort, Measured, measure
 from e2e.bench.report import table, worst, write_json
 from e2e.bench.rig import Rig, rig
@@ -71,6 +72,8 @@ def run_all(one: Rig, names: list[str], effort: Effort) -> dict[Line, Measured]:
         f"{effort.rounds} pairs after {effort.warm_ups} to warm up; "
         f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
     )
+    touched_gib = touch_free_memory() / 2**30
+    console.print(f"{touched_gib:.1f} GiB of free memory touched beforehand")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     results: dict[Line, Measured] = {}
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:

@@ -13,6 +13,7 @@ LIMIT_S = 20
 NOT_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own word for "no leaders found"
 }

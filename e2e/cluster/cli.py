@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from e2e.cluster import build, cluster, images, layout, node, sweep
+from e2e.cluster import cluster, images, layout, node, sweep, tools
 from e2e.cluster.console import Refused, console
 from e2e.cluster.target import Local, current_target
 
@@ -78,14 +78,10 @@ def start_node(name: str) -> None:
 
 
 @app.command("tools")
-def tools(folder: Path) -> None:
-    """Put kubectl and helm into a folder."""
+def tools_command(folder: Path) -> None:
+    """Put kubectl, helm and promtool into a folder."""
     with refusals():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("kubectl", "helm"):
-            link = folder / name
-            link.unlink(missing_ok=True)
-            link.symlink_to(build.program(name))
+        for link in tools.link_all(folder):
             console.print(str(link))
 
 

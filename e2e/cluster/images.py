@@ -137,12 +137,19 @@ class Component:
 
 
 CORE = layout.CHECKOUT / "core" / "chiplog_core"
+KUBE = layout.CHECKOUT / "kube" / "chiplog_kube"
 COMPONENTS = (
     Component(
         "chiplog/broker",
         layout.CHECKOUT / "broker-image" / "Dockerfile",
         layout.CHECKOUT / "requirements" / "broker.lock",
-        (CORE, layout.CHECKOUT / "broker-image" / "chiplog_broker"),
+        (CORE, KUBE, layout.CHECKOUT / "broker-image" / "chiplog_broker"),
+    ),
+    Component(
+        "chiplog/operator",
+        layout.CHECKOUT / "operator" / "Dockerfile",
+        layout.CHECKOUT / "requirements" / "operator.lock",
+        (CORE, KUBE, layout.CHECKOUT / "operator" / "chiplog_operator"),
     ),
 )
 
@@ -215,8 +222,13 @@ def load(wanted: Sequence[Image]) -> None:
             list(pool.map(partial(import_into, image=image), layout.NODES))
 
 
+def built() -> list[Image]:
+    """Every image of ours, built where it is missing; each under the tag of its content now."""
+    return [build_base(), *map(build_component, COMPONENTS)]
+
+
 def load_all() -> list[Image]:
     """Build what is missing and load everything; returns what is loaded now."""
-    wanted = [build_base(), *map(build_component, COMPONENTS)]
+    wanted = built()
     load(wanted)
     return wanted

@@ -13,7 +13,8 @@ from e2e.cluster.target import Target
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
-EXAMPLES = sorted((CRDS / "examples").glob("*.yaml"))
+ORDERS = CRDS.parent / "examples" / "orders.yaml"
+EXAMPLES = [ORDERS, *sorted((CRDS / "examples").glob("*.yaml"))]
 INTERNAL = sorted((CRDS / "examples" / "internal").glob("*.yaml"))
 INVALID = sorted((CRDS / "invalid").glob("*.yaml"))
 EXPECTED = "# expect: "
@@ -91,7 +92,7 @@ def test_explain_says_something_useful(namespace: Kubectl) -> None:
 
 
 def test_columns_tell_what_a_user_asks_first(namespace: Kubectl) -> None:
-    namespace("apply", "-f", str(CRDS / "examples" / "orders.yaml"))
+    namespace("apply", "-f", str(ORDERS))
     condition = {
         "type": "Ready",
         "status": "False",
@@ -111,7 +112,7 @@ def test_columns_tell_what_a_user_asks_first(namespace: Kubectl) -> None:
         assert clusters[1].split()[:5] == ["demo", "3", "2", "False", "NotSupported"]
         assert "topic.chiplog.dev/orders" in namespace("get", "chiplog")
     finally:
-        namespace("delete", "-f", str(CRDS / "examples" / "orders.yaml"), "--wait=false")
+        namespace("delete", "-f", str(ORDERS), "--wait=false")
 
 
 def test_a_cluster_is_scaled_like_a_deployment(namespace: Kubectl) -> None:

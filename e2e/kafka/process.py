@@ -5,16 +5,15 @@ What is the same for Apache Kafka (`broker.py`) and for Chiplog
 which they have.
 """
 
-import os
 import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
+from e2e.cluster.usage import Usage, of_process
 from e2e.kafka.ports import LOOPBACK, free_ports
 
 # setpriv becomes the program: the pid stays the same. A broker then does not outlive a
@@ -22,16 +21,6 @@ from e2e.kafka.ports import LOOPBACK, free_ports
 DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process has taken of the machine up to now."""
-
-    cpu_s: float
-    rss_bytes: int
 
 
 class BrokerProcess(ABC):
@@ -139,10 +128,7 @@ class BrokerProcess(ABC):
 
     def usage(self) -> Usage:
         """CPU time since its start, of all its threads, and memory resident now."""
-        folder = Path(f"/proc/{self.pid}")
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        user, system, pages = int(fields[11]), int(fields[12]), int(fields[21])
-        return Usage((user + system) / TICKS_PER_S, pages * PAGE_BYTES)
+        return of_process(self.pid)
 
     def output_tail(self, lines: int = 30) -> str:
         """The end of what it printed."""

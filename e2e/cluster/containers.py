@@ -1,0 +1,41 @@
+"""The processes inside pods, as the machine sees them: to measure them and to kill them.
+
+From inside a pod its first process cannot be killed by force; from here it can.
+"""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from e2e.cluster import processes
+from e2e.cluster.processes import Process
+from e2e.cluster.usage import Usage, of_process
+
+CGROUPS = Path("/sys/fs/cgroup/pids")
+SANDBOX = "/pause"
+
+
+def in_pod(uid: str) -> list[Process]:
+    """Every process of a pod's containers, but not the sandbox's own."""
+    found = [process for pid in pids(uid) if (process := processes.process(pid))]
+    return [one for one in found if not processes.command_line(one.pid).startswith(SANDBOX)]
+
+
+def pids(uid: str) -> Iterator[int]:
+    for listing in CGROUPS.glob(f"chiplog-*/**/pod{uid}/*/cgroup.procs"):
+        try:
+            yield from map(int, listing.read_text().split())
+        except OSError:
+            continue  # removed while we looked
+
+
+def kill(uid: str) -> int:
+    """SIGKILL every process of a pod's containers; returns how many there were."""
+    targets = in_pod(uid)
+    processes.end(targets, signal.SIGKILL, 5)
+    return len(targets)
+
+
+def usage(uid: str) -> Usage:
+    """CPU time and resident memory of a pod's containers together."""
+    return sum((of_process(one.pid) for one in in_pod(uid)), Usage())

@@ -1,0 +1,83 @@
+"""Programs for people: what `make tools` puts into `.tools/bin`.
+
+kubectl and helm are the cluster's own builds. promtool, which tests alert rules, comes out of
+Debian's package: building it takes minutes and shares nothing with the rest.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from e2e.cluster import build, layout
+from e2e.cluster.console import Refused, step
+from e2e.cluster.packages import present
+from e2e.cluster.shell import CommandFailed, run
+
+PROMTOOL_PACKAGE = "prometheus"
+NAMES = ("kubectl", "helm", "promtool")
+
+
+def program(name: str) -> Path:
+    """Where a tool of `NAMES` is, made first where it is not there yet."""
+    return promtool() if name == "promtool" else build.program(name)
+
+
+def link_all(folder: Path) -> list[Path]:
+    """Put every tool into a folder, as a link; returns the links."""
+    folder.mkdir(parents=True, exist_ok=True)
+    links = [folder / name for name in NAMES]
+    for link in links:
+        target = program(link.name)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    return links
+
+
+def promtool() -> Path:
+    """promtool out of Debian's package, which is unpacked and not installed: no service starts."""
+    if not (present("apt-get") and present("dpkg-deb")):
+        raise Refused("promtool comes from Debian's package prometheus, and apt-get is not here")
+    folder = layout.cache() / "tools" / f"promtool-{package_digest()[:16]}"
+    if not (folder / "promtool").exists():
+        with step("fetching promtool (Debian)"):
+            unpack(folder)
+    return folder / "promtool"
+
+
+def package_digest() -> str:
+    """SHA-256 of the package apt would install, which is what apt checks a download against."""
+    for attempt in ("as it is", "updated"):
+        if attempt == "updated":
+            run("apt-get", "update", "-qq", timeout_s=300)
+        shown = run("apt-cache", "show", "--no-all-versions", PROMTOOL_PACKAGE, check=False)
+        for line in shown.splitlines():
+            if line.startswith("SHA256: "):
+                return line.removeprefix("SHA256: ")
+    raise Refused(f"apt knows no package {PROMTOOL_PACKAGE}: promtool needs Debian's main archive")
+
+
+def unpack(folder: Path) -> None:
+    """Download the package beside the final place and keep the one program of it."""
+    making = folder.with_name(f"{folder.name}.{os.getpid()}")
+    making.mkdir(parents=True)
+    try:
+        download(making)
+        (package,) = making.glob("*.deb")
+        run("dpkg-deb", "--extract", str(package), str(making / "tree"))
+        whole = making / "whole"
+        whole.mkdir()
+        (making / "tree" / "usr" / "bin" / "promtool").rename(whole / "promtool")
+        if not folder.exists():  # else another checkout was quicker
+            whole.rename(folder)
+    finally:
+        shutil.rmtree(making)
+
+
+def download(folder: Path) -> None:
+    """Fetch the package; what apt knows of the archive may be older than the archive."""
+    command = ("apt-get", "download", "-qq", PROMTOOL_PACKAGE)
+    try:
+        run(*command, cwd=folder, timeout_s=300)
+    except CommandFailed:
+        run("apt-get", "update", "-qq", timeout_s=300)
+        run(*command, cwd=folder, timeout_s=300)

@@ -1,0 +1,178 @@
+"""A BrokerCluster as its users reach it: kubectl, and the address its status names."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from chiplog_core import labels, names
+from e2e.cluster import layout
+from e2e.cluster.kubectl import Kubectl, eventually
+
+ORDERS = layout.CHECKOUT / "examples" / "orders.yaml"
+EXTERNAL = "external"
+READY_LIMIT_S = 90
+DATA = names.DATA_PATH
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Which process of a pod this is: another uid or one more restart is another one."""
+
+    uid: str
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerClusterUnderTest:
+    """One BrokerCluster and the namespace it lives in."""
+
+    kubectl: Kubectl
+    name: str = "demo"
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients outside begin, as the status says."""
+        status = self.kubectl.get("bc", self.name).get("status", {})
+        found = [
+            one["bootstrapServers"]
+            for one in status.get("listeners", ())
+            if one["name"] == EXTERNAL
+        ]
+        assert len(found) == 1, f"status names no listener {EXTERNAL}: {json.dumps(status)}"
+        return str(found[0])
+
+    def wait_ready(self, kind: str, name: str, limit_s: float = READY_LIMIT_S) -> float:
+        """Wait until an object's Ready condition says True of its newest spec; returns seconds."""
+
+        def ready() -> bool:
+            one = self.kubectl.get(kind, name)
+            assert is_ready(one), shown(one)
+            return True
+
+        return eventually(f"{kind}/{name} is Ready", ready, limit_s)
+
+    def wait_cluster_ready(self, limit_s: float = READY_LIMIT_S) -> float:
+        return self.wait_ready("bc", self.name, limit_s)
+
+    def wait_gone(self, kind: str, name: str, limit_s: float = READY_LIMIT_S) -> float:
+        """Wait until there is no such object; returns seconds."""
+
+        def gone() -> bool:
+            left = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json").strip()
+            assert not left, shown(json.loads(left))
+            return True
+
+        return eventually(f"{kind}/{name} is gone", gone, limit_s)
+
+    def own(self, kinds: str) -> list[Manifest]:
+        """The objects of some kinds (`sts,svc`) that the operator made for this cluster."""
+        items: list[Manifest] = self.kubectl.get(kinds)["items"]
+        return [one for one in items if self.name in {cluster_by_label(one), cluster_by_spec(one)}]
+
+    def broker_pods(self) -> dict[str, Life]:
+        """The process of every broker, by the name of its pod."""
+        selector = f"{labels.CLUSTER}={self.name},{labels.COMPONENT}={labels.BROKER}"
+        return {
+            pod["metadata"]["name"]: Life(pod["metadata"]["uid"], restarts(pod))
+            for pod in self.kubectl.get("pods", "-l", selector)["items"]
+        }
+
+    def map_of(self, topic_name: str) -> Manifest:
+        """The PartitionMap of a topic."""
+        found: Manifest = self.kubectl.get("pmap", names.partition_map(self.name, topic_name))
+        return found
+
+    def partitions_of(self, topic_name: str) -> list[Manifest]:
+        """The partitions a topic's name means now, as its map has them."""
+        spec = self.map_of(topic_name)["spec"]
+        current = [one for one in spec["generations"] if one["topicId"] == spec.get("current")]
+        assert len(current) == 1, json.dumps(spec)
+        partitions: list[Manifest] = current[0]["partitions"]
+        return partitions
+
+    def reigns(self) -> dict[str, tuple[object, ...]]:
+        """Who leads what in which epoch, and every broker's session: equal while nothing moves."""
+        found: dict[str, tuple[object, ...]] = {
+            f"broker {one['metadata']['name']}": (
+                one["spec"]["session"],
+                one["spec"].get("admittedIncarnation"),
+                one["spec"].get("fenced", False),
+            )
+            for one in self.own("brk")
+        }
+        for one in self.own("pmap"):
+            topic = one["spec"]["topicName"]
+            for generation in one["spec"].get("generations", ()):
+                for each in generation["partitions"]:
+                    where = f"{topic}-{each['partition']}"
+                    found[where] = (each.get("leader"), each["leaderEpoch"], each["isr"])
+        return found
+
+    def segments(self, pod: str, topic: str, partition: int) -> dict[str, int]:
+        """Names and sizes of the segment files of a partition on a broker's volume."""
+        folder = f"{DATA}/{topic}-{partition}"
+        script = f"import os; [print(e.name, e.stat().st_size) for e in os.scandir({folder!r})]"
+        listed = self.kubectl.execute(pod, "python3", "-c", script)
+        pairs = (line.split() for line in listed.splitlines())
+        return {name: int(size) for name, size in pairs if name.endswith(".log")}
+
+
+def cluster_by_label(one: Manifest) -> str:
+    return str(one["metadata"].get("labels", {}).get(labels.CLUSTER, ""))
+
+
+def cluster_by_spec(one: Manifest) -> str:
+    """Brokers and maps name their cluster themselves."""
+    spec = one.get("spec", {})
+    return str(spec.get("cluster", "")) if one["kind"] in {"Broker", "PartitionMap"} else ""
+
+
+def is_ready(one: Manifest) -> bool:
+    """Whether its Ready condition is True and was judged from the newest spec."""
+    generation = one["metadata"]["generation"]
+    return any(
+        condition["type"] == "Ready"
+        and condition["status"] == "True"
+        and condition["observedGeneration"] == generation
+        for condition in one.get("status", {}).get("conditions", ())
+    )
+
+
+def shown(one: Manifest) -> str:
+    """What a failed wait says about an object."""
+    seen = {name: one["metadata"].get(name) for name in ("generation", "deletionTimestamp")}
+    return f"{one['kind']} {one['metadata']['name']} {seen}: {json.dumps(one.get('status'))}"
+
+
+def restarts(pod: Manifest) -> int:
+    """How often the pod's containers ended and were started again."""
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    return sum(int(one["restartCount"]) for one in statuses)
+
+
+def example(config: dict[str, object]) -> str:
+    """`examples/orders.yaml` with broker configuration that makes retention quick to see."""
+    cluster, topic = yaml.safe_load_all(ORDERS.read_text())
+    cluster["spec"]["config"] = {**cluster["spec"].get("config", {}), **config}
+    return str(yaml.safe_dump_all([cluster, topic]))
+
+
+def topic_manifest(
+    name: str, partitions: int = 1, cluster: str = "demo", **spec: object
+) -> Manifest:
+    """A Topic as a user writes it."""
+    return {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "Topic",
+        "metadata": {"name": name},
+        "spec": {
+            "clusterRef": {"name": cluster},
+            "partitions": partitions,
+            "replicas": 1,
+            **spec,
+        },
+    }

@@ -1,0 +1,48 @@
+"""What a cluster tells its clients, asked with kcat: brokers, partitions, leaders."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+from e2e.cluster.shell import run
+from e2e.kafka import debian
+
+LIMIT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One answer to a Metadata request."""
+
+    brokers: dict[int, str]
+    """Id -> the address clients are told."""
+    leaders: dict[str, dict[int, int]]
+    """Topic -> partition -> id of its leader, -1 where there is none."""
+
+    def led(self, topic: str) -> Counter[int]:
+        """How many partitions of a topic each broker leads."""
+        return Counter(self.leaders.get(topic, {}).values())
+
+    def is_whole(self, topic: str, partitions: int) -> bool:
+        """Whether the topic has so many partitions, each with a leader that is there."""
+        leaders = self.leaders.get(topic, {})
+        return sorted(leaders) == [*range(partitions)] and set(leaders.values()) <= {*self.brokers}
+
+
+def told(bootstrap: str, topic: str | None = None) -> Told:
+    """What the cluster answers about all topics, or about one."""
+    one = () if topic is None else ("-t", topic)
+    printed = run(
+        *(debian.program("kcat"), "-b", bootstrap, "-L", "-J", *one),
+        *("-X", "socket.timeout.ms=5000", "-m", "5"),
+        timeout_s=LIMIT_S,
+    )
+    answer = json.loads(printed[printed.index("{") :])
+    return Told(
+        brokers={int(one["id"]): str(one["name"]) for one in answer["brokers"]},
+        leaders={
+            str(one["topic"]): {int(p["partition"]): int(p["leader"]) for p in one["partitions"]}
+            for one in answer["topics"]
+            if not one.get("error")
+        },
+    )

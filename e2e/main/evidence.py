@@ -1,0 +1,43 @@
+"""What is kept of a test that failed: the objects' own words, and the logs behind them."""
+
+import subprocess
+from collections.abc import Iterator
+
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.shell import CommandFailed
+from e2e.main import operator
+
+LINES = 60
+CONDITIONS = (
+    "custom-columns=KIND:.kind,NAME:.metadata.name,GENERATION:.metadata.generation,"
+    "DELETED:.metadata.deletionTimestamp,TYPES:.status.conditions[*].type,"
+    "STATUS:.status.conditions[*].status,MESSAGES:.status.conditions[*].message"
+)
+
+
+def gather(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
+    """Title and text of everything worth reading; what cannot be had says why."""
+    yield "objects", said(kubectl, "get", "bc,kt", "-o", CONDITIONS)
+    yield "brokers and maps", said(kubectl, "get", "brk,pmap,sts,pods,pvc", "-o", "wide")
+    yield "events", said(kubectl, "get", "events", "--sort-by=.lastTimestamp")
+    yield from logs(Kubectl(kubectl.kubeconfig, operator.NAMESPACE), "operator")
+    yield from logs(kubectl, "broker")
+
+
+def logs(kubectl: Kubectl, what: str) -> Iterator[tuple[str, str]]:
+    """The end of every pod's log in a namespace, and of its process before, if there was one."""
+    for pod in said(kubectl, "get", "pods", "-o", "name").split():
+        if not pod.startswith("pod/"):
+            continue
+        yield f"{what} {pod}", said(kubectl, "logs", pod, f"--tail={LINES}")
+        before = said(kubectl, "logs", pod, "--previous", f"--tail={LINES // 2}")
+        if "previous terminated container" not in before:
+            yield f"{what} {pod}, the process before", before
+
+
+def said(kubectl: Kubectl, *arguments: str) -> str:
+    """What kubectl printed, also where it failed: a failed test must not fail twice."""
+    try:
+        return kubectl(*arguments, timeout_s=30)
+    except (CommandFailed, OSError, subprocess.TimeoutExpired) as failed:
+        return str(failed)

@@ -1,0 +1,81 @@
+"""The operator as its chart installs it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from chiplog_core import names
+from e2e.cluster import containers, images, layout
+from e2e.cluster.helm import Helm
+from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.target import Target
+from e2e.cluster.usage import Usage
+
+NAMESPACE = "chiplog-system"
+RELEASE = "chiplog"
+CHART = layout.CHECKOUT / "charts" / "chiplog-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The operator's release, and the processes that run of it."""
+
+    kubeconfig: Path
+    references: Mapping[str, str]
+    """Name of an image of ours -> what the nodes find it by."""
+
+    @classmethod
+    def on(cls, target: Target) -> Self:
+        """For a cluster, with the images as they are now, loaded where the nodes are ours."""
+        found = images.load_all() if target.has_faults else images.built()
+        return cls(target.kubeconfig, {image.name: image.reference for image in found})
+
+    @property
+    def kubectl(self) -> Kubectl:
+        return Kubectl(self.kubeconfig, NAMESPACE)
+
+    def install(self) -> None:
+        """Install it from the checkout's chart, or bring what is installed to that state."""
+        Helm(self.kubeconfig, NAMESPACE).install(
+            *(RELEASE, CHART),
+            # Definitions that a test applied by itself belong to the release from now on.
+            "--take-ownership",
+            *("--set-string", f"image.reference={self.references['chiplog/operator']}"),
+            *("--set-string", f"brokerImage.reference={self.references['chiplog/broker']}"),
+        )
+
+    def uninstall(self) -> None:
+        Helm(self.kubeconfig, NAMESPACE)("uninstall", RELEASE, "--ignore-not-found", "--wait")
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Its pods, as the API server has them."""
+        label = f"app.kubernetes.io/instance={RELEASE}"
+        items: list[dict[str, Any]] = self.kubectl.get("pods", "-l", label)["items"]
+        return items
+
+    def leader(self) -> dict[str, Any]:
+        """The pod whose process holds the Lease."""
+        holder = str(self.kubectl.get("lease", names.OPERATOR_LEASE)["spec"]["holderIdentity"])
+        found = [pod for pod in self.pods() if pod["metadata"]["name"] in holder]
+        assert len(found) == 1, f"the Lease's holder {holder} is none of its pods"
+        return found[0]
+
+    def usage(self) -> dict[str, Usage]:
+        """What each of its pods has taken of the machine, by the pod's name."""
+        return {
+            pod["metadata"]["name"]: containers.usage(pod["metadata"]["uid"]) for pod in self.pods()
+        }
+
+    def wait_whole(self) -> float:
+        """Wait until all replicas are Ready and one of them holds the Lease."""
+
+        def whole() -> bool:
+            status = self.kubectl.get("deployment", "-l", f"app.kubernetes.io/instance={RELEASE}")
+            (deployment,) = status["items"]
+            ready = deployment["status"].get("readyReplicas", 0)
+            assert ready == deployment["spec"]["replicas"], json.dumps(deployment["status"])
+            return bool(self.leader())
+
+        return eventually("the operator is whole", whole, 90)

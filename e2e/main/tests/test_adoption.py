@@ -1,0 +1,116 @@
+"""A BrokerCluster deleted, or its very kind removed: what is applied again finds its records."""
+
+import pytest
+
+from e2e import measured
+from e2e.clients.by_librdkafka import Librdkafka
+from e2e.clients.client import Landed, Record
+from e2e.clients.topics import end_offsets
+from e2e.cluster.kubectl import eventually
+from e2e.main.broker_cluster import BrokerClusterUnderTest, example
+from e2e.main.cluster_metadata import told
+from e2e.main.operator import Operator
+from e2e.main.tests.conftest import CONFIG
+
+# It removes the definitions: nothing of any cluster's users is left for a while.
+RUNS_LAST = True
+pytestmark = [pytest.mark.main, pytest.mark.timeout(600)]
+
+TOPIC, PARTITIONS = "orders", 6
+RECORDS = [Record(f"adopted {n:03}".encode(), f"key-{n}".encode()) for n in range(120)]
+DEFINITIONS = ("brokerclusters.chiplog.dev", "topics.chiplog.dev")
+
+
+class Before:
+    """What must be the same afterwards."""
+
+    def __init__(self, cluster: BrokerClusterUnderTest) -> None:
+        Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
+        self.cluster_id = cluster.kubectl.get("bc", cluster.name)["status"]["clusterId"]
+        self.topic_id = cluster.kubectl.get("kt", TOPIC)["status"]["topicId"]
+        self.claims = self.uids(cluster, "pvc")
+        self.kept = self.uids(cluster, "brk,pmap")
+        self.sessions = self.sessions_of(cluster)
+        self.records = stored(cluster)
+        assert len(self.claims) == 3
+        assert len(self.records) >= len(RECORDS)
+
+    @staticmethod
+    def uids(cluster: BrokerClusterUnderTest, kinds: str) -> dict[str, str]:
+        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in cluster.own(kinds)}
+
+    @staticmethod
+    def sessions_of(cluster: BrokerClusterUnderTest) -> dict[str, int]:
+        return {one["metadata"]["name"]: one["spec"]["session"] for one in cluster.own("brk")}
+
+    def check_kept(self, cluster: BrokerClusterUnderTest) -> None:
+        """Maps, brokers and volumes are there while their cluster is not."""
+        assert self.uids(cluster, "pvc") == self.claims
+        assert self.uids(cluster, "brk,pmap") == self.kept
+
+    def check_adopted(self, cluster: BrokerClusterUnderTest) -> None:
+        """The same cluster, topic and volumes, and the same records at the same offsets."""
+        assert cluster.kubectl.get("bc", cluster.name)["status"]["clusterId"] == self.cluster_id
+        topic = cluster.kubectl.get("kt", TOPIC)
+        assert topic["status"]["topicId"] == self.topic_id
+        spec = cluster.map_of(TOPIC)["spec"]
+        assert spec["current"] == self.topic_id
+        self.check_kept(cluster)
+        for name, session in self.sessions_of(cluster).items():
+            assert session > self.sessions[name], f"{name} is another process, so another session"
+        eventually(
+            "clients are told of orders",
+            lambda: told(cluster.bootstrap).is_whole(TOPIC, PARTITIONS),
+            30,
+        )
+        assert stored(cluster) == self.records
+        Librdkafka().produce(cluster.bootstrap, TOPIC, [Record(b"after", b"after")])
+
+
+def stored(cluster: BrokerClusterUnderTest) -> list[Landed]:
+    """Every record of the topic, by partition and offset."""
+    ends = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
+    return [
+        landed
+        for partition, end in enumerate(ends)
+        if end
+        for landed in Librdkafka().consume(cluster.bootstrap, TOPIC, partition, end)
+    ]
+
+
+def wait_no_pods(cluster: BrokerClusterUnderTest) -> None:
+    """Wait until no broker runs."""
+
+    def none_runs() -> bool:
+        assert not (left := cluster.broker_pods()), left
+        return True
+
+    eventually("no broker runs", none_runs, 120)
+
+
+def apply_again(cluster: BrokerClusterUnderTest) -> None:
+    cluster.kubectl.apply(example(CONFIG))
+    cluster_s, topic_s = cluster.wait_cluster_ready(120), cluster.wait_ready("kt", TOPIC, 60)
+    measured.note(f"Ready {cluster_s + topic_s:.1f} s after it was applied again")
+
+
+def test_a_cluster_deleted_and_applied_again(cluster: BrokerClusterUnderTest) -> None:
+    before = Before(cluster)
+    cluster.kubectl("delete", "bc", cluster.name, "--timeout=60s")
+    wait_no_pods(cluster)
+    before.check_kept(cluster)
+    apply_again(cluster)
+    before.check_adopted(cluster)
+
+
+def test_definitions_removed_and_installed_again(
+    cluster: BrokerClusterUnderTest, operator: Operator
+) -> None:
+    before = Before(cluster)
+    cluster.kubectl("delete", "crd", *DEFINITIONS, "--timeout=90s", timeout_s=120)
+    wait_no_pods(cluster)
+    before.check_kept(cluster)
+    operator.install()
+    operator.wait_whole()
+    apply_again(cluster)
+    before.check_adopted(cluster)

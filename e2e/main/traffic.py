@@ -1,0 +1,141 @@
+"""Clients at work while something happens to the cluster, and what they noticed of it.
+
+One producer and one consumer, both librdkafka, both asking for metadata anew every second. The
+producer sends at a steady, modest pace: what is looked for is a pause or an error, not a limit.
+"""
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from e2e.clients.by_librdkafka import QUIET
+
+RECORDS_PER_S = 200
+# A record that is not acknowledged by then is an error that the client notices.
+DELIVERY_LIMIT_MS = 10_000
+CATCH_UP_LIMIT_S = 20
+
+
+@dataclass(slots=True)
+class Noticed:
+    """What the clients saw."""
+
+    acknowledged: dict[bytes, float] = field(default_factory=dict)
+    """Value -> milliseconds from sending it to its acknowledgement."""
+    read: Counter[bytes] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+
+    def slowest_ms(self) -> float:
+        return max(self.acknowledged.values())
+
+
+class Traffic:
+    """Produces to all partitions of a topic in turns and reads everything, until it is left.
+
+    Leaving waits until every record is acknowledged or refused, and until the reader has read
+    as many as were acknowledged, or a limit is over.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.topic, self.partitions = topic, partitions
+        self.noticed = Noticed()
+        common = {
+            "bootstrap.servers": bootstrap,
+            "topic.metadata.refresh.interval.ms": 1000,
+            "reconnect.backoff.max.ms": 200,
+            "error_cb": self.note,
+            **QUIET,
+        }
+        self.producer = Producer(
+            {
+                **common,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.timeout.ms": DELIVERY_LIMIT_MS,
+            }
+        )
+        # It asks for a group's name even where it joins none.
+        self.consumer = Consumer({**common, "group.id": "none", "enable.auto.commit": False})
+        self.sent = 0
+        self.ending = threading.Event()
+        self.threads = [
+            threading.Thread(target=work, daemon=True) for work in (self.produce, self.consume)
+        ]
+
+    def note(self, error: KafkaError) -> None:
+        self.noticed.errors.append(str(error))
+
+    def produce(self) -> None:
+        while not self.ending.wait(1 / RECORDS_PER_S):
+            self.send()
+            self.producer.poll(0)
+        if left := self.producer.flush(2 * DELIVERY_LIMIT_MS / 1000):
+            self.noticed.errors.append(f"{left} records neither acknowledged nor refused")
+
+    def send(self) -> None:
+        started_s = time.monotonic()
+
+        def on_delivery(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+            if error is not None:
+                self.note(error)
+                return
+            waited_ms = (time.monotonic() - started_s) * 1000
+            self.noticed.acknowledged[message.value() or b""] = waited_ms
+
+        value = b"%010d" % self.sent
+        partition = self.sent % self.partitions
+        self.producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery)
+        self.sent += 1
+
+    def consume(self) -> None:
+        places = range(self.partitions)
+        self.consumer.assign([TopicPartition(self.topic, n, OFFSET_BEGINNING) for n in places])
+        deadline_s: float | None = None
+        while deadline_s is None or time.monotonic() < deadline_s:
+            for one in self.consumer.consume(500, timeout=0.2):
+                if (error := one.error()) is not None:
+                    self.note(error)
+                else:
+                    self.noticed.read[one.value() or b""] += 1
+            if deadline_s is None and not self.threads[0].is_alive():
+                deadline_s = time.monotonic() + CATCH_UP_LIMIT_S
+            if deadline_s is not None and self.has_read_all():
+                break
+        self.consumer.close()
+
+    def has_read_all(self) -> bool:
+        return self.noticed.read.keys() >= self.noticed.acknowledged.keys()
+
+    def __enter__(self) -> Self:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.ending.set()
+        for thread in self.threads:
+            thread.join(3 * DELIVERY_LIMIT_MS / 1000 + CATCH_UP_LIMIT_S)
+
+    def check(self) -> None:
+        """Raise `AssertionError` where a client noticed anything."""
+        noticed = self.noticed
+        assert not noticed.errors, Counter(noticed.errors).most_common(5)
+        assert len(noticed.acknowledged) == self.sent
+        assert noticed.read == Counter(noticed.acknowledged.keys())

@@ -1,0 +1,51 @@
+"""Lanes: every one is a marker, and one that is not there is refused by name."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from e2e import lanes
+
+
+def make_e2e(checkout: Path, lane: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "e2e.lanes", "--collect-only", "-q"],
+        cwd=checkout,
+        env={**os.environ, "LANE": lane},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("lane", ["spark", "spork"])
+def test_a_lane_without_tests_is_refused_with_the_lanes_there_are(
+    checkout: Path, lane: str
+) -> None:
+    done = make_e2e(checkout, lane)
+    assert done.returncode == 2
+    assert done.stdout.startswith(f"e2e: LANE={lane} ")
+    assert all(name in done.stdout for name in lanes.LANES)
+
+
+def test_every_lane_is_a_marker(pytestconfig: pytest.Config) -> None:
+    markers = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
+    assert set(lanes.LANES) <= markers
+    assert not set(lanes.PLANNED) & set(lanes.LANES)
+
+
+def test_a_lane_has_its_tests_and_no_others(checkout: Path) -> None:
+    done = make_e2e(checkout, "main")
+    collected = [line for line in done.stdout.splitlines() if "::" in line]
+    assert collected, done.stdout
+    assert all(line.startswith(("e2e/main/", "e2e/demo/")) for line in collected)
+
+
+def test_everything_that_needs_more_than_python_is_kept_out_of_make_check(checkout: Path) -> None:
+    makefile = (checkout / "Makefile").read_text()
+    kept_out = " and ".join(f"not {name}" for name in lanes.ALL.split(" or "))
+    assert f'-m "{kept_out}"' in makefile
