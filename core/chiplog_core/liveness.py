@@ -76,7 +76,7 @@ class LivenessJudge:
             lease.is_confirmed = lease.is_suspected
 
     def forgotten(self, broker_id: BrokerId, now_ms: int) -> None:
-        """The broker is retired: its Lease is nobody's business any more."""
+        """There is no such Lease any more: that proves nothing, and there is nothing to judge."""
         self._tick(now_ms)
         self._leases.pop(broker_id, None)
 

@@ -1,9 +1,11 @@
 """What is known of all objects of a kind: never older than what was already seen.
 
 Three sources feed it, in any order: lists, watch events, and the answers to own writes, which
-are known before any watch tells of them. Invariants: an object never goes back to an older
-resource version, and one that was seen deleted (by its uid) never comes back, whatever late
-list or event still shows it.
+are known before any watch tells of them. Invariants: by events and writes an object never goes
+back to an older resource version, and one that was seen deleted (by its uid) never comes back.
+A consistent read shows everything that was known before it began, so it alone may take that
+back: an etcd that was restored to an older copy counts its versions anew. What became known
+while it was under way (`now`) is compared by version, as ever.
 """
 
 from collections import OrderedDict
@@ -43,7 +45,11 @@ class ObjectCache:
         self._objects: dict[ObjectKey, Manifest] = {}
         self._on_change = on_change
         self._keep = keep
-        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._moment = 0
+        self._seen: dict[ObjectKey, int] = {}
+        """When each object was put last."""
+        self._deleted: OrderedDict[str, int] = OrderedDict()
+        """When each uid was seen deleted."""
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
@@ -58,21 +64,36 @@ class ObjectCache:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def put(self, manifest: Manifest) -> None:
-        """The object is, or was a moment ago, in this state."""
+    def now(self) -> int:
+        """This moment, for `since`: to be taken before a consistent read is begun."""
+        return self._moment
+
+    def put(self, manifest: Manifest, *, since: int | None = None) -> None:
+        """The object is, or was a moment ago, in this state.
+
+        `since` is given for a consistent read: all that was known before then may be older, and
+        all that a higher version says of it may be from before a restore.
+        """
         key = key_of(manifest)
         before = self._objects.get(key)
+        is_news = since is not None and self._seen.get(key, 0) <= since
+        if since is not None and self._deleted.get(uid_of(manifest), since + 1) <= since:
+            del self._deleted[uid_of(manifest)]
         if uid_of(manifest) in self._deleted:
             return
         if before is not None:
-            if is_older(version_of(manifest), version_of(before)):
+            if not is_news and is_older(version_of(manifest), version_of(before)):
                 return
-            if uid_of(before) != uid_of(manifest):
+            is_same = uid_of(before) == uid_of(manifest)
+            if not is_same:
                 self._remember_deletion(before)
-            elif version_of(before) == version_of(manifest):
+            elif version_of(before) == version_of(manifest) and not is_news:
                 return
         kept = self._keep(manifest)
+        if before == kept:
+            return
         self._objects[key] = kept
+        self._seen[key] = self._tick()
         self._on_change(before, kept)
 
     def remove(self, manifest: Manifest) -> None:
@@ -82,6 +103,7 @@ class ObjectCache:
         before = self._objects.get(key)
         if before is not None and uid_of(before) == uid_of(manifest):
             del self._objects[key]
+            self._seen.pop(key, None)
             self._on_change(before, None)
 
     def apply(self, event: WatchEvent) -> None:
@@ -91,25 +113,37 @@ class ObjectCache:
         elif event.type is not EventType.BOOKMARK:
             self.put(event.object)
 
-    def replace(self, listed: ObjectList, namespace: str = "") -> None:
-        """All objects of a namespace (or of all) at one moment, which may be past by now."""
+    def replace(self, listed: ObjectList, namespace: str = "", *, since: int | None = None) -> None:
+        """All objects of a namespace (or of all) at one moment, which may be past by now.
+
+        With `since`, the moment before the list was begun, it also takes back what is newer by
+        its version alone.
+        """
         present = set()
         for manifest in listed.items:
             present.add(key_of(manifest))
-            self.put(manifest)
-        for manifest in self._absent(present, namespace):
+            self.put(manifest, since=since)
+        for key, manifest in self._absent(present, namespace):
             # What is newer than the list was made after it, so its absence says nothing.
-            if not is_older(listed.resource_version, version_of(manifest)):
+            is_older_than_list = since is not None and self._seen.get(key, 0) <= since
+            if is_older_than_list or not is_older(listed.resource_version, version_of(manifest)):
                 self.remove(manifest)
 
-    def _absent(self, present: set[ObjectKey], namespace: str) -> Iterable[Manifest]:
+    def _absent(
+        self, present: set[ObjectKey], namespace: str
+    ) -> Iterable[tuple[ObjectKey, Manifest]]:
         return [
-            manifest
+            (key, manifest)
             for key, manifest in self._objects.items()
             if key not in present and namespace in {"", key.namespace}
         ]
 
+    def _tick(self) -> int:
+        self._moment += 1
+        return self._moment
+
     def _remember_deletion(self, manifest: Manifest) -> None:
-        self._deleted[uid_of(manifest)] = None
+        self._deleted[uid_of(manifest)] = self._tick()
+        self._deleted.move_to_end(uid_of(manifest))
         if len(self._deleted) > MAX_REMEMBERED_DELETIONS:
             self._deleted.popitem(last=False)

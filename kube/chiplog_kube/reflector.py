@@ -93,11 +93,11 @@ class Reflector:
 
     async def relist(self) -> str:
         """One consistent list into the cache; its resource version. Raises `ApiError`s."""
-        scope = self.scope
+        scope, since = self.scope, self.cache.now()
         listed = await self._api.list_(
             scope.kind, scope.namespace, labels=scope.labels, fields=scope.fields
         )
-        self.cache.replace(listed, scope.namespace)
+        self.cache.replace(listed, scope.namespace, since=since)
         if self._is_failing:
             logger.info("watch_works_again", extra={"kind": scope.kind.kind})
             self._is_failing = False

@@ -10,11 +10,13 @@ what was not done is planned again.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from chiplog_core import api as chiplog_api
 from chiplog_core import labels
+from chiplog_core.model.broker import Broker
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.planner.actions import (
     Action,
@@ -42,7 +44,7 @@ from chiplog_kube.api import (
     Unavailable,
 )
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import metadata, uid_of
+from chiplog_kube.manifests import ObjectKey, key_of, metadata, uid_of, version_of
 from chiplog_operator.caches import Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.events import event
@@ -173,7 +175,7 @@ class Executor:
             case Create():
                 await self._create(action)
             case Replace():
-                await self._replace(action)
+                await self._replace(cluster, action)
             case DeleteMap():
                 await self._delete_map(action)
             case SetFinalizers():
@@ -194,12 +196,15 @@ class Executor:
             made = await self._api.create(kind, manifest, field_manager=labels.OPERATOR)
         except AlreadyExists:
             about = action.resource.metadata
-            made = await self._api.get(kind, about.namespace, about.name)
-        self._caches[kind].put(made)
+            await self._read(kind, about.namespace, about.name)
+        else:
+            self._caches[kind].put(made)
 
-    async def _replace(self, action: Replace) -> None:
+    async def _replace(self, cluster: ClusterKey, action: Replace) -> None:
         if action.deleted_topic is not None:
-            await self._confirm_deletion(action.deleted_topic)
+            await self._confirm_deletion(cluster, action.deleted_topic)
+        if isinstance(action.resource, Broker) and action.resource.spec.retired:
+            await self._confirm_maps(cluster)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         manifest.pop("status", None)  # the broker's own, and not written here
@@ -207,18 +212,43 @@ class Executor:
             await self._api.replace(kind, manifest, field_manager=labels.OPERATOR)
         )
 
-    async def _confirm_deletion(self, topic: Metadata) -> None:
-        """Data goes by what follows: be sure, now, that this very Topic is a user's deletion."""
-        found = await self._api.get(kinds.TOPICS, topic.namespace, topic.name)
-        self._caches[kinds.TOPICS].put(found)
+    async def _confirm_deletion(self, cluster: ClusterKey, topic: Metadata) -> None:
+        """Data goes by what follows: be sure, now, that a user wants this very Topic deleted, as
+        it was when that was decided, and that nothing larger goes and takes it along."""
+        found = await self._read(kinds.TOPICS, topic.namespace, topic.name)
         if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
             raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
-        for kind, name in (
-            (kinds.DEFINITIONS, chiplog_api.TOPIC.definition_name),
-            (kinds.NAMESPACES, topic.namespace),
-        ):
-            if "deletionTimestamp" in metadata(await self._api.get(kind, "", name)):
+        if version_of(found) != topic.resource_version:
+            # Its deletionPolicy may be another by now.
+            raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed meanwhile")
+        owner = await self._read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
+        larger = [
+            (kinds.BROKER_CLUSTERS, cluster.name, owner),
+            *[
+                (kind, name, await self._api.get(kind, "", name))
+                for kind, name in (
+                    (kinds.DEFINITIONS, chiplog_api.TOPIC.definition_name),
+                    (kinds.NAMESPACES, topic.namespace),
+                )
+            ],
+        ]
+        for kind, name, manifest in larger:
+            if "deletionTimestamp" in metadata(manifest):
                 raise Conflict(f"{kind.kind} {name} is being deleted, and its Topics with it")
+
+    async def _confirm_maps(self, cluster: ClusterKey) -> None:
+        """A broker is retired for good, because no map names it: be sure that none does now."""
+        cache = self._caches[kinds.PARTITION_MAPS]
+
+        def known() -> dict[ObjectKey, str]:
+            members = self._caches.members(kinds.PARTITION_MAPS, cluster)
+            return {key_of(one): version_of(one) for one in members}
+
+        decided_from, since = known(), cache.now()
+        listed = await self._api.list_(kinds.PARTITION_MAPS, cluster.namespace)
+        cache.replace(listed, cluster.namespace, since=since)
+        if known() != decided_from:
+            raise Conflict("PartitionMaps changed while a broker was to be retired")
 
     async def _delete_map(self, action: DeleteMap) -> None:
         about = action.resource.metadata
@@ -229,7 +259,8 @@ class Executor:
             uid=about.uid,
             resource_version=about.resource_version,
         )
-        self._caches[kinds.PARTITION_MAPS].remove(action.resource.to_manifest())
+        # Somebody's finalizer may keep it: only what is seen to be gone is gone.
+        await self._look_again(action)
 
     async def _set_finalizers(self, action: SetFinalizers) -> None:
         about = action.metadata
@@ -288,8 +319,7 @@ class Executor:
             made = await self._send_topic(action)
         except AlreadyExists:
             about = action.metadata
-            made = await self._api.get(kinds.TOPICS, about.namespace, about.name)
-            self._take(kinds.TOPICS, made)
+            made = await self._read(kinds.TOPICS, about.namespace, about.name)
             if cluster_of(kinds.TOPICS, made) == cluster:
                 return None
             message = f"the Topic object {about.namespace}/{about.name} is another cluster's"
@@ -333,13 +363,27 @@ class Executor:
             )
         return None
 
-    def _take(self, kind: Kind, made: Manifest) -> None:
+    def _take(self, kind: Kind, made: Manifest, *, since: int | None = None) -> None:
         """The answer to a write. What was deleted and has no finalizer any more is gone."""
         meta = metadata(made)
         if "deletionTimestamp" in meta and not meta.get("finalizers"):
             self._caches[kind].remove(made)
         else:
-            self._caches[kind].put(made)
+            self._caches[kind].put(made, since=since)
+
+    async def _read(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        """What there is now, whatever the watch says; the cache knows it from here on."""
+        cache = self._caches[kind]
+        since = cache.now()
+        try:
+            found = await self._api.get(kind, namespace, name)
+        except NotFound:
+            known = cache.get(namespace, name)
+            if known is not None:
+                cache.remove(known)
+            raise
+        self._take(kind, found, since=since)
+        return found
 
     async def _look_again(self, action: Action) -> None:
         """Somebody was first: see what is there now, whatever the watch says."""
@@ -347,14 +391,9 @@ class Executor:
         if found is None:
             return
         kind, about = found
-        try:
-            self._take(kind, await self._api.get(kind, about.namespace, about.name))
-        except NotFound:
-            known = self._caches[kind].get(about.namespace, about.name)
-            if known is not None:
-                self._caches[kind].remove(known)
-        except ApiError:
-            pass  # the next plan meets the same conflict, and looks again
+        # Where that fails, the next plan meets the same conflict, and looks again.
+        with suppress(ApiError):
+            await self._read(kind, about.namespace, about.name)
 
 
 def _rank(action: Action) -> tuple[int, int]:

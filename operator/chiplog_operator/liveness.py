@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from chiplog_core import labels
-from chiplog_core.ids import Incarnation
+from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.liveness import LivenessJudge
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
@@ -123,10 +123,10 @@ class Liveness:
                 self._count_anew()
             before_s = now_s
             for cluster, judged in list(self._clusters.items()):
-                if judged.judge.suspects(self._now_ms()):
-                    await self._confirm(cluster)
+                if suspects := judged.judge.suspects(self._now_ms()):
+                    await self._confirm(cluster, suspects)
 
-    async def _confirm(self, cluster: ClusterKey) -> None:
+    async def _confirm(self, cluster: ClusterKey, suspects: frozenset[BrokerId]) -> None:
         """Believe that Leases expired only after a consistent list still shows them so."""
         try:
             leases = await self._api.list_(
@@ -136,12 +136,17 @@ class Liveness:
             facts = {"cluster": str(cluster), "error": str(error)}
             logger.warning("leases_not_listed", extra=facts)
             return
+        judge, there = self._of(cluster).judge, set()
         for lease in leases.items:
             renewal = views.renewal(lease)
             if renewal is not None:
-                self._of(cluster).judge.renewed(
+                there.add(renewal.broker_id)
+                judge.renewed(
                     renewal.broker_id, renewal.incarnation, renewal.renew_time, self._now_ms()
                 )
+        for broker_id in suspects - there:
+            # A Lease that was deleted says nothing about its process, today or ever.
+            judge.forgotten(broker_id, self._now_ms())
         self._judge(cluster)
 
     def _judge(self, cluster: ClusterKey) -> None:

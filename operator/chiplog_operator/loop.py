@@ -9,7 +9,7 @@ Independent of Kopf, of HTTP and of the machine's clock: the same loops run in a
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
@@ -23,7 +23,7 @@ from chiplog_operator.apply import Applied, Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor, NotInCharge, Outcome
-from chiplog_operator.observe import Observer, Unreliable
+from chiplog_operator.observe import Observer
 from chiplog_operator.orphans import plan_without_cluster
 
 logger = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class ClusterLoop:
         except Unavailable as error:
             wait_s = self._backoff_s()
             self._log_failure("unavailable", error, wait_s)
-        except (ApiError, Unreliable) as error:
+        except ApiError as error:
             wait_s = AFTER_REFUSAL_S
             self._log_failure("cannot_observe", error, wait_s)
         except NotInCharge:
@@ -150,6 +150,7 @@ class ClusterLoop:
         cluster = parts.observer.cluster(self.key)
         known = [BrokerId(number) for number in self._broker_numbers(cluster_size(cluster))]
         world = await parts.observer.observe(self.key, parts.applier.revisions(cluster, known))
+        world = replace(world, apply_problems=self._announced)
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
         outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
@@ -163,7 +164,11 @@ class ClusterLoop:
         return self._parts.planner(world, now, self._parts.new_topic_id)
 
     async def _apply(self, world: World, plan: Plan) -> Applied:
-        if world.cluster is None or world.cluster.metadata.deletion_timestamp is not None:
+        is_ending = world.metadata.deletion_timestamp is not None
+        if world.cluster is None or is_ending:
+            self._announced = ()
+            return Applied()
+        if not plan.may_apply:
             return Applied()
         applied = await self._parts.applier.apply(world.cluster, plan.brokers, world.brokers)
         if applied.problems and applied.problems != self._announced:
@@ -180,16 +185,19 @@ class ClusterLoop:
                     message="; ".join(applied.problems),
                 )
             )
-        self._announced = applied.problems
+        if applied.problems != self._announced:
+            self._announced = applied.problems
+            self.wake()  # the next plan tells of it in the BrokerCluster's conditions
         return applied
 
     def _broker_numbers(self, replicas: int) -> set[int]:
         """Ids that may need a revision: those there are and those there should be."""
-        listed = {
-            int((manifest.get("spec") or {}).get("brokerId") or 0)
+        listed = (
+            (manifest.get("spec") or {}).get("brokerId")
             for manifest in self._parts.caches.members(kinds.BROKERS, self.key)
-        }
-        return (listed | set(range(1, replicas + 1))) - {0}
+        )
+        known = {number for number in listed if isinstance(number, int) and number > 0}
+        return known | set(range(1, replicas + 1))
 
     def _next_look_s(self, plan: Plan, outcome: Outcome, applied: Applied) -> float:
         waits = [RESYNC_S]

@@ -5,7 +5,7 @@ concluded from absence, it is asked for again first, consistently: a watch may h
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from chiplog_core import names
 from chiplog_core.api import CONSUMER_GROUP, TOPIC, ResourceKind
 from chiplog_core.ids import BrokerId
+from chiplog_core.manifest.writing import write
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -21,7 +22,7 @@ from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.world import NodeState, PodState, Unreadable, World
-from chiplog_core.problems import Problem
+from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest, NotFound
 from chiplog_kube.manifests import key_of, metadata, uid_of
@@ -35,10 +36,6 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=Resource)
 
 
-class Unreliable(Exception):  # noqa: N818 - named for what it says
-    """What decides about data cannot be read: nothing is decided until it can."""
-
-
 class Lists(Protocol):
     """Consistent lists of what users write, into the caches."""
 
@@ -46,8 +43,8 @@ class Lists(Protocol):
     def is_complete(self) -> bool:
         """Whether every kind was listed since the start."""
 
-    async def list_users(self) -> None:
-        """List all of users' kinds anew. Raises `ApiError`s."""
+    async def list_topics(self) -> None:
+        """List all Topics anew. Raises `ApiError`s."""
 
 
 @dataclass(slots=True)
@@ -56,8 +53,10 @@ class _Doubts:
 
     owners: frozenset[str] = frozenset()
     """Uids of maps' owners that are confirmed to be gone."""
-    deleting: frozenset[str] = frozenset()
-    """Uids of Topics being deleted for which the two below were asked."""
+    topics_unknown: bool = False
+    """Owners are missing, and Topics cannot be listed."""
+    is_deleting: bool = False
+    """There are Topics being deleted, for which the two below were asked."""
     definition_deleting: bool = False
     namespaces_deleting: frozenset[str] = field(default_factory=frozenset)
 
@@ -72,8 +71,11 @@ class Observer:
         lists: Lists,
         liveness: Liveness,
         results: WriteResults,
+        namespaces: Collection[str] = (),
     ) -> None:
+        """`namespaces`: those that are watched, if not all of them are."""
         self._api = api
+        self._namespaces = frozenset(namespaces)
         self._caches = caches
         self._lists = lists
         self._liveness = liveness
@@ -85,9 +87,10 @@ class Observer:
         self._maps = Parsed(PartitionMap)
         self._nodes: dict[str, tuple[Manifest, NodeState]] = {}
         self._doubts: dict[ClusterKey, _Doubts] = {}
+        self._odd_brokers: dict[ClusterKey, dict[str, str]] = {}
 
     async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
-        """The cluster as it is. Raises `Unreliable` and `ApiError`s."""
+        """The cluster as it is. Raises `ApiError`s."""
         doubts = self._doubts.setdefault(key, _Doubts())
         await self._confirm_absence(key)
         await self._confirm_owners(key, doubts)
@@ -101,17 +104,33 @@ class Observer:
         return found if isinstance(found, BrokerCluster) else None
 
     async def _confirm_absence(self, key: ClusterKey) -> None:
-        """A BrokerCluster that is not in the cache: ask before its Topics are let go."""
+        """A BrokerCluster that is not in the cache: ask before its Topics are let go.
+
+        One in a namespace that is not watched is another operator's, if anybody's.
+        """
+        if self._namespaces and key.namespace not in self._namespaces:
+            return
         clusters = self._caches[kinds.BROKER_CLUSTERS]
         if clusters.get(key.namespace, key.name) is None:
+            since = clusters.now()
             with suppress(NotFound):
-                clusters.put(await self._api.get(kinds.BROKER_CLUSTERS, key.namespace, key.name))
+                found = await self._api.get(kinds.BROKER_CLUSTERS, key.namespace, key.name)
+                clusters.put(found, since=since)
 
     async def _confirm_owners(self, key: ClusterKey, doubts: _Doubts) -> None:
-        """A map whose Topic is not in the cache: list Topics before that is believed."""
+        """A map whose Topic is not in the cache: list Topics before that is believed.
+
+        Where their definition is gone there is no list, so nothing is believed; but brokers are
+        admitted and leaders elected all the same.
+        """
         missing = self._missing_owners(key)
+        doubts.topics_unknown = False
         if missing - doubts.owners:
-            await self._lists.list_users()
+            try:
+                await self._lists.list_topics()
+            except NotFound:
+                doubts.topics_unknown = True
+                return
             missing = self._missing_owners(key)
         doubts.owners = missing
 
@@ -124,18 +143,21 @@ class Observer:
         return frozenset(owner for owner in owners if owner and owner not in there)
 
     async def _confirm_deletions(self, key: ClusterKey, doubts: _Doubts) -> None:
-        """Topics being deleted: is that a user's wish, or does all go with kind or namespace?"""
+        """Topics being deleted: is that a user's wish, or does all go with kind or namespace?
+
+        Asked in every round while there are such: the namespace may follow a Topic that waits.
+        """
         deleting = {
             uid_of(topic): key_of(topic).namespace
             for topic in self._caches.members(kinds.TOPICS, key)
             if "deletionTimestamp" in metadata(topic)
         }
-        if deleting and doubts.deleting != frozenset(deleting):
+        if deleting:
             doubts.definition_deleting = await self._definition_deleting()
             doubts.namespaces_deleting = frozenset(
                 [name for name in sorted(set(deleting.values())) if await self._is_ending(name)]
             )
-        doubts.deleting = frozenset(deleting)
+        doubts.is_deleting = bool(deleting)
 
     async def _definition_deleting(self) -> bool:
         try:
@@ -161,6 +183,8 @@ class Observer:
             problems = found if isinstance(found, tuple) else ()
             status = manifest.get("status") or {}
         maps, hidden = self._readable_maps(key)
+        brokers, odd_brokers = self._readable_brokers(key)
+        self._forget_the_gone()
         topics, odd_topics = _sorted_out(
             self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
         )
@@ -175,16 +199,19 @@ class Observer:
             cluster=cluster,
             cluster_problems=problems,
             manifest_status=status,
-            brokers=self._readable_brokers(key),
+            brokers=brokers,
+            unreadable_brokers=odd_brokers,
             maps=maps,
             unreadable_maps=frozenset(hidden),
-            topics=tuple(
-                topic
-                for topic in topics
-                if names.partition_map(key.name, topic.topic_name) not in hidden
-            ),
+            topics=tuple(topic for topic in topics if _map_name(key, topic) not in hidden),
             groups=groups,
-            unreadable=odd_topics + odd_groups,
+            unreadable=odd_topics
+            + odd_groups
+            + tuple(
+                _held(topic, key, _map_name(key, topic))
+                for topic in topics
+                if _map_name(key, topic) in hidden
+            ),
             ended=self._liveness.ended(key),
             renewing=self._liveness.alive(key),
             pods=self._pods(key),
@@ -194,25 +221,40 @@ class Observer:
                 for service in self._caches.members(kinds.SERVICES, key)
             },
             revisions=revisions,
-            topics_definition_deleting=bool(doubts.deleting) and doubts.definition_deleting,
-            namespaces_deleting=doubts.namespaces_deleting if doubts.deleting else frozenset(),
+            topics_definition_deleting=doubts.is_deleting and doubts.definition_deleting,
+            namespaces_deleting=doubts.namespaces_deleting if doubts.is_deleting else frozenset(),
             write_results=self._results.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())
                 for topic in self._caches.members(kinds.TOPICS, key)
             },
-            is_complete=self._lists.is_complete,
+            is_complete=self._lists.is_complete and not doubts.topics_unknown,
         )
 
-    def _readable_brokers(self, key: ClusterKey) -> dict[BrokerId, Broker]:
+    def _forget_the_gone(self) -> None:
+        for parsed, kind in (
+            (self._clusters, kinds.BROKER_CLUSTERS),
+            (self._topics, kinds.TOPICS),
+            (self._groups, kinds.CONSUMER_GROUPS),
+            (self._brokers, kinds.BROKERS),
+            (self._maps, kinds.PARTITION_MAPS),
+        ):
+            parsed.sweep(self._caches[kind].objects)
+
+    def _readable_brokers(self, key: ClusterKey) -> tuple[dict[BrokerId, Broker], dict[str, str]]:
+        """Brokers by id, and by name those that do not read, with the reason."""
         brokers: dict[BrokerId, Broker] = {}
+        odd: dict[str, str] = {}
         for manifest in self._caches.members(kinds.BROKERS, key):
             found = self._brokers.read(manifest)
-            if not isinstance(found, Broker):
-                what = "; ".join(map(str, found))
-                raise Unreliable(f"Broker {key_of(manifest).name} does not read: {what}")
-            brokers[found.spec.broker_id] = found
-        return brokers
+            if isinstance(found, Broker):
+                brokers[found.spec.broker_id] = found
+            else:
+                odd[key_of(manifest).name] = "; ".join(map(str, found))
+        if odd and odd != self._odd_brokers.get(key):
+            logger.error("broker_unreadable", extra={"cluster": str(key), "problems": odd})
+        self._odd_brokers[key] = odd
+        return brokers, odd
 
     def _readable_maps(self, key: ClusterKey) -> tuple[dict[str, PartitionMap], set[str]]:
         """Maps by topic name, and the names of those that do not read: hands off their topics."""
@@ -246,6 +288,27 @@ class Observer:
                 known = self._nodes[name] = (manifest, views.node(manifest))
             states[name] = known[1]
         return states
+
+
+def _map_name(key: ClusterKey, topic: Topic) -> str:
+    return names.partition_map(key.name, topic.topic_name)
+
+
+def _held(topic: Topic, key: ClusterKey, map_name: str) -> Unreadable:
+    """A Topic that nothing can be done for while its map does not read."""
+    problem = Problem(
+        f"PartitionMap {key.namespace}/{map_name}",
+        "does not read, so nothing is decided about the topic",
+        "correct the object, or update the operator if a newer one wrote it",
+        Reason.INTERNAL_ERROR,
+    )
+    return Unreadable(
+        metadata=topic.metadata,
+        cluster_name=key.name,
+        problems=(problem,),
+        manifest_status=write(topic.status),
+        is_held=True,
+    )
 
 
 def _absent(key: ClusterKey) -> Metadata:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict, merge
+from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.planner.actions import Action, Plan, Report, SetFinalizers
 from chiplog_core.planner.world import World
@@ -26,13 +27,16 @@ def _actions(world: World, now: datetime) -> Iterator[Action]:
         if topic.metadata.deletion_timestamp is None:
             yield from _report(topic, world, now)
         else:
-            yield from _let_go(topic)
+            yield from _let_go(topic.metadata)
+    for unreadable in world.unreadable:
+        if unreadable.metadata.deletion_timestamp is not None:
+            yield from _let_go(unreadable.metadata)
 
 
-def _let_go(topic: Topic) -> Iterator[Action]:
-    left = tuple(one for one in topic.metadata.finalizers if one != labels.TOPIC_FINALIZER)
-    if left != topic.metadata.finalizers:
-        yield SetFinalizers(metadata=topic.metadata, finalizers=left)
+def _let_go(meta: Metadata) -> Iterator[Action]:
+    left = tuple(one for one in meta.finalizers if one != labels.TOPIC_FINALIZER)
+    if left != meta.finalizers:
+        yield SetFinalizers(metadata=meta, finalizers=left)
 
 
 def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:
@@ -41,7 +45,8 @@ def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:
         status=ConditionStatus.FALSE,
         reason=REASON,
         message=f"there is no BrokerCluster {world.metadata.name} in namespace "
-        f"{world.metadata.namespace}: make it, or correct spec.clusterRef in a new Topic",
+        f"{world.metadata.namespace}: make it, or correct spec.clusterRef in a new Topic. "
+        "A cluster in a namespace that the operator does not watch counts as none",
     )
     before = topic.status
     status = TopicStatus(

@@ -1,6 +1,7 @@
-"""Objects as values, each read once per version."""
+"""Objects as values, each read once."""
 
-from typing import Generic, TypeVar
+from collections.abc import Container, Sized
+from typing import Generic, Protocol, TypeVar
 
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
@@ -8,35 +9,47 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.resource import Resource
 from chiplog_core.problems import InvalidManifest, Problem
 from chiplog_kube.api import Manifest
-from chiplog_kube.manifests import ObjectKey, key_of, uid_of, version_of
+from chiplog_kube.manifests import ObjectKey, key_of
 
 R = TypeVar("R", bound=Resource)
 
+SPARE = 100
+"""So many objects that are gone may be remembered in any case."""
+
+
+class _Keys(Sized, Container[ObjectKey], Protocol):
+    """The objects there are."""
+
 
 class Parsed(Generic[R]):
-    """The objects of one kind; what does not read is remembered as its problems."""
+    """The objects of one kind; what does not read is remembered as its problems.
+
+    Told apart by the very manifest in the cache, which nobody changes in place: after a restored
+    backup the same version number may stand for other content.
+    """
 
     def __init__(self, model: type[R]) -> None:
         self._model = model
-        self._known: dict[ObjectKey, tuple[tuple[str, str], R | tuple[Problem, ...]]] = {}
+        self._known: dict[ObjectKey, tuple[Manifest, R | tuple[Problem, ...]]] = {}
 
     def read(self, manifest: Manifest) -> R | tuple[Problem, ...]:
         """The object, or all that is wrong with it."""
-        key, version = key_of(manifest), (uid_of(manifest), version_of(manifest))
+        key = key_of(manifest)
         known = self._known.get(key)
-        if known is not None and known[0] == version:
+        if known is not None and known[0] is manifest:
             return known[1]
         found: R | tuple[Problem, ...]
         try:
             found = self._model.from_manifest(manifest)
         except InvalidManifest as invalid:
             found = invalid.problems
-        self._known[key] = (version, found)
+        self._known[key] = (manifest, found)
         return found
 
-    def forget(self, key: ObjectKey) -> None:
-        """The object is gone."""
-        self._known.pop(key, None)
+    def sweep(self, there: _Keys) -> None:
+        """Forget objects that are gone, when they have become many."""
+        if len(self._known) > 2 * len(there) + SPARE:
+            self._known = {key: one for key, one in self._known.items() if key in there}
 
 
 def metadata_of(manifest: Manifest) -> Metadata:

@@ -104,7 +104,9 @@ class System:
         results = WriteResults(clock)
         parts = Parts(
             caches=self.caches,
-            observer=Observer(api, self.caches, self.watching, self.liveness, results),
+            observer=Observer(
+                api, self.caches, self.watching, self.liveness, results, settings.namespaces
+            ),
             executor=Executor(
                 api,
                 self.caches,

@@ -76,9 +76,18 @@ class Watching:
     async def list_users(self) -> None:
         """Consistent lists of all that users write, into the caches. Raises `ApiError`s."""
         for kind in USER_KINDS:
-            for namespace in self._namespaces:
-                self._caches[kind].replace(await self._api.list_(kind, namespace), namespace)
+            await self._list(kind)
         self._users_listed = True
+
+    async def list_topics(self) -> None:
+        """A consistent list of all Topics, into the cache. Raises `ApiError`s."""
+        await self._list(kinds.TOPICS)
+
+    async def _list(self, kind: Kind) -> None:
+        cache = self._caches[kind]
+        for namespace in self._namespaces:
+            since = cache.now()
+            cache.replace(await self._api.list_(kind, namespace), namespace, since=since)
 
     async def wait_until_complete(self) -> None:
         """Until every kind was listed. What users write comes last: whatever was made for it

@@ -124,3 +124,6 @@ class Plan:
     """The brokers whose Kubernetes objects should exist."""
     actions: tuple[Action, ...]
     look_again_ms: int | None = None
+    may_apply: bool = True
+    """Whether those are to be made as the spec says. Not where it is refused, or the cluster is
+    paused: then what there is stays as it is."""

@@ -82,7 +82,7 @@ def _wanted(
         broker_id for broker_id, broker in sorted(world.brokers.items()) if not broker.spec.retired
     ]
     cluster = settings.sound_cluster
-    if cluster is None or not world.is_complete:
+    if cluster is None or not world.is_complete or world.unreadable_brokers:
         return existing, frozenset(), ()
     usable = (
         broker_id
@@ -182,6 +182,11 @@ def _creations(
     if not missing or cluster is None:
         return []
     known = next((broker.spec.cluster_id for _, broker in sorted(world.brokers.items())), None)
+    # Brokers refuse the data of another cluster, so it outlives the loss of every Broker object.
+    known = known or cluster.status.cluster_id
+    if known is None:
+        # One alone, so that whoever comes second finds the id of whoever was first.
+        missing = missing[:1]
     cluster_id = known or str(new_topic_id())  # the same kind of text, and as unique
     return [
         Create(resource=_broker(world, cluster, settings, cluster_id, broker_id))

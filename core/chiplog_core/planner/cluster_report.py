@@ -19,6 +19,8 @@ from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 
+FAILED_APPLY = "FailedApply"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
@@ -63,7 +65,7 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
     return replace(
         status,
         cluster_id=brokers[0].spec.cluster_id if brokers else None,
-        replicas=len(facts.broker_ids),
+        replicas=len(facts.broker_ids) + len(world.unreadable_brokers),
         ready_replicas=len(ready),
         selector=f"{labels.CLUSTER}={world.metadata.name},{labels.COMPONENT}={labels.BROKER}",
         listeners=(
@@ -101,12 +103,29 @@ def _ready(facts: ClusterFacts) -> Verdict:
     problems = (*facts.settings.problems, *facts.problems)
     if problems:
         return refused(problems)
+    if facts.world.apply_problems:
+        return fails(ConditionType.READY, FAILED_APPLY, _not_applied(facts.world))
+    if facts.world.unreadable_brokers:
+        return fails(ConditionType.READY, "BrokerUnreadable", _unreadable(facts.world))
     serving = facts.serving
     missing = [broker_id for broker_id in facts.broker_ids if broker_id not in serving]
     if not missing and facts.broker_ids:
         return holds(ConditionType.READY, "Ready")
     message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in missing[:10])
     return fails(ConditionType.READY, "BrokersNotReady", message)
+
+
+def _not_applied(world: World) -> str:
+    told = "; ".join(world.apply_problems[:10])
+    return f"{told}. Give what is lacking (a quota, a right) or correct the spec; it is tried again"
+
+
+def _unreadable(world: World) -> str:
+    told = "; ".join(f"{name}: {why}" for name, why in sorted(world.unreadable_brokers.items()))
+    return (
+        f"a Broker object does not read, so nothing is decided about that broker. {told}. Correct "
+        "the object, or update the operator if a newer broker wrote it"
+    )
 
 
 def _why_not_ready(world: World, broker_id: BrokerId) -> str:
@@ -117,9 +136,13 @@ def _why_not_ready(world: World, broker_id: BrokerId) -> str:
         why = pod.message
     elif broker is not None and broker.status.message:
         why = broker.status.message
+    elif pod.deleting:
+        why = "is being stopped"
     else:
         process = None if broker is None else broker.status.incarnation
-        why = "is starting" if process is None else world.ended.get(process, "is starting")
+        is_fenced = broker is not None and broker.spec.fenced
+        why = "has not renewed its Lease" if is_fenced else "is starting"
+        why = why if process is None else world.ended.get(process, why)
     return f"broker {broker_id}: {why}"
 
 
@@ -142,6 +165,10 @@ def _applied(facts: ClusterFacts) -> Verdict:
     if facts.settings.problems:
         reason = facts.settings.problems[0].reason.value
         return fails(condition, reason, "the spec is refused, so what was before stays in force")
+    if facts.settings.is_paused:
+        return fails(condition, "Paused", "changes of the spec wait until the cluster goes on")
+    if facts.world.apply_problems:
+        return fails(condition, FAILED_APPLY, _not_applied(facts.world))
     if not rollout.outdated:
         return holds(condition, "Applied")
     which = f"broker {numbered(rollout.outdated)} is to be restarted for the configuration"
@@ -152,7 +179,12 @@ def _applied(facts: ClusterFacts) -> Verdict:
 
 
 def _quiesced(facts: ClusterFacts) -> Verdict:
-    busy = facts.rollout.outdated or facts.counts.offline or facts.counts.under_replicated
+    busy = (
+        facts.rollout.outdated
+        or facts.world.unreadable_brokers
+        or facts.counts.offline
+        or facts.counts.under_replicated
+    )
     if busy or len(facts.serving) < len(facts.broker_ids):
         return fails(ConditionType.QUIESCED, "InProgress", "brokers start, restart or catch up")
     return holds(ConditionType.QUIESCED, "Quiesced")

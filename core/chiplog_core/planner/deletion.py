@@ -21,7 +21,11 @@ from chiplog_core.planner.world import World
 
 def goes_with_its_kind(world: World, metadata: Metadata) -> bool:
     """Whether a deletion is only a part of a larger one: then nobody asked for the data to go."""
-    return world.topics_definition_deleting or metadata.namespace in world.namespaces_deleting
+    return (
+        world.metadata.deletion_timestamp is not None
+        or world.topics_definition_deleting
+        or metadata.namespace in world.namespaces_deleting
+    )
 
 
 def let_go(spec: PartitionMapSpec, topic: Topic, world: World) -> PartitionMapSpec:
@@ -70,7 +74,9 @@ def finalizer_changes(world: World, settings: Settings) -> Iterator[SetFinalizer
             yield _without_ours(meta)
     for unreadable in world.unreadable:
         meta = unreadable.metadata
-        if meta.deletion_timestamp is not None and labels.TOPIC_FINALIZER in meta.finalizers:
+        is_held = unreadable.is_held and not goes_with_its_kind(world, meta)
+        has_it = labels.TOPIC_FINALIZER in meta.finalizers
+        if meta.deletion_timestamp is not None and has_it and not is_held:
             yield _without_ours(meta)  # what its policy was cannot be read: the data stays
 
 

@@ -39,6 +39,7 @@ def find_owners(world: World, settings: Settings) -> Ownership:
     """Judge every Topic of the cluster."""
     found = Ownership()
     claims = _claims(world)
+    objects = {one.metadata.uid: _object(one) for one in world.topics}
     for topic in sorted(world.topics, key=_age):
         uid, name = topic.metadata.uid, topic.topic_name
         problems = () if settings.cluster is None else _problems(topic, settings)
@@ -46,12 +47,16 @@ def find_owners(world: World, settings: Settings) -> Ownership:
         if partition_map is not None and partition_map.spec.owner_uid == uid:
             found.owners[name] = topic
         else:
-            problems = problems or check_topic_name_is_free(topic, _rivals(name, claims))
+            problems = problems or check_topic_name_is_free(topic, _rivals(name, claims), objects)
             if not problems and _may_claim(topic, world, settings):
                 found.owners[name] = topic
                 claims.setdefault(collision_key(name), {})[name] = uid
         found.problems[uid] = problems
     return found
+
+
+def _object(topic: Topic) -> str:
+    return f"{topic.metadata.namespace}/{topic.metadata.name}"
 
 
 def _problems(topic: Topic, settings: Settings) -> tuple[Problem, ...]:

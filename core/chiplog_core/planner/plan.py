@@ -48,7 +48,8 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     maps = MapPlanner(situation).plan()
     counts = count_partitions(world.maps, members)
     rollout = Rollout()
-    if settings.sound_cluster is not None and world.is_complete:
+    is_known = world.is_complete and not world.unreadable_brokers
+    if settings.sound_cluster is not None and is_known:
         rollout = plan_rollout(world, members, brokers.ids, counts)
     facts = ClusterFacts(
         world=world,
@@ -72,6 +73,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         brokers=brokers.ids,
         actions=tuple(actions),
         look_again_ms=_soonest(maps.look_again_ms, admin.look_again_ms),
+        may_apply=settings.sound_cluster is not None,
     )
 
 

@@ -38,6 +38,8 @@ def _is_admissible(world: World, broker: Broker) -> bool:
         return False
     if incarnation != spec.admitted_incarnation:
         return True
+    if (broker.status.session or 0) > spec.session:
+        return True  # a restored backup has forgotten the session that it serves in
     # Fenced by an expired Lease, alive after all. Without a renewal it would be a guess: an
     # operator that has just started knows of no ended process yet.
     return spec.fenced and incarnation in world.renewing

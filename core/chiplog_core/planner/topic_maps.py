@@ -253,7 +253,7 @@ class MapPlanner:
         message = (
             f"the PartitionMap of topic id {topic_id} is gone and is rebuilt from the brokers' "
             f"disks; not every replica of {_list_of(found)} was reported yet. To start empty "
-            "instead, delete this Topic and make it again"
+            "instead, delete this Topic and make one of another name"
         )
         self._plan.waits[owner.metadata.uid] = Wait("MetadataMissing", message)
         return None

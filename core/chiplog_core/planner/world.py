@@ -50,6 +50,9 @@ class Unreadable:
     manifest_status: Mapping[str, object] = field(default_factory=dict)
     kind: api.ResourceKind = api.TOPIC
     """TOPIC or CONSUMER_GROUP."""
+    is_held: bool = False
+    """A Topic that reads while its PartitionMap does not: what becomes of its data when it is
+    deleted waits until the map reads again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,11 @@ class World:
     """The status in the manifest of a BrokerCluster that does not read: without it, the times
     of its conditions would be lost and every report would differ from the one before."""
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
-    """Every Broker object of the cluster, retired ones too."""
+    """Every Broker object of the cluster that reads, retired ones too."""
+    unreadable_brokers: Mapping[str, str] = field(default_factory=dict)
+    """Object name -> why it does not read, as where a newer broker wrote its status. It may be
+    anything, retired too: nothing is decided about it, nor what depends on all brokers there are.
+    """
     maps: Mapping[str, PartitionMap] = field(default_factory=dict)
     """Every PartitionMap of the cluster that reads, by topic name."""
     unreadable_maps: frozenset[str] = frozenset()
@@ -105,6 +112,9 @@ class World:
     topics_definition_deleting: bool = False
     """The CustomResourceDefinition of Topics is being removed: no deletion is a user's wish."""
     namespaces_deleting: frozenset[str] = frozenset()
+    apply_problems: tuple[str, ...] = ()
+    """Why Kubernetes objects of the cluster could not be made as they should be, the last time
+    that was tried."""
     write_results: Mapping[str, WriteResult] = field(default_factory=dict)
     """Of writes for admin clients that this operator process tried, by `WriteTopic.request_id`.
     Kept for some minutes: longer than any request waits."""

@@ -90,6 +90,27 @@ def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:
             message = f"is {base}, which leaves too few ports for {cluster.spec.replicas} brokers"
             remedy = f"set it to at most {ports.MAX_NODE_PORT - cluster.spec.replicas}"
             yield Problem(f"{field}.nodePortBase", message, remedy)
+    yield from _node_ports(cluster)
+
+
+def _node_ports(cluster: BrokerCluster) -> Iterator[Problem]:
+    """A listener takes its base for the bootstrap address, and one port more for each broker."""
+    taken: list[tuple[str, int]] = []
+    last = cluster.spec.replicas
+    for index, listener in enumerate(cluster.spec.listeners):
+        base = listener.node_port_base
+        if base is None or listener.type is not ListenerType.NODE_PORT:
+            continue
+        field = f"spec.listeners[{index}].nodePortBase"
+        for other, start in taken:
+            if abs(base - start) <= last:
+                message = (
+                    f"is {base}, so its node ports {base} to {base + last} overlap {start} to "
+                    f"{start + last}, those of {other}"
+                )
+                remedy = f"set one of the two at least {last + 1} away from the other"
+                yield Problem(field, message, remedy)
+        taken.append((field, base))
 
 
 def _listener(listener: Listener, field: str) -> Iterator[Problem]:

@@ -59,17 +59,20 @@ def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
     )
 
 
-def check_topic_name_is_free(topic: Topic, owners: Mapping[str, str]) -> tuple[Problem, ...]:
+def check_topic_name_is_free(
+    topic: Topic, owners: Mapping[str, str], objects: Mapping[str, str]
+) -> tuple[Problem, ...]:
     """Whether another Topic of the cluster has the name, or one that metrics cannot tell apart.
 
-    `owners` are the names in use in the cluster, each with the uid of the Topic that has it.
+    `owners` are the names in use in the cluster, each with the uid of the Topic that has it;
+    `objects` are the Topics there are, by uid, each as a user finds it.
     """
     name, uid = topic.topic_name, topic.metadata.uid
     for other, owner in sorted(owners.items()):
         if owner == uid or collision_key(other) != collision_key(name):
             continue
         message = (
-            f"is {name}, which another Topic (uid {owner}) already has"
+            f"is {name}, which another Topic ({objects.get(owner, f'uid {owner}')}) already has"
             if other == name
             else f"is {name}, which Kafka's metrics cannot tell from the topic {other}"
         )

@@ -121,6 +121,21 @@ def test_two_listeners_on_one_port() -> None:
     ]
 
 
+def test_two_listeners_whose_node_ports_overlap() -> None:
+    one = {"name": "one", "type": "nodeport", "port": 9094, "nodePortBase": 32_090}
+    two = {"name": "two", "type": "nodeport", "port": 9095, "nodePortBase": 32_093}
+
+    assert texts(check_cluster(cluster(listeners=[one, two]))) == [
+        (
+            "spec.listeners[1].nodePortBase is 32093, so its node ports 32093 to 32096 overlap "
+            "32090 to 32093, those of spec.listeners[0].nodePortBase: set one of the two at "
+            "least 4 away from the other"
+        )
+    ]
+    beside = {**two, "nodePortBase": 32_094}
+    assert check_cluster(cluster(listeners=[one, beside])) == ()
+
+
 def test_listeners_as_they_should_be() -> None:
     outside = {"name": "external", "type": "nodeport", "port": 9094, "nodePortBase": 32_090}
 

@@ -255,19 +255,26 @@ def test_writing_the_name_it_has_changes_nothing() -> None:
 def test_a_name_belongs_to_the_topic_that_had_it_first() -> None:
     owners = {"orders": "uid-of-another", "payments": "uid-of-payments"}
 
-    (problem,) = check_topic_name_is_free(topic("orders"), owners)
+    (problem,) = check_topic_name_is_free(topic("orders"), owners, {})
 
     assert problem.reason is Reason.RESOURCE_CONFLICT
     assert str(problem) == (
         "spec.topicName is orders, which another Topic (uid uid-of-another) already has: "
         "choose another"
     )
-    assert check_topic_name_is_free(topic("payments"), owners) == ()
-    assert check_topic_name_is_free(topic("refunds"), owners) == ()
+    assert check_topic_name_is_free(topic("payments"), owners, {}) == ()
+    assert check_topic_name_is_free(topic("refunds"), owners, {}) == ()
+
+
+def test_the_topic_that_has_the_name_is_named_where_it_is_known() -> None:
+    objects = {"uid-of-another": "shop/orders-of-2024"}
+    (problem,) = check_topic_name_is_free(topic("orders"), {"orders": "uid-of-another"}, objects)
+
+    assert "another Topic (shop/orders-of-2024) already has" in str(problem)
 
 
 def test_names_that_metrics_cannot_tell_apart_collide() -> None:
-    (problem,) = check_topic_name_is_free(topic("a.b"), {"a_b": "uid-of-another"})
+    (problem,) = check_topic_name_is_free(topic("a.b"), {"a_b": "uid-of-another"}, {})
 
     assert str(problem) == (
         "spec.topicName is a.b, which Kafka's metrics cannot tell from the topic a_b: "

@@ -29,10 +29,92 @@ def condition(kubernetes: Kubernetes, type_: str) -> Condition:
     return next(one for one in kubernetes.cluster.status.conditions if one.type == type_)
 
 
+def creations(kubernetes: Kubernetes, **changes: Any) -> list[Create]:
+    return [one for one in kubernetes.plan(**changes).actions if isinstance(one, Create)]
+
+
+def test_two_operators_at_once_cannot_give_a_cluster_two_ids() -> None:
+    """The one that was replaced still has a plan, made from nothing like its successor's."""
+    kubernetes = Kubernetes(3)
+    one, other = creations(kubernetes), creations(kubernetes)
+
+    kubernetes.execute(one[:1])
+    kubernetes.execute(other[::-1])
+    kubernetes.settle()
+
+    assert len({broker.spec.cluster_id for broker in kubernetes.brokers.values()}) == 1
+
+
+def test_brokers_made_anew_are_of_the_same_cluster() -> None:
+    """As after their definition was removed: volumes of another cluster would be refused."""
+    kubernetes = running(3)
+    before = kubernetes.cluster.status.cluster_id
+    kubernetes.brokers.clear()
+    kubernetes.settle()
+
+    assert {one.spec.cluster_id for one in kubernetes.brokers.values()} == {before}
+    assert len(kubernetes.brokers) == 3
+
+
+def test_a_broker_that_does_not_read_stops_what_depends_on_all_and_no_more() -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=3))
+    kubernetes.settle()
+    before = kubernetes.maps["orders"].spec.generations[0].partitions
+    odd = kubernetes.brokers.pop(BrokerId(2))
+    unreadable: dict[str, Any] = {"unreadable_brokers": {"demo-2": "status.tail is odd"}}
+    kubernetes.kill(1)
+    kubernetes.configure(1)
+    kubernetes.settle(**unreadable)
+
+    partitions = kubernetes.maps["orders"].spec.generations[0].partitions
+    for now, was in zip(partitions, before, strict=True):
+        assert (now.leader is None) == (now.replicas == (1,)), "only what is known to be dead"
+        assert now.replicas == was.replicas
+    assert BrokerId(2) not in kubernetes.brokers, "it is there, and not made anew"
+    assert all(one.spec.intent is BrokerIntent.SERVE for one in kubernetes.brokers.values())
+    ready = condition(kubernetes, "Ready")
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "BrokerUnreadable")
+    assert "demo-2: status.tail is odd" in ready.message
+    kubernetes.brokers[BrokerId(2)] = odd
+
+
+def test_what_cannot_be_applied_is_told_by_the_cluster() -> None:
+    kubernetes = running()
+    kubernetes.settle(apply_problems=("Service demo-x is refused: exceeded quota",))
+
+    ready = condition(kubernetes, "Ready")
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "FailedApply")
+    assert ready.message.startswith("Service demo-x is refused: exceeded quota. Give what")
+    assert condition(kubernetes, "ConfigurationApplied").status is ConditionStatus.FALSE
+    kubernetes.settle()
+    assert condition(kubernetes, "Ready").status is ConditionStatus.TRUE
+
+
+def test_a_refused_spec_and_a_paused_cluster_are_not_applied() -> None:
+    assert Kubernetes(3).plan().may_apply
+    assert not Kubernetes(3, hibernate=True).plan().may_apply
+    paused = Kubernetes(3)
+    meta = replace(paused.cluster.metadata, annotations={labels.PAUSE: "true"})
+    assert not paused.plan(metadata=meta).may_apply
+
+
+def test_a_fenced_broker_is_not_said_to_be_starting() -> None:
+    kubernetes = running()
+    kubernetes.kill(3)
+    kubernetes.settle()
+    kubernetes.ended.clear()  # as an operator that was started after it
+    kubernetes.settle()
+
+    assert condition(kubernetes, "Ready").message == "broker 3: has not renewed its Lease"
+
+
 def test_a_new_cluster_gets_its_brokers_under_one_id() -> None:
     kubernetes = Kubernetes(3)
 
-    made = [one.resource for one in kubernetes.plan().actions if isinstance(one, Create)]
+    first = creations(kubernetes)
+    kubernetes.execute(first)
+    made = [one.resource for one in (*first, *creations(kubernetes))]
     kubernetes.settle()
 
     assert [one.metadata.name for one in made] == ["demo-1", "demo-2", "demo-3"]

@@ -204,3 +204,18 @@ def test_nothing_is_concluded_before_everything_was_listed() -> None:
 
     assert kubernetes.plan(is_complete=False).actions == ()
     assert kubernetes.plan(is_complete=False, maps={}).actions == ()
+
+
+def test_a_topic_that_goes_with_its_cluster_keeps_its_data() -> None:
+    """Foreground deletion of the BrokerCluster shows it as ending for a while."""
+    kubernetes = Kubernetes()
+    kubernetes.apply(topic(partitions=3))
+    kubernetes.run()
+    kubernetes.delete("orders")
+    ending = replace(kubernetes.cluster.metadata, deletion_timestamp=kubernetes.now)
+    for _ in range(5):
+        kubernetes.execute(kubernetes.plan(metadata=ending).actions)
+
+    assert kubernetes.topics == {}
+    spec = kubernetes.maps["orders"].spec
+    assert (len(spec.generations), spec.tombstones) == (1, ())

@@ -213,3 +213,17 @@ def test_a_broker_object_that_is_missing_deposes_nobody() -> None:
 
     kubernetes.brokers[ONE] = broker
     assert not kubernetes.plan().actions
+
+
+def test_a_session_that_a_restored_backup_forgot_is_given_anew() -> None:
+    """The process serves in session 2, the backup knows its first one and no fence."""
+    kubernetes = running()
+    backup = kubernetes.brokers[ONE]
+    status = kubernetes.brokers[ONE].status
+    assert spec_of(kubernetes).session == 1
+
+    kubernetes.status(1, replace(status, session=Session(2)))
+    kubernetes.settle()
+
+    assert spec_of(kubernetes).session == 3
+    assert spec_of(kubernetes).admitted_incarnation == backup.spec.admitted_incarnation

@@ -85,3 +85,57 @@ def test_any_order_of_events_ends_with_the_newest(order: list[int]) -> None:
         cache.apply(WatchEvent(EventType.MODIFIED, thing("a", version)))
         newest = max(newest, version)
         assert versions(cache) == {"a": str(newest)}
+
+
+def test_a_consistent_list_takes_back_what_a_restored_etcd_no_longer_has() -> None:
+    seen: list[Any] = []
+    cache = ObjectCache(lambda before, after: seen.append((before, after)))
+    cache.put(thing("a", 100))
+    cache.put(thing("b", 101, "u2"))
+    cache.remove(thing("c", 102, "u3"))
+
+    before = cache.now()
+    restored = [thing("a", 50), thing("c", 40, "u3")]
+    cache.replace(ObjectList(restored, "60"), since=before)
+
+    assert versions(cache) == {"a": "50", "c": "40"}
+    assert len(seen) == 2 + 3
+
+
+def test_other_content_under_the_same_version_is_seen_by_a_consistent_list() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 100))
+
+    other = {**thing("a", 100), "spec": {"partitions": 2}}
+    cache.replace(ObjectList([other], "100"), since=cache.now())
+
+    assert cache.get("ns", "a") == other
+
+
+def test_a_list_never_takes_back_what_was_written_while_it_was_under_way() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 100))
+    cache.put(thing("gone", 90, "u3"))
+
+    before = cache.now()
+    cache.put(thing("a", 105))  # the answer to an own write
+    cache.put(thing("new", 106, "u2"))
+    cache.remove(thing("gone", 107, "u3"))
+    cache.replace(ObjectList([thing("a", 100), thing("gone", 90, "u3")], "104"), since=before)
+
+    assert versions(cache) == {"a": "105", "new": "106"}
+
+
+def test_an_unchanged_list_wakes_nobody() -> None:
+    seen: list[Any] = []
+    cache = ObjectCache(lambda before, after: seen.append((before, after)))
+    cache.put(thing("a", 10))
+    cache.replace(ObjectList([thing("a", 10)], "12"), since=cache.now())
+    assert len(seen) == 1
+
+
+def test_a_consistent_read_of_one_object_may_go_back() -> None:
+    cache = ObjectCache()
+    cache.put(thing("a", 100))
+    cache.put(thing("a", 50), since=cache.now())
+    assert versions(cache) == {"a": "50"}

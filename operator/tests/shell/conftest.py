@@ -116,6 +116,8 @@ class Bench:
     api: "MemoryApi" = field(init=False)
     authority: Authorized = field(default_factory=Authorized)
     brokers: dict[int, FakeBroker] = field(default_factory=dict)
+    namespaces: tuple[str, ...] = ()
+    """Where the operator looks; everywhere where empty."""
 
     def __post_init__(self) -> None:
         self.api = _memory_api.MemoryApi(now=self.clock.now)
@@ -129,6 +131,7 @@ class Bench:
         settings = Settings(
             instance="operator-1",
             broker_image="chiplog/broker:test",
+            namespaces=self.namespaces,
             watched_users=(kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS),
         )
         return System(

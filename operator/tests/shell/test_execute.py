@@ -7,13 +7,16 @@ import pytest
 
 from chiplog_core import api as chiplog_api
 from chiplog_core import labels
+from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import TopicStatus
 from chiplog_core.planner.actions import (
     Announce,
     Create,
+    DeleteMap,
     EventType,
     Replace,
     Report,
@@ -66,6 +69,14 @@ def broker(number: int) -> Broker:
             intent=BrokerIntent.SERVE,
         ),
     )
+
+
+def a_map() -> PartitionMap:
+    """Of a topic of which nothing is left."""
+    spec = PartitionMapSpec(
+        cluster="demo", topic_name="orders", min_isr=1, durability=Durability.FSYNC
+    )
+    return PartitionMap(metadata=Metadata(name="demo.orders", namespace="shop"), spec=spec)
 
 
 async def made(bench: Any, number: int) -> Broker:
@@ -189,21 +200,111 @@ async def topic(bench: Any, name: str = "orders", cluster: str = "demo") -> Meta
     return metadata_of(await bench.api.create(kinds.TOPICS, manifest, field_manager="kubectl"))
 
 
+async def surroundings(bench: Any) -> None:
+    """What a Topic's deletion is compared with."""
+    await bench.apply_cluster()
+    for kind, name in ((kinds.DEFINITIONS, "topics.chiplog.dev"), (kinds.NAMESPACES, "shop")):
+        await bench.api.create(kind, {"metadata": {"name": name}}, field_manager="t")
+
+
+async def deleted_topic(bench: Any) -> Metadata:
+    """A Topic as it is after a user deleted it."""
+    about = await topic(bench)
+    await bench.api.delete(kinds.TOPICS, "shop", about.name)
+    return metadata_of(bench.one(kinds.TOPICS, about.name))
+
+
 def test_a_tombstone_is_written_only_for_a_topic_that_is_being_deleted(
     bench: Any, shell: Any
 ) -> None:
     async def scenario() -> tuple[Any, Any]:
         one, about = await made(bench, 1), await topic(bench)
-        for kind, name in ((kinds.DEFINITIONS, "topics.chiplog.dev"), (kinds.NAMESPACES, "shop")):
-            await bench.api.create(kind, {"metadata": {"name": name}}, field_manager="t")
+        await surroundings(bench)
         action = Replace(resource=fenced(one), deleted_topic=about)
         before = await shell.executor.execute(KEY, [action])
         await bench.api.delete(kinds.TOPICS, "shop", "orders")
+        about = metadata_of(bench.one(kinds.TOPICS, "orders"))
+        action = Replace(resource=fenced(one), deleted_topic=about)
         return before, await shell.executor.execute(KEY, [action])
 
     before, after = bench.run(scenario())
     assert (before.conflicts, before.done) == (1, 0)
     assert (after.conflicts, after.done) == (0, 1)
+
+
+def test_no_tombstone_for_a_topic_whose_policy_was_changed_after_its_deletion(
+    bench: Any, shell: Any
+) -> None:
+    async def scenario() -> Any:
+        one = await made(bench, 1)
+        await surroundings(bench)
+        action = Replace(resource=fenced(one), deleted_topic=await deleted_topic(bench))
+        retain = {"spec": {"deletionPolicy": "Retain"}}
+        await bench.api.patch(kinds.TOPICS, "shop", "orders", retain, field_manager="kubectl")
+        return await shell.executor.execute(KEY, [action])
+
+    assert bench.run(scenario()).conflicts == 1
+    assert "fenced" not in bench.one(kinds.BROKERS, "demo-1")["spec"]
+    assert shell.caches[kinds.TOPICS].get("shop", "orders")["spec"]["deletionPolicy"] == "Retain"
+
+
+def test_no_tombstone_where_the_cluster_went_first(bench: Any, shell: Any) -> None:
+    """As kubectl delete -f does with a file of both, before any watch tells."""
+
+    async def scenario() -> Any:
+        one = await made(bench, 1)
+        await surroundings(bench)
+        shell.caches[kinds.BROKER_CLUSTERS].put(bench.one(kinds.BROKER_CLUSTERS, "demo"))
+        action = Replace(resource=fenced(one), deleted_topic=await deleted_topic(bench))
+        await bench.api.delete(kinds.BROKER_CLUSTERS, "shop", "demo")
+        return await shell.executor.execute(KEY, [action])
+
+    assert bench.run(scenario()).conflicts == 1
+    assert "fenced" not in bench.one(kinds.BROKERS, "demo-1")["spec"]
+    assert shell.caches[kinds.BROKER_CLUSTERS].get("shop", "demo") is None
+
+
+def test_a_map_that_somebody_else_still_holds_is_not_taken_for_gone(bench: Any, shell: Any) -> None:
+    async def scenario() -> Any:
+        manifest = a_map().to_manifest()
+        manifest["metadata"]["finalizers"] = ["example.org/backup"]
+        stored = await bench.api.create(kinds.PARTITION_MAPS, manifest, field_manager="test")
+        shell.caches[kinds.PARTITION_MAPS].put(stored)
+        resource = PartitionMap.from_manifest(stored)
+        return await shell.executor.execute(KEY, [DeleteMap(resource=resource)])
+
+    assert bench.run(scenario()).is_whole
+    assert shell.caches[kinds.PARTITION_MAPS].get("shop", "demo.orders") is not None
+
+
+def test_no_broker_is_retired_by_what_the_watch_has_not_told_yet(bench: Any, shell: Any) -> None:
+    async def scenario() -> tuple[Any, Any]:
+        one = await made(bench, 1)
+        await bench.api.create(kinds.PARTITION_MAPS, a_map().to_manifest(), field_manager="other")
+        retired = Replace(resource=replace(one, spec=replace(one.spec, retired=True)))
+        before = await shell.executor.execute(KEY, [retired])
+        assert shell.caches[kinds.PARTITION_MAPS].get("shop", "demo.orders") is not None
+        return before, await shell.executor.execute(KEY, [retired])
+
+    before, after = bench.run(scenario())
+    assert (before.conflicts, after.conflicts) == (1, 0)
+    assert bench.one(kinds.BROKERS, "demo-1")["spec"]["retired"] is True
+
+
+def test_a_conflict_after_a_restored_backup_is_not_for_ever(bench: Any, shell: Any) -> None:
+    """The cache has a version that the restored server has not reached yet."""
+
+    async def scenario() -> Any:
+        one = await made(bench, 1)
+        newer = bench.one(kinds.BROKERS, "demo-1")
+        newer["metadata"]["resourceVersion"] = "1000"
+        shell.caches[kinds.BROKERS].put(newer)
+        there = replace(one, metadata=replace(one.metadata, resource_version="1000"))
+        await shell.executor.execute(KEY, [Replace(resource=fenced(there))])
+        known = Broker.from_manifest(shell.caches[kinds.BROKERS].get("shop", "demo-1"))
+        return await shell.executor.execute(KEY, [Replace(resource=fenced(known))])
+
+    assert bench.run(scenario()).is_whole
 
 
 def test_the_last_finalizer_takes_the_topic_out_of_the_cache(bench: Any, shell: Any) -> None:

@@ -152,3 +152,23 @@ def test_the_kubelets_word_counts_at_once_and_for_good(watched: Watched) -> None
         assert TWO not in watched.liveness.alive(KEY)
 
     run(watched, scenario)
+
+
+def test_leases_that_were_deleted_are_not_asked_for_for_ever(watched: Watched) -> None:
+    """As those of a BrokerCluster that was deleted; and nobody is declared dead by that."""
+
+    async def scenario() -> tuple[int, int]:
+        await watched.begin()
+        task = asyncio.create_task(watched.liveness.run())
+        await watched.live(2, 1, 2, 3)
+        for number in (1, 2, 3):
+            await watched.bench.api.delete(kinds.LEASES, "shop", f"demo-{number}")
+        await watched.bench.clock.advance(30)
+        asked = len(watched.bench.api.calls)
+        await watched.bench.clock.advance(60)
+        task.cancel()
+        return asked, len(watched.bench.api.calls)
+
+    before, after = watched.bench.run(scenario())
+    assert before == after
+    assert watched.ended() == set()

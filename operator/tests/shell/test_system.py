@@ -8,7 +8,7 @@ import pytest
 from chiplog_core import names
 from chiplog_core.labels import MANIFEST_HASH, TOPIC_FINALIZER
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, Unavailable
+from chiplog_kube.api import ApiError, Forbidden, Unavailable
 
 NAMESPACE, CLUSTER = "shop", "demo"
 
@@ -342,13 +342,11 @@ def test_a_map_that_does_not_read_is_nobodys_business_and_others_go_on(bench: An
     async def scenario() -> None:
         async with bench.running():
             await start(bench)
-            await bench.api.patch(
-                kinds.PARTITION_MAPS,
-                NAMESPACE,
-                "demo.orders",
-                {"spec": {"minIsr": "two"}},
-                field_manager="x",
-            )
+            await bench.apply_topic("later", partitions=1)
+            await bench.live(3)
+            odd = {"spec": {"minIsr": "two"}}
+            for name in ("demo.orders", "demo.later"):
+                await bench.api.patch(kinds.PARTITION_MAPS, NAMESPACE, name, odd, field_manager="x")
             before = bench.one(kinds.PARTITION_MAPS, "demo.orders")
             await bench.apply_topic("others", partitions=1)
             await bench.api.delete(kinds.TOPICS, NAMESPACE, "orders")
@@ -357,24 +355,130 @@ def test_a_map_that_does_not_read_is_nobodys_business_and_others_go_on(bench: An
 
     bench.run(scenario())
     assert bench.ready(kinds.TOPICS, "others") == ("True", "Ready")
+    assert bench.ready(kinds.TOPICS, "later") == ("False", "InternalError")
     assert "deletionTimestamp" in bench.one(kinds.TOPICS, "orders")["metadata"]
 
 
-def test_a_broker_that_does_not_read_stops_all_decisions(bench: Any) -> None:
-    async def scenario() -> None:
+def test_a_broker_that_does_not_read_stops_what_is_its_own(bench: Any) -> None:
+    async def scenario() -> Any:
         async with bench.running():
             await start(bench)
             await bench.live(3)
-            await bench.api.patch(
-                kinds.BROKERS, NAMESPACE, "demo-2", {"spec": {"session": -1}}, field_manager="x"
-            )
-            bench.api.calls.clear()
-            await bench.apply_topic("others", partitions=1)
-            await bench.clock.advance(5)
-            mine = [one for one in bench.api.writes() if one.field_manager == "chiplog-operator"]
-            assert mine == []
+            odd = {"spec": {"session": -1}}
+            await bench.api.patch(kinds.BROKERS, NAMESPACE, "demo-2", odd, field_manager="x")
+            before = bench.one(kinds.BROKERS, "demo-2")["spec"], bench.leaders("orders")
+            await bench.live(60)
+            now = bench.one(kinds.BROKERS, "demo-2")["spec"]
+            assert (now, bench.leaders("orders")) == before
+            assert bench.ready(kinds.BROKER_CLUSTERS, CLUSTER) == ("False", "BrokerUnreadable")
+            await bench.live(15, without=(3,))
+            return before[1]
+
+    before = bench.run(scenario())
+    assert bench.one(kinds.BROKERS, "demo-3")["spec"]["fenced"] is True
+    lost = [leader if leader and not leader.startswith("3@") else None for leader in before]
+    assert bench.leaders("orders") == lost
+    assert len(bench.api.all_of(kinds.STATEFUL_SETS)) == 3
+
+
+def test_what_is_refused_is_in_the_conditions_until_it_is_not(bench: Any) -> None:
+    def quota(call: Any) -> Any:
+        is_service = (call.verb, call.kind) == ("create", "Service")
+        return Forbidden("exceeded quota: services") if is_service else None
+
+    async def scenario() -> None:
+        async with bench.running():
+            bench.api.fault = quota
+            await start(bench)
+            await bench.live(3)
+            assert bench.ready(kinds.BROKER_CLUSTERS, CLUSTER) == ("False", "FailedApply")
+            bench.api.fault = lambda _: None
+            await bench.live(15)
+            _, reason = bench.ready(kinds.BROKER_CLUSTERS, CLUSTER)
+            assert reason != "FailedApply"
 
     bench.run(scenario())
+
+
+@pytest.mark.parametrize("how", ["paused", "refused"])
+def test_what_is_paused_or_refused_is_not_applied(bench: Any, how: str) -> None:
+    change: dict[str, Any] = {"spec": {"storage": {"size": "2Gi"}, "hibernate": True}}
+    if how == "paused":
+        annotations = {"chiplog.dev/pause-reconciliation": "true"}
+        change = {"metadata": {"annotations": annotations}, "spec": {"storage": {"size": "2Gi"}}}
+
+    async def scenario() -> Any:
+        async with bench.running():
+            await start(bench)
+            await bench.live(3)
+            before = [bench.api.all_of(kind) for kind in (kinds.STATEFUL_SETS, kinds.CONFIG_MAPS)]
+            await bench.api.patch(
+                kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER, change, field_manager="kubectl"
+            )
+            await bench.live(6)
+            after = [bench.api.all_of(kind) for kind in (kinds.STATEFUL_SETS, kinds.CONFIG_MAPS)]
+            return before, after
+
+    before, after = bench.run(scenario())
+    assert before == after
+
+
+def test_a_waiting_topic_is_let_go_when_its_namespace_follows(bench: Any) -> None:
+    """It was deleted while its cluster was paused; then the whole namespace goes."""
+
+    async def scenario() -> None:
+        async with bench.running():
+            await start(bench)
+            pause = {"metadata": {"annotations": {"chiplog.dev/pause-reconciliation": "true"}}}
+            await bench.api.patch(
+                kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER, pause, field_manager="kubectl"
+            )
+            await bench.api.delete(kinds.TOPICS, NAMESPACE, "orders")
+            await bench.live(3)
+            assert bench.one(kinds.TOPICS, "orders")["metadata"]["finalizers"]
+            ending = {"metadata": {"finalizers": ["kubernetes"]}}
+            await bench.api.patch(kinds.NAMESPACES, "", NAMESPACE, ending, field_manager="x")
+            await bench.api.delete(kinds.NAMESPACES, "", NAMESPACE)
+            await bench.live(75)
+
+    bench.run(scenario())
+    assert bench.api.all_of(kinds.TOPICS) == []
+    assert bench.one(kinds.PARTITION_MAPS, "demo.orders")["spec"].get("tombstones", []) == []
+
+
+def test_a_topic_that_does_not_read_is_let_go_where_there_is_no_cluster(bench: Any) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            await start(bench)
+            odd = {"spec": {"partitions": "many"}}
+            await bench.api.patch(kinds.TOPICS, NAMESPACE, "orders", odd, field_manager="x")
+            await bench.api.delete(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
+            await bench.live(3)
+            await bench.api.delete(kinds.TOPICS, NAMESPACE, "orders")
+            await bench.live(3)
+
+    bench.run(scenario())
+    assert bench.api.all_of(kinds.TOPICS) == []
+
+
+def test_a_cluster_in_a_namespace_that_is_not_watched_is_anothers(bench: Any) -> None:
+    async def scenario() -> None:
+        bench.namespaces = ("elsewhere",)
+        async with bench.running():
+            await bench.apply_cluster()
+            given = {"clusterRef": {"name": CLUSTER, "namespace": NAMESPACE}, "partitions": 1}
+            mine = {
+                "apiVersion": "chiplog.dev/v1alpha1",
+                "kind": "Topic",
+                "metadata": {"namespace": "elsewhere", "name": "orders"},
+                "spec": given,
+            }
+            await bench.api.create(kinds.TOPICS, mine, field_manager="kubectl")
+            await bench.live(3)
+
+    bench.run(scenario())
+    assert bench.api.all_of(kinds.BROKERS) == []
+    assert bench.ready(kinds.TOPICS, "orders") == ("False", "ClusterNotFound")
 
 
 def test_objects_that_do_not_read_are_told_so(bench: Any) -> None:
@@ -394,3 +498,17 @@ def test_objects_that_do_not_read_are_told_so(bench: Any) -> None:
     bench.run(scenario())
     assert bench.ready(kinds.TOPICS, "odd") == ("False", "InvalidConfig")
     assert bench.ready(kinds.CONSUMER_GROUPS, "odd") == ("False", "InvalidConfig")
+
+
+def test_brokers_are_admitted_while_the_definition_of_topics_is_gone(bench: Any) -> None:
+    async def scenario() -> None:
+        async with bench.running() as system:
+            await start(bench)
+            bench.api.missing_kinds.add("Topic")
+            system.caches[kinds.TOPICS].remove(bench.one(kinds.TOPICS, "orders"))
+            await bench.start_brokers()
+            await bench.live(30)
+
+    bench.run(scenario())
+    assert {one["spec"]["session"] for one in bench.api.all_of(kinds.BROKERS)} == {2}
+    assert sorted(bench.leaders("orders")) == ["1@2", "1@2", "2@2", "2@2", "3@2", "3@2"]

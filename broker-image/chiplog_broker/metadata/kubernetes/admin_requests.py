@@ -7,6 +7,7 @@ server is away.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,8 @@ from chiplog_core.admin.operations import (
     Operation,
 )
 from chiplog_core.config.given import given_topic_config
-from chiplog_core.limits import MAX_ADMIN_REQUESTS
+from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_ADMIN_REQUESTS_BYTES
+from chiplog_core.manifest.writing import write
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 
 # A client that does not want to wait has its wish carried out all the same; one that would wait
@@ -41,6 +43,11 @@ TOO_MANY = Outcome(
     ErrorCode.throttling_quota_exceeded,
     f"{MAX_ADMIN_REQUESTS} requests of this broker's clients wait already: try again later",
 )
+TOO_LARGE = Outcome(
+    ErrorCode.throttling_quota_exceeded,
+    "the requests of this broker's clients that wait already leave no room for one so large: "
+    "try again later, or ask for less at once",
+)
 TIMED_OUT = Outcome(
     ErrorCode.request_timed_out, "the operator has not carried it out in time; it may still do so"
 )
@@ -51,6 +58,7 @@ class _Pending:
     """A request without an answer."""
 
     request: AdminRequest
+    size_bytes: int
     answer: "asyncio.Future[AdminAnswer]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -117,7 +125,11 @@ class AdminRequests:
             body=body,
             deadline=datetime.fromtimestamp((self._clock.now_ms() + timeout_ms) / 1000, UTC),
         )
-        with self._asking(request) as pending:
+        size_bytes = stored_bytes(request)
+        waiting_bytes = sum(one.size_bytes for one in self._pending.values())
+        if waiting_bytes + size_bytes > MAX_ADMIN_REQUESTS_BYTES:
+            return TOO_LARGE
+        with self._asking(request, size_bytes) as pending:
             try:
                 async with asyncio.timeout(timeout_ms / 1000) as pending.patience:
                     return await self._outcome(operation, await pending.answer)
@@ -125,8 +137,8 @@ class AdminRequests:
                 return TIMED_OUT
 
     @contextmanager
-    def _asking(self, request: AdminRequest) -> Iterator[_Pending]:
-        pending = self._pending[request.id] = _Pending(request)
+    def _asking(self, request: AdminRequest, size_bytes: int) -> Iterator[_Pending]:
+        pending = self._pending[request.id] = _Pending(request, size_bytes)
         self._changed()
         try:
             yield pending
@@ -169,6 +181,11 @@ class AdminRequests:
             watching.discard(event)
             if not watching:
                 self._watching.pop(operation.name, None)
+
+
+def stored_bytes(request: AdminRequest) -> int:
+    """What a request takes of the 1.5 MiB that an object may have; its body is JSON in JSON."""
+    return len(json.dumps(write(request)).encode())
 
 
 def is_done(operation: Operation, verdict: Verdict, view: TopicView | None) -> bool:

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 class Brokers:
     """Who there is, and in which session each of them lives."""
 
-    def __init__(self, cluster_name: str, on_change: Callable[[Broker, Manifest], None]) -> None:
+    def __init__(self, cluster_name: str, on_change: Callable[[Broker], None]) -> None:
         self._cluster_name = cluster_name
         self._on_change = on_change
         self._brokers: dict[str, Broker] = {}
@@ -43,7 +43,7 @@ class Brokers:
             for one in self._brokers.values()
             if is_live(one)
         )
-        self._on_change(broker, manifest)
+        self._on_change(broker)
 
     def show(self, view: ClusterView) -> None:
         """Tell clients of the brokers that live."""

@@ -15,7 +15,6 @@ from chiplog_core.manifest.writing import write
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_kube.api import ApiError, Invalid, KubeApi, Manifest
 from chiplog_kube.kinds import BROKERS
-from chiplog_kube.manifests import is_older, version_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +33,17 @@ class StatusWriter:
         clock: Clock,
         outages: Outages,
         desired: Callable[[], BrokerStatus],
+        written: Callable[[Manifest], None],
     ) -> None:
+        """`written` puts the answer to a write where watches put what they see: there it is
+        decided which of the two is the newer, and `observed` tells."""
         self._api = api
         self._process = process
         self._clock = clock
         self._outages = outages
         self._desired = desired
+        self._tell = written
         self._known: dict[str, object] | None = None
-        self._version = ""
         self._due = asyncio.Event()
         self._written = asyncio.Event()
         self._refusal = ""
@@ -51,11 +53,11 @@ class StatusWriter:
         self._written.clear()
         self._due.set()
 
-    def observed(self, manifest: Manifest, status: BrokerStatus) -> None:
-        """The object as the API server has it, at some time at or after the last write."""
-        if not is_older(version_of(manifest), self._version):
-            self._known = write(status)
-            self.changed()
+    def observed(self, status: BrokerStatus) -> None:
+        """The status as the API server has it, at some time at or after the last write; after a
+        restored backup, an older one, which has to be written anew."""
+        self._known = write(status)
+        self.changed()
 
     async def written(self, timeout_s: float) -> bool:
         """Wait until everything that changed so far is written, or until it takes too long."""
@@ -113,4 +115,5 @@ class StatusWriter:
         )
         self._outages.worked()
         self._refusal = ""
-        self._known, self._version = wanted, version_of(answer)
+        self._tell(answer)
+        self._known = wanted

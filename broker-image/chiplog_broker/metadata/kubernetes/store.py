@@ -90,7 +90,14 @@ class KubernetesStore:
         self._carried_since = attested.intact_since
         self._ready_in = NEVER_ADMITTED
         self._tasks: list[asyncio.Task[None]] = []
-        self._writer = StatusWriter(parts.api, process, clock, parts.outages, self._status)
+        self._writer = StatusWriter(
+            parts.api,
+            process,
+            clock,
+            parts.outages,
+            self._status,
+            self._own_written,
+        )
         self._admin = AdminRequests(
             self._cluster, clock, process.incarnation[:12], self._writer.changed
         )
@@ -126,7 +133,7 @@ class KubernetesStore:
         self._measure()
         broker = Broker.from_manifest(own)
         self._given_out = broker.spec.session
-        self._writer.observed(own, broker.status)
+        self._writer.observed(broker.status)
         start = self._parts.start
         self._tasks = [
             start("status", self._writer.run()),
@@ -191,17 +198,20 @@ class KubernetesStore:
 
     # -- what is seen
 
-    def _broker_changed(self, broker: Broker, manifest: Manifest) -> None:
+    def _own_written(self, manifest: Manifest) -> None:
+        self._brokers_watch.cache.put(manifest)
+
+    def _broker_changed(self, broker: Broker) -> None:
         self._brokers.show(self._cluster)
         if broker.spec.broker_id == self._parts.process.broker_id:
-            self._own_changed(broker, manifest)
+            self._own_changed(broker)
         before, self._live = self._live, self._who_lives()
         for broker_id in {one.broker_id for one in before ^ self._live}:
             self._maps.look_again(broker_id)
 
-    def _own_changed(self, broker: Broker, manifest: Manifest) -> None:
+    def _own_changed(self, broker: Broker) -> None:
         self.registration.observed(broker)
-        self._writer.observed(manifest, broker.status)
+        self._writer.observed(broker.status)
         self._admin.answered(broker.spec.answers)
         self._rack = broker.spec.rack
         self._given_out = broker.spec.session

@@ -11,6 +11,7 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.limits import MAX_ADMIN_REQUESTS_BYTES
 
 if TYPE_CHECKING:
     from chiplog_core.admin.operations import Operation
@@ -149,5 +150,47 @@ def test_no_more_wait_than_fit_into_the_status(
             # A broker that stops keeps nobody waiting.
             await member.broker._membership.drain()
             assert (await task).code is ErrorCode.request_timed_out
+
+    member.run(scenario)
+
+
+def test_all_requests_together_leave_room_in_the_object(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            first = await asked(member, CreateTopic(name="orders", partitions=1))
+            (request,) = member.operator.status.requests
+            room = admin_requests.stored_bytes(request)
+            assert room > len(request.body)
+            monkeypatch.setattr(admin_requests, "MAX_ADMIN_REQUESTS_BYTES", 2 * room - 1)
+            refused = await member.store.submit(CreateTopic(name="orders", partitions=1), USER)
+            assert refused is admin_requests.TOO_LARGE
+            assert len(member.operator.status.requests) == 1
+            first.cancel()
+
+    member.run(scenario)
+
+
+def test_the_largest_requests_never_fill_the_object() -> None:
+    """100 bodies of 64 Ki would be four times what etcd takes."""
+    assert MAX_ADMIN_REQUESTS_BYTES <= 1024 * 1024
+
+
+def test_requests_of_the_process_before_go_with_its_registration(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            task = await asked(member, CreateTopic(name="orders", partitions=1))
+            left = member.api.objects["brokers", "c1-1"]["status"]["requests"]
+            task.cancel()
+            await member.eventually(lambda: not member.operator.status.requests)
+        member.api.objects["brokers", "c1-1"]["status"]["requests"] = left
+        member.api.patches.clear()
+        before = member.operator.status.incarnation
+        async with member.starting():
+            await member.eventually(lambda: member.operator.status.incarnation != before)
+            (first, *_) = [patch for kind, patch in member.api.patches if kind == "brokers"]
+            assert {"incarnation", "requests"} <= set(first["status"])  # type: ignore[call-overload]
+            assert not member.operator.status.requests
 
     member.run(scenario)

@@ -1,6 +1,7 @@
 """Sessions: admitted, admitted anew, replaced; and what is said of the data before."""
 
 import asyncio
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -215,5 +216,23 @@ def test_a_session_of_before_a_restored_backup_is_not_used_again(member: "Member
             member.operator.admit(6)
             await start
             await member.eventually(lambda: member.operator.status.session == 6)
+
+    member.run(scenario)
+
+
+def test_a_status_from_a_restored_backup_is_written_anew(member: "MemberKit") -> None:
+    """Its version is lower than what this process wrote and saw since."""
+
+    async def scenario() -> None:
+        async with member.admitted(3):
+            await member.eventually(lambda: member.operator.status.session == 3)
+            restored = copy.deepcopy(member.api.objects["brokers", "c1-1"])
+            restored["metadata"]["resourceVersion"] = "1"
+            del restored["status"]["session"]
+            member.api.objects["brokers", "c1-1"] = restored
+            member.api.away = True
+            await asyncio.sleep(0.05)
+            member.api.away = False
+            await member.eventually(lambda: member.operator.status.session == 3)
 
     member.run(scenario)
