@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -69,13 +70,20 @@ class Operator:
         }
 
     def wait_whole(self) -> float:
-        """Wait until all replicas are Ready and one of them holds the Lease."""
+        """Wait until all replicas are Ready and one that lives now holds the Lease.
+
+        A process that was just killed is still called Ready, and still named by the Lease: only
+        a Lease renewed after this began is news.
+        """
+        began = datetime.now(UTC)
 
         def whole() -> bool:
             status = self.kubectl.get("deployment", "-l", f"app.kubernetes.io/instance={RELEASE}")
             (deployment,) = status["items"]
             ready = deployment["status"].get("readyReplicas", 0)
             assert ready == deployment["spec"]["replicas"], json.dumps(deployment["status"])
+            renewed = self.kubectl.get("lease", names.OPERATOR_LEASE)["spec"]["renewTime"]
+            assert datetime.fromisoformat(renewed) > began, f"the Lease was renewed at {renewed}"
             return bool(self.leader())
 
         return eventually("the operator is whole", whole, 90)
