@@ -20,10 +20,12 @@ from chiplog_broker.partitions.housekeeping import Housekeeping
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.settings import log_config, topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
+from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.ports.rng import Rng
+from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
@@ -62,12 +64,14 @@ class Broker:
         listeners: list[Listener],
         data_path: str,
         membership: Membership | None = None,
+        dialer: Dialer | None = None,
     ) -> None:
-        """Without a `membership` it is a cluster by itself."""
+        """Without a `membership` it is a cluster by itself; without a `dialer` it follows none."""
         self._ports = ports
         self._config = config
         self._listeners = listeners
         self._data_path = data_path
+        self._dialer = dialer
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
         self.health = Health(catching_up=self._membership.is_ready)
         self.requests = RequestMetrics()
@@ -76,6 +80,8 @@ class Broker:
         self.acceptors: list[Acceptor] = []
         self.addresses: dict[str, tuple[str, int]] = {}
         """Listener -> the host and port that were bound, as its configuration advertises them."""
+        self.fetching: ReplicaFetching | None = None
+        """Gets what other brokers lead; None where there are no others."""
         self._cluster: ClusterView
         self._replicas: Replicas
         self._directory: LogDirectory
@@ -103,9 +109,12 @@ class Broker:
         broker_id = setting(self._config, keys.NODE_ID)
         self._cluster = ClusterView(cluster_id, broker_id)
         self._directory = await self._open_logs(cluster_id, broker_id)
-        self._replicas = Replicas(broker_id, self._directory, FetchWaiters(), ports.clock)
+        self._replicas = Replicas(
+            broker_id, self._directory, FetchWaiters(), ports.clock, self._lag_max_s
+        )
         self._directory.health.on_failure(self._went_offline)
         self._begun.push_async_callback(self._close_logs)
+        self._follow_leaders()
         self._begun.push_async_callback(membership.leave)
         store = await membership.join(
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
@@ -139,6 +148,17 @@ class Broker:
         await self._membership.drain()
         await self._begun.aclose()
         logger.info("stopped", extra={"session": self._cluster.session})
+
+    def _follow_leaders(self) -> None:
+        """Get what others lead; nothing is begun before there is something to follow."""
+        if self._dialer is None:
+            return
+        ports = self._ports
+        fetching = ReplicaFetching(
+            self._cluster, self._dialer, ports.clock, ports.rng, self._config
+        )
+        self._replicas.fetchers = self.fetching = fetching
+        self._begun.push_async_callback(fetching.close)
 
     async def _close_logs(self) -> None:
         await self._replicas.close()
@@ -193,6 +213,9 @@ class Broker:
                 (name.topic, name.partition): why for name, why in directory.quarantined.items()
             },
         )
+
+    def _lag_max_s(self) -> float:
+        return setting(self._config, keys.REPLICA_LAG_TIME_MAX_MS) / 1000
 
     def _wait_for(self, what: str) -> None:
         self.health.waiting_for = what

@@ -12,10 +12,11 @@ from chiplog_broker.errors import CannotStart
 from chiplog_broker.folder import folder_ports
 from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership, MemberPorts
 from chiplog_broker.metadata.kubernetes.process import Process, new_incarnation
-from chiplog_broker.metadata.listeners import Listener, internal_listener
+from chiplog_broker.metadata.listeners import internal_listener
+from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.machine import SystemMachine
-from chiplog_broker.ports.rng import Rng
+from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.security.credentials import FileCredentials, Keyring
 from chiplog_core.ids import BrokerId
 from chiplog_kube.connection import Connection, NoConnection, find
@@ -53,8 +54,13 @@ def member(options: argparse.Namespace) -> Broker:
         config,
     )
     bound = member_listeners(config)
-    bound += internal_listeners(options.credentials, ports.clock, ports.rng)
-    return Broker(ports, config, bound, str(options.data / "data"), membership)
+    dialer = None
+    credentials = internal_credentials(options.credentials, ports.clock)
+    if credentials is not None:
+        bound.append(internal_listener("", Keyring(credentials, ports.rng)))
+        name = f"broker-{options.broker_id}"
+        dialer = Dialer(SystemNet().connect, ports.rng, credentials, name)
+    return Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
 
 
 def api_server(kubeconfig: Path | None) -> Connection:
@@ -67,12 +73,11 @@ def api_server(kubeconfig: Path | None) -> Connection:
         ) from problem
 
 
-def internal_listeners(folder: Path | None, clock: Clock, rng: Rng) -> list[Listener]:
-    """The brokers' own listener; a process outside of a pod has one only if it is told to."""
+def internal_credentials(folder: Path | None, clock: Clock) -> FileCredentials | None:
+    """What brokers know each other by; a process outside of a pod has it only if it is told to."""
     if folder is None and not CREDENTIALS.is_dir():
-        return []
-    keyring = Keyring(FileCredentials(folder or CREDENTIALS, clock), rng)
-    return [internal_listener("", keyring)]
+        return None
+    return FileCredentials(folder or CREDENTIALS, clock)
 
 
 def own_version() -> str:

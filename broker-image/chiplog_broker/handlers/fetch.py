@@ -7,19 +7,15 @@ that it is not known, and begins anew.
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 
 from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.reading import Reading, unreadable
+from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
-from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
-    FetchPartition,
-    FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
     FetchTopic,
@@ -33,12 +29,10 @@ FULL_FETCH_EPOCHS = (-1, 0)
 LONGEST_WAIT_S = 60.0
 # As much as clients that do not take their answers may hold in memory, all together.
 UNSENT_BYTES = 256 * 2**20
-OK = int(ErrorCode.none)
-UNKNOWN_OFFSET = -1
 
 
 class FetchHandler:
-    """Serves consumers from the partitions that this broker leads."""
+    """Serves consumers and followers from the partitions that this broker leads."""
 
     def __init__(
         self, cluster: ClusterView, leaders: Leaders, metrics: RequestMetrics, max_bytes: int
@@ -55,105 +49,18 @@ class FetchHandler:
             return FetchResponse([refused_topic(topic) for topic in request.topics])
         if request.session_epoch not in FULL_FETCH_EPOCHS:
             return FetchResponse([], error_code=ErrorCode.fetch_session_id_not_found)
-        room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
-        max_bytes = min(request.max_bytes, self._max_bytes, room_bytes)
-        reading = Reading(request, max_bytes, self._cluster, self._leaders)
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        if request.replica_id > LARGEST_CONSUMER_ID:
+            reading: Reading = ReplicaReading(request, max_bytes, self._cluster, self._leaders)
+        else:
+            room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
+            max_bytes = min(max_bytes, room_bytes)
+            reading = Reading(request, max_bytes, self._cluster, self._leaders)
         response = reading.attempt()
         if reading.is_enough or request.max_wait_ms <= 0:
             reading.count()
             return response
         return WaitingFetch(call, reading, self._metrics).start()
-
-
-class Reading:
-    """One attempt after another to answer a fetch, each from the beginning."""
-
-    def __init__(
-        self, request: FetchRequest, max_bytes: int, cluster: ClusterView, leaders: Leaders
-    ) -> None:
-        self._request = request
-        self._max_bytes = max_bytes
-        # More than may be sent cannot be waited for; nor is there anything to wait for
-        # where no partition is asked for.
-        self._min_bytes = min(request.min_bytes, max_bytes) if request.topics else 0
-        self._cluster = cluster
-        self._leaders = leaders
-        self._found: list[tuple[Partition, int]] = []
-        self._bytes = 0
-        self._has_more = False
-        self._failed = False
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the last attempt found what the reader wants, or cannot find more."""
-        return self._bytes >= self._min_bytes or self._has_more or self._failed
-
-    def attempt(self) -> FetchResponse:
-        """Read every partition as far as the request's size allows."""
-        self._bytes = 0
-        self._has_more = self._failed = False
-        self._found.clear()
-        return FetchResponse([self._topic(topic) for topic in self._request.topics])
-
-    def count(self) -> None:
-        """The last attempt is what is sent."""
-        for partition, size_bytes in self._found:
-            partition.counters.bytes_out += size_bytes
-
-    def partitions(self) -> Iterator[Partition]:
-        """The partitions here that the request reads."""
-        for topic in self._request.topics:
-            name = self._name(topic) or ""
-            for wanted in topic.partitions:
-                with suppress(PartitionError):
-                    yield self._leaders.get(name, wanted.partition)
-
-    def _name(self, topic: FetchTopic) -> str | None:
-        if topic.topic_id is None:
-            return topic.name
-        view = self._cluster.topic_with_id(topic.topic_id)
-        return None if view is None else view.name
-
-    def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
-        name = self._name(topic)
-        if name is None:
-            self._failed = True
-            answers = [unreadable(one, ErrorCode.unknown_topic_id) for one in topic.partitions]
-        else:
-            answers = [self._partition(name, one) for one in topic.partitions]
-        return FetchTopicResponse(topic.name, topic.topic_id, answers)
-
-    def _partition(self, topic: str, wanted: FetchPartition) -> FetchPartitionResponse:
-        try:
-            partition = self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
-            room_bytes = self._max_bytes - self._bytes
-            max_bytes = max(min(wanted.max_bytes, room_bytes), 0)
-            first = self._bytes == 0
-            records = partition.read(wanted.fetch_offset, max_bytes, min_one=first)
-        except (PartitionError, *REFUSALS) as refused:
-            return self._refused(wanted, code_of(refused))
-        high_watermark = partition.high_watermark
-        found = FetchPartitionResponse(
-            wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
-        )
-        if records is None:
-            return found
-        # There may be more than an answer holds, or than the rest of a segment.
-        self._has_more |= records.next_offset < high_watermark
-        if records.size_bytes == 0:
-            return found
-        self._bytes += records.size_bytes
-        self._found.append((partition, records.size_bytes))
-        return found._replace(records=records)
-
-    def _refused(self, wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-        self._failed = True
-        return unreadable(wanted, code)
-
-
-def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-    """An error in the place of records."""
-    return FetchPartitionResponse(wanted.partition, code, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
 
 
 def refused_topic(topic: FetchTopic) -> FetchTopicResponse:
@@ -170,7 +77,7 @@ class WaitingFetch:
         self._call = call
         self._reading = reading
         self._metrics = metrics
-        self._partitions = list(reading.partitions())
+        self._queues = list(reading.queues())
         self._future: asyncio.Future[Answer]
         self._timeout: asyncio.TimerHandle
 
@@ -182,8 +89,8 @@ class WaitingFetch:
         wait_s = min(self._call.message.max_wait_ms / 1000, LONGEST_WAIT_S)
         self._timeout = loop.call_later(wait_s, self._time_out)
         self._metrics.waiting_fetches += 1
-        for partition in self._partitions:
-            partition.fetchers[self] = None
+        for queue in self._queues:
+            queue[self] = None
         return self._future
 
     def changed(self) -> None:
@@ -204,5 +111,5 @@ class WaitingFetch:
         """Answered, or its client has gone."""
         self._timeout.cancel()
         self._metrics.waiting_fetches -= 1
-        for partition in self._partitions:
-            partition.fetchers.pop(self, None)
+        for queue in self._queues:
+            queue.pop(self, None)

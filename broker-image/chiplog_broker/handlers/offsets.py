@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
@@ -15,6 +15,7 @@ from chiplog_broker.storage.log import ListOffset
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 TO_HIGH_WATERMARK = -1
+NOT_AVAILABLE_FROM_VERSION = 5
 # With nothing in remote storage the log begins where its local part does (KIP-405).
 EARLIEST_LOCAL = -4
 PLACES_FROM_VERSION = {
@@ -64,6 +65,7 @@ class OffsetHandlers:
     def offset_for_leader_epoch(self, call: Call[Any]) -> object:
         """Where an epoch ends: how a reader finds out that its log was truncated (KIP-320)."""
         types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        for_consumer = call.message.replica_id <= LARGEST_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
         return types.OffsetForLeaderEpochResponse(
             throttle_time=NO_THROTTLE,
@@ -71,7 +73,8 @@ class OffsetHandlers:
                 types.OffsetForLeaderTopicResult(
                     topic=topic.topic,
                     partitions=tuple(
-                        epoch_end(leaders, topic.topic, wanted) for wanted in topic.partitions
+                        epoch_end(leaders, topic.topic, wanted, for_consumer=for_consumer)
+                        for wanted in topic.partitions
                     ),
                 )
                 for topic in call.message.topics
@@ -113,6 +116,12 @@ def listed_offset(leaders: Leaders, topic: str, wanted: Any, version: int, times
         place = place_or_time(wanted.timestamp, version)
         partition = leaders.get(topic, wanted.partition_index, wanted.current_leader_epoch)
         found = partition.log.offset_for_timestamp(place, partition.high_watermark)
+        if not partition.is_settled and (found is None or place == ListOffset.LATEST):
+            # The leader before may have shown more than this one can vouch for yet.
+            has_code = version >= NOT_AVAILABLE_FROM_VERSION
+            raise PartitionError(
+                ErrorCode.offset_not_available if has_code else ErrorCode.leader_not_available
+            )
         if found is not None:
             timestamp, offset, epoch = found
     except (PartitionError, *REFUSALS) as refused:
@@ -126,12 +135,15 @@ def listed_offset(leaders: Leaders, topic: str, wanted: Any, version: int, times
     )
 
 
-def epoch_end(leaders: Leaders, topic: str, wanted: Any) -> object:
+def epoch_end(leaders: Leaders, topic: str, wanted: Any, *, for_consumer: bool) -> object:
     """One partition of an OffsetForLeaderEpoch answer."""
     code, epoch, end_offset = ErrorCode.none, -1, NO_OFFSET
     try:
         partition = leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
         epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+        if for_consumer and not partition.is_settled and end_offset > partition.high_watermark:
+            # Beyond what readers may rely on; the epoch that ends here may yet be cut back.
+            code, epoch, end_offset = ErrorCode.offset_not_available, -1, NO_OFFSET
     except (PartitionError, *REFUSALS) as refused:
         code = code_of(refused)
     return answers(ApiKey.OFFSET_FOR_LEADER_EPOCH).EpochEndOffset(

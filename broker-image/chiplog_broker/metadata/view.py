@@ -12,6 +12,7 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import MetadataPartition, MetadataTopic, NodeEndpoint
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import ReplicaRef
 
 NO_LEADER = -1
 
@@ -28,6 +29,14 @@ class PartitionView:
     """Those that hold every acknowledged record and are alive."""
     elr: tuple[int, ...] = ()
     """Those that hold every acknowledged record and are not (Kafka's eligible leaders)."""
+    partition_epoch: int = 0
+    """Raised with every change of this entry, and with every answer to a proposal."""
+    leader_session: int = 0
+    """The session that the leader leads in."""
+    isr_refs: tuple[ReplicaRef, ...] = ()
+    """All that are listed as in sync, dead ones too: the high watermark waits for each."""
+    live_refs: tuple[ReplicaRef, ...] = ()
+    """The replicas that live, in sync or not, each in the session it lives in."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ FLUSH_INTERVAL_S = 0.2
 
 
 class Housekeeping:
-    """Three loops, each with its own interval; a round that fails does not end its loop."""
+    """Four loops, each with its own interval; a round that fails does not end its loop."""
 
     def __init__(
         self,
@@ -34,10 +34,12 @@ class Housekeeping:
         self._clock = clock
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
+        lag_max_ms = setting(config, keys.REPLICA_LAG_TIME_MAX_MS)
         self._rounds: tuple[tuple[str, float, Work], ...] = (
             ("flush_failed", FLUSH_INTERVAL_S, self.flush),
             ("retention_failed", check_ms / 1000, self.maintain),
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
+            ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
         )
         self._loops: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[None]] = set()
@@ -67,6 +69,10 @@ class Housekeeping:
         """Write down how far each log is durable, so that recovery need not read it again."""
         async with self._replicas.unchanged():
             await self._directory.checkpoint(self._replicas.high_watermarks())
+
+    async def check_followers(self) -> None:
+        """Propose out of the in-sync replicas who has been behind for too long."""
+        self._replicas.check_followers()
 
     async def _repeat(self, failed: str, interval_s: float, work: Work) -> None:
         while True:

@@ -1,25 +1,46 @@
 """One replica on this broker: may it be written, how far is it safe, who waits for it.
 
-The high watermark is the end of what every acknowledged reader may see. With `Fsync` it
-follows the sync of the disk, with `PageCache` the append. It never goes back within a
-leader epoch.
+It leads, follows or is idle; it is never two of these. The high watermark is the end of what
+every acknowledged reader may see. With `Fsync` it follows the sync of the disk, with
+`PageCache` the append, and both wait for every follower that counts. It never goes back
+within a leader epoch.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from chiplog_broker.histogram import Histogram
+from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.followers import Followers
+from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.waiting import FetchWaiter, FetchWaiters, ProduceWaiters, Settled
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.errors import RecordsTruncatedError
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.ids import ReplicaRef
 
 logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all partitions of a broker share."""
+
+    fetch_waiters: FetchWaiters
+    clock: Clock
+    sync_latency: Histogram
+    proposals: Proposals
+    lag_max_s: Callable[[], float]
+    """How long a follower may be behind before it is proposed out."""
 
 
 class PartitionCounters:
@@ -37,40 +58,46 @@ class Partition:
     """A replica as its clients see it. Everything runs on the event loop's thread."""
 
     __slots__ = (
+        "_around",
         "_clock",
         "_fetch_waiters",
         "_offline",
         "_produce_waiters",
         "_sync",
-        "_sync_latency",
         "counters",
         "fetchers",
+        "followers",
+        "following",
         "has_min_isr",
         "high_watermark",
         "leader_epoch",
         "log",
         "name",
+        "replica_fetchers",
     )
 
     def __init__(
-        self,
-        name: TopicPartition,
-        log: PartitionLog,
-        fetch_waiters: FetchWaiters,
-        clock: Clock,
-        sync_latency: Histogram,
+        self, name: TopicPartition, log: PartitionLog, high_watermark: int, around: Surroundings
     ) -> None:
+        """`high_watermark` as it was known the last time; the log decides how far it goes."""
         self.name = name
         self.log = log
         self.leader_epoch = NO_EPOCH
-        self.high_watermark = log.log_start_offset
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
         self.has_min_isr = True
         """Whether enough in-sync replicas live for acks=all to mean what it says."""
+        self.followers: Followers | None = None
+        """What is known of them while this replica leads; None where it is the only one."""
+        self.following: Following | None = None
+        """The reign of another, while this replica copies it."""
         self.fetchers: dict[FetchWaiter, None] = {}
-        self._fetch_waiters = fetch_waiters
+        """Fetches that wait for the high watermark."""
+        self.replica_fetchers: dict[FetchWaiter, None] = {}
+        """Those of followers, which wait for the log end."""
+        self._around = around
+        self._fetch_waiters = around.fetch_waiters
         self._produce_waiters = ProduceWaiters()
-        self._clock = clock
-        self._sync_latency = sync_latency
+        self._clock = around.clock
         self._sync: asyncio.Task[None] | None = None
         self._offline = ""
         self.counters = PartitionCounters()
@@ -80,25 +107,69 @@ class Partition:
         """Whether clients may read and write here."""
         return self.leader_epoch != NO_EPOCH
 
-    def lead(self, leader_epoch: int) -> None:
-        """Begin or continue a reign; what the log holds is made safe before it is shown."""
-        if leader_epoch == self.leader_epoch:
+    @property
+    def is_settled(self) -> bool:
+        """Whether the high watermark covers all that was acknowledged in earlier reigns.
+
+        Before, what it says is behind what readers may have seen of the leader before.
+        """
+        followers = self.followers
+        return followers is None or self.high_watermark >= followers.epoch_start_offset
+
+    # -- leading, following, idle
+
+    def lead(self, view: PartitionView, min_isr: int) -> None:
+        """Begin or continue a reign; what the log holds is made safe before it is shown.
+
+        Whoever copied to this log must have been stopped before.
+        """
+        assert self.following is None, "a leader copies from nobody"
+        is_new = view.leader_epoch != self.leader_epoch
+        if is_new:
+            self.log.begin_epoch(view.leader_epoch)
+            self.leader_epoch = view.leader_epoch
+            self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        # Whoever is not waited for any more may have been the last.
+        alone = self.followers is None
+        self._know_followers(view, min_isr, is_new=is_new)
+        if is_new or not alone or self.followers is not None:
+            self._appended()
+
+    def follow(self, view: PartitionView) -> None:
+        """Copy what the leader of this epoch has; an earlier copying must have been stopped."""
+        assert self.following is None, "one leader at a time"
+        self.resign()
+        self.following = Following(self, view.leader_id, view.leader_epoch, self._clock)
+
+    async def stop_following(self) -> None:
+        """Returns when nothing of the leader reaches the log any more."""
+        following, self.following = self.following, None
+        if following is not None:
+            await following.stop()
+
+    def resign(self) -> None:
+        """Stop serving: whoever waits is told to look for the leader elsewhere."""
+        self.leader_epoch = NO_EPOCH
+        self.followers = None
+        self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
+        self._wake_fetchers()
+
+    def _know_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
+        if len(view.replicas) <= 1 and len(view.isr_refs) <= 1:
+            self.followers = None
             return
-        self.leader_epoch = leader_epoch
-        self.log.begin_epoch(leader_epoch)
-        self._appended()
+        if self.followers is None:
+            self.followers = Followers(self.log.topic_id, self._around.proposals)
+            is_new = True
+        if is_new:
+            self.followers.begin(self.log.end_offset)
+        self.followers.know(view, min_isr, self._clock.monotonic_s())
 
     def configure(self, config: LogConfig) -> None:
         """Obey these settings from now on; a stricter durability makes a sync due."""
         self.log.configure(config)
         if self.is_leader and not self._offline:
             self._appended()
-
-    def resign(self) -> None:
-        """Stop serving: whoever waits is told to look for the leader elsewhere."""
-        self.leader_epoch = NO_EPOCH
-        self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
-        self._wake_fetchers()
 
     def go_offline(self, why: str) -> None:
         """The disk failed: nothing is acknowledged or read here until the broker restarts."""
@@ -149,6 +220,29 @@ class Partition:
         self._produce_waiters.add(offset, settled)
         return False
 
+    # -- followers
+
+    def fetched_by(self, follower: ReplicaRef, offset: int) -> None:
+        """A follower, admitted by `followers`, has everything below `offset`."""
+        followers = self.followers
+        assert followers is not None, "who fetches was looked up there"
+        followers.fetched(follower, offset, self.log.end_offset, self._clock.monotonic_s())
+        self._settle()
+        if not followers.is_in_sync(follower):
+            self.check_followers()
+
+    def check_followers(self) -> None:
+        """Propose other in-sync replicas where those listed are not right any more."""
+        followers = self.followers
+        if followers is not None and not self._offline:
+            now_s, lag_max_s = self._clock.monotonic_s(), self._around.lag_max_s()
+            if followers.propose(self.high_watermark, now_s, lag_max_s):
+                logger.info("isr_proposed", extra={"partition": str(self.name)})
+
+    def read_as_follower(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice:
+        """Batches from `offset` up to the log end. Raises `OffsetOutOfRangeError`."""
+        return self.log.read(offset, max_bytes, self.log.end_offset, min_one=min_one)
+
     def read(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice | None:
         """Batches from `offset` up to the high watermark; None where there are none yet.
 
@@ -170,14 +264,25 @@ class Partition:
     async def quiesce(self) -> None:
         """Stop serving and let a running sync end: nothing touches the log after it."""
         self.resign()
+        await self.stop_following()
         if self._sync is not None:
             await asyncio.wait([self._sync])
 
     def _appended(self) -> None:
-        safe_offset = self.log.countable_end_offset
-        self._advance(safe_offset)
-        if self._sync is None and safe_offset < self.log.end_offset:
+        own_offset = self.log.countable_end_offset
+        if self.followers is None:
+            self._advance(own_offset)
+        else:
+            self._advance(self.followers.safe_offset(own_offset))
+            self._fetch_waiters.wake(self.replica_fetchers)
+        if self._sync is None and own_offset < self.log.end_offset:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
+
+    def _settle(self) -> None:
+        """Take note of what has become safe, here or at a follower."""
+        own_offset = self.log.countable_end_offset
+        followers = self.followers
+        self._advance(own_offset if followers is None else followers.safe_offset(own_offset))
 
     async def _make_durable(self) -> None:
         """Sync until nothing new has come; what arrives during one sync shares the next."""
@@ -185,8 +290,11 @@ class Partition:
             while self.log.countable_end_offset < self.log.end_offset:
                 began_s = self._clock.monotonic_s()
                 await self.log.make_durable(self.log.end_offset)
-                self._sync_latency.observe(self._clock.monotonic_s() - began_s)
-                self._advance(self.log.countable_end_offset)
+                self._around.sync_latency.observe(self._clock.monotonic_s() - began_s)
+                if self.is_leader:
+                    self._settle()
+        except RecordsTruncatedError:
+            logger.info("sync_ended_by_truncation", extra={"partition": str(self.name)})
         except Exception as failed:
             # Whatever it was, nothing after it may be acknowledged.
             logger.exception("sync_failed", extra={"partition": str(self.name)})
@@ -202,3 +310,5 @@ class Partition:
 
     def _wake_fetchers(self) -> None:
         self._fetch_waiters.wake(self.fetchers)
+        if not self.is_leader or self._offline:
+            self._fetch_waiters.wake(self.replica_fetchers)

@@ -7,14 +7,17 @@ where a new topic needs its own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 from uuid import UUID
 
 from chiplog_broker.histogram import Histogram
-from chiplog_broker.metadata.view import TopicView
+from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
 from chiplog_broker.partitions.errors import PartitionError
-from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.partition import Partition, Surroundings
+from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
@@ -24,6 +27,18 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+
+LAG_MAX_S = 10.0
+
+
+class Fetchers(Protocol):
+    """What asks leaders on other brokers for their records. Neither method may raise."""
+
+    def begin(self, following: Following) -> None:
+        """Copy this partition from `following.leader_id` from now on."""
+
+    def end(self, following: Following) -> None:
+        """Ask for it no more; `following.stop` is awaited after it."""
 
 
 class Replicas:
@@ -35,15 +50,24 @@ class Replicas:
         directory: LogDirectory,
         fetch_waiters: FetchWaiters,
         clock: Clock,
+        lag_max_s: Callable[[], float] = lambda: LAG_MAX_S,
     ) -> None:
         self._broker_id = broker_id
         self._directory = directory
-        self._fetch_waiters = fetch_waiters
-        self._clock = clock
+        self._proposals = Proposals()
+        self.fetchers: Fetchers | None = None
+        """None where this broker copies from nobody, as one that is a cluster by itself."""
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._indexes: dict[str, set[int]] = {}
         self._changing = asyncio.Lock()
         self.sync_latency = Histogram()
+        self._around = Surroundings(
+            fetch_waiters=fetch_waiters,
+            clock=clock,
+            sync_latency=self.sync_latency,
+            proposals=self._proposals,
+            lag_max_s=lag_max_s,
+        )
         directory.health.on_failure(self._go_offline)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -51,6 +75,11 @@ class Replicas:
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    @property
+    def proposals(self) -> Proposals:
+        """What the leaders here have promised."""
+        return self._proposals
 
     @property
     def is_offline(self) -> bool:
@@ -80,8 +109,9 @@ class Replicas:
         return partition
 
     async def apply(self, topic: TopicView) -> None:
-        """Create, configure, lead or resign the topic's replicas here as its view says."""
+        """Create, configure, lead, follow or rest: the topic's replicas here as its view says."""
         async with self._changing:
+            self._proposals.applied(topic)
             config = topic_log_config(topic)
             await self._release_others(topic)
             for view in topic.partitions:
@@ -93,10 +123,36 @@ class Replicas:
                     partition = await self._open(topic, view.index, config)
                 partition.configure(config)
                 partition.has_min_isr = len(view.isr) >= topic.min_isr
-                if view.leader_id == self._broker_id:
-                    partition.lead(view.leader_epoch)
-                else:
-                    partition.resign()
+                await self._take_part(partition, view, topic.min_isr)
+
+    async def _take_part(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
+        """Lead, follow or rest. Nobody copies to the log of a leader (replication.md, 2)."""
+        following = partition.following
+        is_led_here = view.leader_id == self._broker_id
+        if following is not None:
+            reign = following.leader_id, following.leader_epoch
+            if not is_led_here and reign == (view.leader_id, view.leader_epoch):
+                return
+            await self._stop_following(partition)
+        if is_led_here:
+            partition.lead(view, min_isr)
+        elif view.leader_id == NO_LEADER:
+            partition.resign()
+        else:
+            partition.follow(view)
+            if self.fetchers is not None and partition.following is not None:
+                self.fetchers.begin(partition.following)
+
+    async def _stop_following(self, partition: Partition) -> None:
+        if self.fetchers is not None and partition.following is not None:
+            self.fetchers.end(partition.following)
+        await partition.stop_following()
+
+    def check_followers(self) -> None:
+        """Propose out those that have been behind for too long; to be called now and then."""
+        for partition in self:
+            if partition.followers is not None:
+                partition.check_followers()
 
     async def release(self, name: str) -> None:
         """Stop serving a topic. Its data stays, and is found again if the topic comes back."""
@@ -107,6 +163,7 @@ class Replicas:
     async def delete(self, name: str, topic_id: UUID) -> None:
         """Remove the data of exactly this topic: another id behind the name is another topic."""
         async with self._changing:
+            self._proposals.forget(topic_id)
             for partition in self._of_topic(name):
                 if partition.log.topic_id == topic_id:
                     await self._release(partition)
@@ -140,6 +197,7 @@ class Replicas:
         """Stop serving all partitions; the directory can be closed then."""
         async with self._changing:
             for partition in self:
+                await self._stop_following(partition)
                 await partition.quiesce()
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
@@ -166,12 +224,13 @@ class Replicas:
         self._indexes[topic].discard(index)
         if not self._indexes[topic]:
             del self._indexes[topic]
+        await self._stop_following(partition)
         await partition.quiesce()
 
     async def _open(self, topic: TopicView, index: int, config: LogConfig) -> Partition:
         name = TopicPartition(topic.name, index)
         log = await self._log(name, topic.topic_id, config)
-        partition = Partition(name, log, self._fetch_waiters, self._clock, self.sync_latency)
+        partition = Partition(name, log, self._directory.high_watermark(name), self._around)
         if self._directory.health.failure is not None:
             partition.go_offline(str(self._directory.health.failure))
         self._partitions[topic.name, index] = partition

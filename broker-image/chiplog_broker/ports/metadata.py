@@ -9,9 +9,19 @@ from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_core.admin.operations import Operation
+from chiplog_core.model.broker_status import IsrProposal
 
 TopicChanged = Callable[[TopicView], Awaitable[None]]
 TopicDeleted = Callable[[str, UUID], Awaitable[None]]
+
+
+class Proposals(Protocol):
+    """Changes of in-sync replicas that were promised. The store says when it is to be told."""
+
+    changed: Callable[[], None]
+
+    def oldest(self) -> tuple[IsrProposal, ...]:
+        """As many as a Broker's status takes, the oldest first."""
 
 
 class MetadataStore(Protocol):
@@ -43,6 +53,10 @@ class LocalReplicas(Protocol):
 
     async def flush(self, topic_id: UUID) -> None:
         """Make durable everything that is held of a topic."""
+
+    @property
+    def proposals(self) -> Proposals:
+        """What leaders here have proposed and no map has answered."""
 
     def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
         """How far the log goes; 0 where there is none."""

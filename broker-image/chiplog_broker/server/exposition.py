@@ -84,6 +84,7 @@ class BrokerCollector(Collector):
     def _replica_families(self) -> Iterator[Metric]:
         replicas = list(self._replicas)
         views = [view for topic in self._cluster for view in topic.partitions]
+        following = [one.following for one in replicas if one.following is not None]
         leaderless = sum(view.leader_id == NO_LEADER for view in views)
         unreadable = len(replicas) if self._replicas.is_offline else self._replicas.quarantined
         prefix = "kafka_server_replicamanager"
@@ -108,6 +109,16 @@ class BrokerCollector(Collector):
                 "kafka_log_logmanager_offlinelogdirectorycount",
                 "Log directories that have failed.",
                 int(self._replicas.is_offline),
+            ),
+            (
+                "kafka_server_replicafetchermanager_maxlag",
+                "Records that the replica here that is the furthest behind its leader lacks.",
+                max((one.lag for one in following), default=0),
+            ),
+            (
+                "kafka_server_replicafetchermanager_failedpartitionscount",
+                "Replicas here that cannot follow their leader without losing records.",
+                sum(one.is_halted for one in following),
             ),
             (
                 "kafka_log_log_size",

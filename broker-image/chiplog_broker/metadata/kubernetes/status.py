@@ -52,6 +52,7 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         rack=parts.rack,
         draining=parts.is_draining,
         directories=(_directory(parts),),
+        proposals=parts.node.replicas.proposals.oldest(),
         requests=parts.requests,
         replica_reports=replica_reports(
             to_answer, parts.maps.regressed, broker_id, parts.node.replicas.log_end

@@ -4,11 +4,12 @@ A leader or an in-sync replica counts only in the very session the map names (R1
 process knows its session; of others it knows what their Broker objects say.
 """
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
 from chiplog_core.config.effective import TopicConfig
-from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
+from chiplog_core.ids import NEVER_ADMITTED, BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.topic_name import is_internal
 
@@ -27,10 +28,11 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
     generation = current_generation(spec)
     if generation is None:
         return None
+    living = {one.broker_id: one for one in live}
     return TopicView(
         spec.topic_name,
         uuid_of(generation.topic_id),
-        tuple(_partition_view(one, live) for one in generation.partitions),
+        tuple(_partition_view(one, living) for one in generation.partitions),
         TopicConfig(spec.config, spec.inherited_config),
         is_internal(spec.topic_name),
         spec.min_isr,
@@ -39,15 +41,22 @@ def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView
     )
 
 
-def _partition_view(state: PartitionState, live: frozenset[ReplicaRef]) -> PartitionView:
-    leads = state.leader is not None and state.leader in live
+def _partition_view(state: PartitionState, living: Mapping[BrokerId, ReplicaRef]) -> PartitionView:
+    leader = state.leader
+    if leader is not None and living.get(leader.broker_id) != leader:
+        leader = None
+    in_sync = [one for one in state.isr if living.get(one.broker_id) == one]
     return PartitionView(
         state.partition,
-        state.leader.broker_id if leads and state.leader else NO_LEADER,
+        leader.broker_id if leader else NO_LEADER,
         state.leader_epoch,
         state.replicas,
-        tuple(one.broker_id for one in state.isr if one in live),
-        tuple(one.broker_id for one in state.isr if one not in live),
+        tuple(one.broker_id for one in in_sync),
+        tuple(one.broker_id for one in state.isr if one not in in_sync),
+        state.partition_epoch,
+        leader.session if leader else NEVER_ADMITTED,
+        state.isr,
+        tuple(living[one] for one in state.replicas if one in living),
     )
 
 

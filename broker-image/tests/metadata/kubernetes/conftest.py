@@ -272,6 +272,7 @@ class MemberKit:
         self.machine = Machine()
         self.broker: Broker
         self.membership: KubernetesMembership
+        self.more_listeners: list[Listener] = []
         self._disks: list[SystemDisk] = []
 
     @staticmethod
@@ -316,7 +317,11 @@ class MemberKit:
         )
         listener = Listener("plain", "127.0.0.1", 0, "127.0.0.1", 0)
         self.broker = Broker(
-            Ports(clock, rng, data, metadata), config, [listener], "data", self.membership
+            Ports(clock, rng, data, metadata),
+            config,
+            [listener, *self.more_listeners],
+            "data",
+            self.membership,
         )
         return self.broker
 

@@ -1,0 +1,95 @@
+"""What followers are answered: everything up to the log end, and where histories part.
+
+A follower counts only in the session that it fetches in, and in the leader epoch that it names
+(R1, R2). Its fetch says how far it is: it has everything below the offset that it asks for, as
+durable as the topic wants, if the epoch before that offset ended there here too.
+"""
+
+from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.reading import OK, UNKNOWN_OFFSET, FetchQueue, Reading
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.partition import NO_EPOCH, Partition
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+)
+from chiplog_broker.storage.errors import OffsetOutOfRangeError
+from chiplog_core.ids import BrokerId, ReplicaRef, Session
+
+
+class ReplicaReading(Reading):
+    """One attempt after another to answer a follower; only the first says how far it is."""
+
+    def __init__(
+        self, request: FetchRequest, max_bytes: int, cluster: ClusterView, leaders: Leaders
+    ) -> None:
+        super().__init__(request, max_bytes, cluster, leaders)
+        self._follower = ReplicaRef(BrokerId(request.replica_id), Session(request.replica_epoch))
+        self._heard: set[Partition] = set()
+
+    def _queue(self, partition: Partition) -> FetchQueue:
+        return partition.replica_fetchers
+
+    def _partition(self, topic: str, wanted: FetchPartition) -> FetchPartitionResponse:
+        try:
+            partition = self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
+            return self._read(partition, wanted)
+        except (PartitionError, *REFUSALS) as refused:
+            return self._refused(wanted, code_of(refused))
+
+    def _read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
+        followers = partition.followers
+        if followers is None or not followers.admits(self._follower):
+            raise PartitionError(ErrorCode.stale_broker_epoch)
+        if wanted.current_leader_epoch == NO_EPOCH:
+            # Its offset could be of another reign, whose history this log does not have.
+            raise PartitionError(ErrorCode.unknown_leader_epoch)
+        if (parting := where_it_parts(partition, wanted)) is not None:
+            self._failed = True
+            return without_records(partition, wanted)._replace(diverging_epoch=parting)
+        max_bytes = max(min(wanted.max_bytes, self._max_bytes - self._bytes), 0)
+        first = self._bytes == 0
+        try:
+            records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=first)
+        except OffsetOutOfRangeError:
+            # Where this log begins is where the follower has to begin anew.
+            self._failed = True
+            return FetchPartitionResponse(
+                wanted.partition,
+                ErrorCode.offset_out_of_range,
+                UNKNOWN_OFFSET,
+                UNKNOWN_OFFSET,
+                partition.log.log_start_offset,
+            )
+        if partition not in self._heard:
+            self._heard.add(partition)
+            partition.fetched_by(self._follower, wanted.fetch_offset)
+        empty = without_records(partition, wanted)
+        return self._with(empty, partition, records, partition.log.end_offset)
+
+
+def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
+    """What is said of a partition, whether there are records or not."""
+    high_watermark = partition.high_watermark
+    return FetchPartitionResponse(
+        wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
+    )
+
+
+def where_it_parts(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
+    """The end of the last epoch that both may have; None where the follower's log fits (KIP-595).
+
+    Raises `PartitionError` for an epoch that this log does not know: then nobody truncates.
+    """
+    if wanted.last_fetched_epoch == NO_EPOCH:
+        return None  # it has nothing that could be different
+    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch == NO_EPOCH:
+        raise PartitionError(ErrorCode.unknown_leader_epoch)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end_offset)
+    return None

@@ -1,0 +1,171 @@
+"""What the leader of a partition knows of its followers: how far, since when, in which session.
+
+A reign begins knowing nothing: what a follower told the leader before says nothing of what it
+holds under this one. A follower is a broker in one session (R1); what its process before said
+stays that process's.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.partitions.isr import (
+    NOTHING,
+    InSync,
+    Progress,
+    Promise,
+    counted,
+    wanted_isr,
+)
+from chiplog_broker.partitions.proposals import Proposals
+from chiplog_core.ids import BrokerId, ReplicaRef, Session
+
+NEVER_S = float("-inf")
+FIRST_PAUSE_S = 1.0
+LAST_PAUSE_S = 30.0
+"""After refusals, so that operator and leader do not answer each other without an end."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """How far one follower is, in one session and reign."""
+
+    caught_up_s: float
+    end_offset: int = NOTHING
+    fetched_s: float = NEVER_S
+    leader_end_offset: int = NOTHING
+    """The leader's log end when it fetched last."""
+
+
+class Followers:
+    """The followers of one partition that this broker leads."""
+
+    __slots__ = (
+        "_allowed",
+        "_counted",
+        "_followers",
+        "_isr",
+        "_min_isr",
+        "_not_before_s",
+        "_own",
+        "_pause_s",
+        "_promise",
+        "_proposals",
+        "_topic_id",
+        "_view",
+        "epoch_start_offset",
+    )
+
+    def __init__(self, topic_id: UUID, proposals: Proposals) -> None:
+        self._topic_id = topic_id
+        self._proposals = proposals
+        self._followers: dict[ReplicaRef, Follower] = {}
+        self._not_before_s = NEVER_S
+        self._pause_s = FIRST_PAUSE_S
+        self._promise: Promise | None = None
+        self._min_isr = 1
+        self.epoch_start_offset = 0
+        self._view: PartitionView
+        self._own: ReplicaRef
+        self._isr: tuple[ReplicaRef, ...] = ()
+        self._counted: tuple[Follower, ...] = ()
+        self._allowed: dict[int, ReplicaRef] = {}
+
+    def begin(self, end_offset: int) -> None:
+        """A reign begins at this log end; `know` tells whose."""
+        self.epoch_start_offset = end_offset
+        self._followers = {}
+        self._not_before_s = NEVER_S
+        self._pause_s = FIRST_PAUSE_S
+
+    def know(self, view: PartitionView, min_isr: int, now_s: float) -> None:
+        """The partition as the map and the brokers' sessions say."""
+        self._view, self._min_isr, self._isr = view, min_isr, view.isr_refs
+        self._own = ReplicaRef(BrokerId(view.leader_id), Session(view.leader_session))
+        before = self._promise
+        self._promise = self._proposals.standing(self._topic_id, view.index)
+        if before and self._promise is None and set(before.isr) != set(view.isr_refs):
+            self._not_before_s = now_s + self._pause_s
+            self._pause_s = min(self._pause_s * 2, LAST_PAUSE_S)
+        elif before and self._promise is None:
+            self._pause_s = FIRST_PAUSE_S
+        self._allowed = newest_sessions(view)
+        self._count(now_s)
+
+    def admits(self, follower: ReplicaRef) -> bool:
+        """Whether this is a replica, in the newest session that is known of it (R1)."""
+        return self._allowed.get(follower.broker_id) == follower
+
+    def fetched(
+        self, follower: ReplicaRef, offset: int, leader_end_offset: int, now_s: float
+    ) -> None:
+        """A follower asks for what comes after `offset`: it has everything below."""
+        known = self._followers.get(follower)
+        if known is None:
+            known = self._followers[follower] = Follower(NEVER_S)
+        if offset >= leader_end_offset:
+            known.caught_up_s = now_s
+        elif offset >= known.leader_end_offset > NOTHING:
+            # It had everything there was when it asked the last time (as Kafka counts it).
+            known.caught_up_s = max(known.caught_up_s, known.fetched_s)
+        known.end_offset = max(known.end_offset, offset)
+        known.fetched_s, known.leader_end_offset = now_s, leader_end_offset
+
+    def safe_offset(self, own_end_offset: int) -> int:
+        """Up to where everybody who counts has everything; -1 where somebody was not heard."""
+        for one in self._counted:
+            own_end_offset = min(own_end_offset, one.end_offset)
+        return own_end_offset
+
+    def is_in_sync(self, follower: ReplicaRef) -> bool:
+        """Whether it is listed."""
+        return follower in self._isr
+
+    def propose(self, high_watermark: int, now_s: float, lag_max_s: float) -> bool:
+        """Promise another set of in-sync replicas where the listed one is not right."""
+        if self._promise is not None or now_s < self._not_before_s:
+            return False
+        view = self._view
+        isr = wanted_isr(
+            InSync(
+                own=self._own,
+                replicas=tuple(map(BrokerId, view.replicas)),
+                isr=view.isr_refs,
+                live=frozenset(view.live_refs) | {self._own},
+                min_isr=self._min_isr,
+                high_watermark=high_watermark,
+                epoch_start_offset=self.epoch_start_offset,
+                progress={
+                    ref: Progress(one.end_offset, one.caught_up_s)
+                    for ref, one in self._followers.items()
+                },
+                now_s=now_s,
+                lag_max_s=lag_max_s,
+            )
+        )
+        if isr is None:
+            return False
+        self._promise = Promise(base_partition_epoch=view.partition_epoch, isr=isr)
+        self._count(now_s)
+        self._proposals.make(self._topic_id, view, self._promise)
+        return True
+
+    def _count(self, now_s: float) -> None:
+        waited_for = counted(self._own, self._isr, self._promise)
+        for one in waited_for:
+            # Who is listed is given the time to show that it is there.
+            self._followers.setdefault(one, Follower(now_s))
+        known = {*waited_for, *self._allowed.values()}
+        self._followers = {ref: one for ref, one in self._followers.items() if ref in known}
+        self._counted = tuple(self._followers[one] for one in waited_for)
+
+
+def newest_sessions(view: PartitionView) -> dict[int, ReplicaRef]:
+    """The session in which each replica may fetch: the newest that map or broker names."""
+    newest: dict[int, ReplicaRef] = {}
+    for one in (*view.live_refs, *view.isr_refs):
+        if one.broker_id != view.leader_id:
+            known = newest.get(one.broker_id)
+            if known is None or known.session < one.session:
+                newest[one.broker_id] = one
+    return newest

@@ -1,0 +1,268 @@
+"""One reign as its follower lives it: ask, append, make durable, ask again.
+
+A position is given out only for what counts as kept here: under `Fsync` after the sync, so
+that the leader may take the offset of a fetch for a promise. Histories that part are cut
+back by epochs, never below the high watermark; where that would be needed nothing more is
+taken until a new reign begins.
+
+Everything runs on the event loop's thread, and one fetcher at a time calls `take`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from chiplog_broker.partitions.follow_steps import (
+    Append,
+    AwaitMetadata,
+    FetchedPartition,
+    FetchPosition,
+    Halt,
+    Retry,
+    StartOver,
+    Step,
+    Truncate,
+    next_step,
+)
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.messages import FetchPartitionResponse
+from chiplog_broker.records.errors import RecordsError
+from chiplog_broker.storage.errors import (
+    DiskFullError,
+    LogClosedError,
+    StorageError,
+    UnexpectedOffsetError,
+)
+
+if TYPE_CHECKING:
+    from chiplog_broker.partitions.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+FULL_DISK_RETRY_S: Final = 1.0
+_IN_MEMORY: Final = (bytes, bytearray, memoryview)
+
+
+class Taken(Enum):
+    """What became of an answer."""
+
+    NOTHING_NEW = auto()
+    PROGRESS = auto()
+    FAILED = auto()
+    """Ask again, but not at once."""
+    OVER = auto()
+    """Do not ask again in this reign."""
+    IGNORED = auto()
+    """It answers something that is not asked any more."""
+
+
+class Following:
+    """A partition of this broker under a leader elsewhere, in one leader epoch."""
+
+    __slots__ = (
+        "_busy",
+        "_clock",
+        "_is_over",
+        "_log",
+        "_partition",
+        "_sync",
+        "_why",
+        "is_halted",
+        "leader_epoch",
+        "leader_id",
+        "leaders_end_offset",
+        "on_ready",
+    )
+
+    def __init__(
+        self, partition: "Partition", leader_id: int, leader_epoch: int, clock: Clock
+    ) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.leaders_end_offset = partition.high_watermark
+        """The leader's high watermark, as far as it told us."""
+        self.on_ready: Callable[[], None] | None = None
+        """Called when there is a position again after a while without."""
+        self._partition = partition
+        self._log = partition.log
+        self._clock = clock
+        self._busy = asyncio.Lock()
+        self._sync: asyncio.Task[None] | None = None
+        self._is_over = False
+        self._why = ""
+        self.is_halted = False
+        """Whether going on would lose acknowledged records: somebody has to look."""
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """The partition, as requests name it."""
+        return self._log.topic_id.bytes, self._partition.name.partition
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is taken in this reign."""
+        return self._is_over
+
+    @property
+    def why_over(self) -> str:
+        """The reason, where it is not simply that another reign began."""
+        return self._why
+
+    @property
+    def is_syncing(self) -> bool:
+        return self._sync is not None
+
+    @property
+    def lag(self) -> int:
+        """Records that readers of the leader may see and that are not here yet."""
+        return max(self.leaders_end_offset - self._log.end_offset, 0)
+
+    def position(self) -> FetchPosition | None:
+        """Where to go on. None while the log's end does not count yet: its sync is begun."""
+        if self._is_over or not self._log.is_writable:
+            return None
+        if self._log.countable_end_offset < self._log.end_offset:
+            self._begin_sync()
+            return None
+        log = self._log
+        return FetchPosition(
+            log.end_offset, log.last_epoch, self.leader_epoch, log.log_start_offset
+        )
+
+    async def take(self, fetched: FetchedPartition) -> Taken:
+        """Do what the leader's answer asks for. Never raises for what may happen to a log."""
+        async with self._busy:
+            if self._is_over or fetched.asked != self.position():
+                return Taken.IGNORED
+            step = next_step(self._log, self._partition.high_watermark, fetched.answer)
+            try:
+                return await self._do(step, fetched.answer)
+            except DiskFullError as full:
+                return self._failed(str(full))
+            except LogClosedError as closed:
+                return self._end(str(closed))
+            except (RecordsError, StorageError) as refused:
+                # What the leader sent does not fit; or the disk failed, of which everybody
+                # has been told already.
+                return self._failed(str(refused))
+
+    async def stop(self) -> None:
+        """Take nothing more; returns when nothing of this reign touches the log."""
+        self._is_over = True
+        self.on_ready = None
+        async with self._busy:
+            pass
+        if self._sync is not None:
+            await asyncio.wait([self._sync])
+
+    # -- inner workings
+
+    async def _do(self, step: Step, answer: FetchPartitionResponse) -> Taken:
+        match step:
+            case Append():
+                return await self._append(answer)
+            case Truncate(offset):
+                return await self._truncate(offset)
+            case StartOver(offset):
+                logger.warning("log_started_over", extra=self._facts(offset=offset))
+                await self._log.truncate_fully_and_start_at(offset, self._clock.now_ms())
+                self._partition.high_watermark = offset
+                return Taken.PROGRESS
+            case Retry(reason):
+                return self._failed(reason)
+            case AwaitMetadata(reason):
+                return self._end(reason)
+            case Halt(reason):
+                logger.error("follower_halted", extra=self._facts(reason=reason))
+                self.is_halted = True
+                return self._end(reason)
+
+    async def _append(self, answer: FetchPartitionResponse) -> Taken:
+        taken = Taken.NOTHING_NEW
+        records = answer.records
+        assert isinstance(records, _IN_MEMORY)  # as the codec gives them
+        if len(records):
+            await self._continue(memoryview(records))
+            taken = Taken.PROGRESS
+        self._follow_high_watermark(answer.high_watermark)
+        await self._follow_log_start(answer.log_start_offset)
+        self._why = ""
+        # Begins the sync, where one is due.
+        self.position()
+        return taken
+
+    async def _continue(self, records: memoryview) -> None:
+        log, now_ms = self._log, self._clock.now_ms()
+        try:
+            log.append_as_follower(records, now_ms)
+        except UnexpectedOffsetError as unexpected:
+            found = unexpected.found_offset
+            is_empty = log.end_offset == log.log_start_offset
+            if not (is_empty and 0 <= found < log.log_start_offset):
+                raise
+            # The leader's log start lies within this batch, which comes whole.
+            await log.truncate_fully_and_start_at(found, now_ms)
+            self._partition.high_watermark = found
+            log.append_as_follower(records, now_ms)
+
+    async def _truncate(self, offset: int) -> Taken:
+        logger.info("follower_truncated", extra=self._facts(offset=offset))
+        await self._log.truncate_to(offset, self._clock.now_ms())
+        return Taken.PROGRESS
+
+    def _follow_high_watermark(self, leaders: int) -> None:
+        self.leaders_end_offset = leaders
+        mine = min(leaders, self._log.end_offset)
+        self._partition.high_watermark = max(self._partition.high_watermark, mine)
+
+    async def _follow_log_start(self, leaders: int) -> None:
+        """What the leader has deleted goes here too, as far as it is safe."""
+        wanted = min(leaders, self._partition.high_watermark)
+        if wanted > self._log.log_start_offset:
+            await self._log.delete_records_before(wanted, self._clock.now_ms())
+
+    def _failed(self, reason: str) -> Taken:
+        if reason != self._why:
+            logger.warning("follower_waits", extra=self._facts(reason=reason))
+            self._why = reason
+        return Taken.FAILED
+
+    def _end(self, reason: str) -> Taken:
+        self._is_over = True
+        self._why = reason
+        return Taken.OVER
+
+    def _begin_sync(self) -> None:
+        if self._sync is None:
+            self._sync = asyncio.get_running_loop().create_task(self._make_durable())
+
+    async def _make_durable(self) -> None:
+        log = self._log
+        try:
+            while log.countable_end_offset < log.end_offset and not self._is_over:
+                try:
+                    await log.make_durable(log.end_offset)
+                except DiskFullError as full:
+                    self._failed(str(full))
+                    await self._clock.sleep(FULL_DISK_RETRY_S)
+        except Exception as failed:
+            # Whatever it was, what is here must not be vouched for.
+            logger.exception("sync_failed", extra=self._facts())
+            self._partition.go_offline(str(failed))
+            self._end(str(failed))
+        finally:
+            self._sync = None
+            if self.on_ready is not None:
+                self.on_ready()
+
+    def _facts(self, **more: object) -> dict[str, object]:
+        return {
+            "partition": str(self._partition.name),
+            "leader": self.leader_id,
+            "leader_epoch": self.leader_epoch,
+            "log_end": self._log.end_offset,
+            "high_watermark": self._partition.high_watermark,
+            **more,
+        }

@@ -1,0 +1,71 @@
+"""The proposals of this broker that no map has answered yet, the oldest first.
+
+They outlive what made them: a leader that resigns, or a topic that goes and comes back, has
+still promised. Only the map ends a promise, or the order to delete the topic (R5).
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from uuid import UUID
+
+from chiplog_broker.metadata.view import PartitionView, TopicView
+from chiplog_broker.partitions.isr import Promise, is_answered
+from chiplog_core.ids import LeaderEpoch, PartitionEpoch, PartitionIndex, Session, TopicId
+from chiplog_core.limits import MAX_PROPOSALS
+from chiplog_core.model.broker_status import IsrProposal
+
+
+class Proposals:
+    """By topic id and partition. `changed` is told of every change."""
+
+    def __init__(self) -> None:
+        self._standing: dict[tuple[UUID, int], IsrProposal] = {}
+        self.changed: Callable[[], None] = _nobody
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def oldest(self) -> tuple[IsrProposal, ...]:
+        """What the operator is told; what is beyond the limit comes when others are answered."""
+        return tuple(islice(self._standing.values(), MAX_PROPOSALS))
+
+    def standing(self, topic_id: UUID, index: int) -> Promise | None:
+        """What was promised for a partition and not answered."""
+        found = self._standing.get((topic_id, index))
+        if found is None:
+            return None
+        return Promise(base_partition_epoch=found.base_partition_epoch, isr=found.isr)
+
+    def make(self, topic_id: UUID, view: PartitionView, promise: Promise) -> None:
+        """Promise it. There must be none for this partition."""
+        key = topic_id, view.index
+        assert key not in self._standing, "a promise is neither changed nor withdrawn"
+        self._standing[key] = IsrProposal(
+            topic_id=TopicId(topic_id.bytes),
+            partition=PartitionIndex(view.index),
+            session=Session(view.leader_session),
+            leader_epoch=LeaderEpoch(view.leader_epoch),
+            base_partition_epoch=PartitionEpoch(promise.base_partition_epoch),
+            isr=promise.isr,
+        )
+        self.changed()
+
+    def applied(self, topic: TopicView) -> None:
+        """A map is in force here: the promises that it answers are kept."""
+        if not self._standing:
+            return
+        for view in topic.partitions:
+            promise = self.standing(topic.topic_id, view.index)
+            if promise is not None and is_answered(promise, view.partition_epoch):
+                del self._standing[topic.topic_id, view.index]
+                self.changed()
+
+    def forget(self, topic_id: UUID) -> None:
+        """The topic is deleted for good."""
+        for key in [one for one in self._standing if one[0] == topic_id]:
+            del self._standing[key]
+            self.changed()
+
+
+def _nobody() -> None:
+    """Nobody asks for changes."""

@@ -1,0 +1,1 @@
+"""Replicas of partitions that other brokers lead: getting what their leaders have."""

@@ -1,0 +1,239 @@
+"""Follows all partitions that one other broker leads: one task, one connection, one request.
+
+A request holds everything that can go on. After an answer the syncs that it began are waited
+for, for a moment: their offsets then go with the next request, which is how the leader learns
+that records are safe here. A partition whose sync takes longer does not hold up the others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_broker.metadata.listeners import INTERNAL_NAME
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.follow_steps import name_of
+from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.peers.connection import PeerConnection
+from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.codec import replica_fetch
+from chiplog_broker.protocol.errors import ProtocolViolation
+from chiplog_broker.protocol.messages import FetchResponse
+from chiplog_broker.replication.plan import (
+    SYNC_PATIENCE_S,
+    Asked,
+    FetchLimits,
+    FetchPlan,
+    rest_s,
+)
+
+logger = logging.getLogger(__name__)
+
+DIAL_TIMEOUT_S: Final = 5.0
+ANSWER_TIMEOUT_S: Final = 10.0
+"""On top of what the leader may wait for records."""
+NO_SESSION_REST_S: Final = 0.1
+SHORTEST_POLL_S: Final = 0.1
+"""A fetch that waits is given up for a new partition, but not more often than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherParts:
+    """What all fetchers of a broker share."""
+
+    cluster: ClusterView
+    dialer: Dialer
+    clock: Clock
+    rng: Rng
+    limits: Callable[[], FetchLimits]
+
+    def chance(self) -> float:
+        """Between 0 and 1."""
+        return int.from_bytes(self.rng.token(4), "big") / 2**32
+
+
+class LeaderFetcher:
+    """Gets what one leader has. Begins with the first partition, stops by `end`."""
+
+    def __init__(self, leader_id: int, parts: FetcherParts) -> None:
+        self._leader_id = leader_id
+        self._parts = parts
+        self._plan = FetchPlan(parts.limits(), parts.chance)
+        self._news = asyncio.Event()
+        self._connection: PeerConnection | None = None
+        self._polling_since_s: float | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._given_up = False
+        self._failures = 0
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def __iter__(self) -> Iterator[Following]:
+        return iter(self._plan)
+
+    def put(self, following: Following) -> None:
+        """Follow this partition too."""
+        following.on_ready = self._news.set
+        self._plan.put(following)
+        self._news.set()
+        self._give_up_poll()
+
+    def drop(self, following: Following) -> None:
+        """Follow it no more; what is still on its way is not taken."""
+        self._plan.drop(following)
+
+    def end(self) -> "asyncio.Task[None]":
+        """Stop; an answer that is being dealt with is its reign's affair. The task is done soon."""
+        self._task.cancel()
+        return self._task
+
+    def _give_up_poll(self) -> None:
+        """A leader that is new to a partition waits for us: do not let that wait for records."""
+        since_s = self._polling_since_s
+        if since_s is None:
+            return
+        if self._giving_up is not None:
+            # Perhaps meant for a fetch that has been answered since.
+            self._giving_up.cancel()
+        left_s = since_s + SHORTEST_POLL_S - self._parts.clock.monotonic_s()
+        loop = asyncio.get_running_loop()
+        self._giving_up = loop.call_later(max(left_s, 0), self._give_up, since_s)
+
+    def _give_up(self, since_s: float) -> None:
+        self._giving_up = None
+        if self._polling_since_s == since_s and self._connection is not None:
+            self._given_up = True
+            self._connection.close()
+
+    # -- the task
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                try:
+                    await self._turn()
+                except Exception as failed:
+                    # Whatever it was: without this task nothing would be replicated.
+                    logger.exception("fetcher_failed", extra={"leader": self._leader_id})
+                    await self._lost(failed)
+        finally:
+            if self._giving_up is not None:
+                self._giving_up.cancel()
+            if self._connection is not None:
+                self._connection.close()
+
+    async def _turn(self) -> None:
+        self._news.clear()
+        asked = self._next_request()
+        if asked is None:
+            await self._wait_for_news()
+            return
+        try:
+            connection = self._connection
+            if connection is None or not connection.is_open:
+                connection = self._connection = await self._dial()
+                # Meanwhile there may be more to follow, which should not wait for an answer.
+                asked = self._next_request() or asked
+            response = await self._exchange(connection, asked)
+            if response.error_code:
+                raise PeerLost(name_of(response.error_code))
+        except (PeerError, ProtocolViolation) as lost:
+            await self._lost(lost)
+            return
+        self._given_up = False
+        if self._failures:
+            logger.info("leader_reached", extra={"leader": self._leader_id})
+            self._failures = 0
+        await self._take(asked, response)
+
+    def _next_request(self) -> Asked | None:
+        cluster = self._parts.cluster
+        if not cluster.session:
+            return None
+        now_s = self._parts.clock.monotonic_s()
+        return self._plan.next_request(cluster.broker_id, cluster.session, now_s)
+
+    async def _wait_for_news(self) -> None:
+        now_s = self._parts.clock.monotonic_s()
+        wakes_at_s = self._plan.wakes_at_s(now_s)
+        if wakes_at_s is not None:
+            await self._rest(wakes_at_s - now_s)
+        elif not self._parts.cluster.session:
+            await self._rest(NO_SESSION_REST_S)
+        else:
+            await self._news.wait()
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, but not past the next news."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    async def _exchange(self, connection: PeerConnection, asked: Asked) -> FetchResponse:
+        version = connection.common_version(ApiKey.FETCH)
+        if version < replica_fetch.LOWEST_VERSION:
+            raise PeerError(f"Fetch {version} is all that the leader speaks")
+        body = replica_fetch.encode_request(version, asked.message)
+        self._polling_since_s = self._parts.clock.monotonic_s()
+        timeout_s = asked.message.max_wait_ms / 1000 + ANSWER_TIMEOUT_S
+        try:
+            answer = await connection.exchange(ApiKey.FETCH, version, [body], timeout_s)
+        finally:
+            self._polling_since_s = None
+        return replica_fetch.decode_response(version, answer)
+
+    async def _dial(self) -> PeerConnection:
+        broker = self._parts.cluster.brokers.get(self._leader_id)
+        node = None if broker is None else broker.on(INTERNAL_NAME)
+        if node is None:
+            raise PeerUnreachable(f"broker {self._leader_id} has no address yet")
+        return await self._parts.dialer.dial(node.host, node.port, DIAL_TIMEOUT_S)
+
+    async def _lost(self, why: Exception) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._given_up:
+            self._given_up = False
+            return
+        self._failures += 1
+        if self._failures == 1:
+            extra = {"leader": self._leader_id, "reason": str(why)}
+            logger.warning("leader_unreachable", extra=extra)
+        # A new partition may be the first word of a leader that is back.
+        self._news.clear()
+        await self._rest(rest_s(self._failures, self._parts.chance()))
+
+    async def _take(self, asked: Asked, response: FetchResponse) -> None:
+        taking = asyncio.get_running_loop().create_task(self._take_all(asked, response))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # Half of it must not be left undone; those that have stopped take nothing.
+            await taking
+            raise
+        await self._wait_for_syncs(asked)
+
+    async def _take_all(self, asked: Asked, response: FetchResponse) -> None:
+        clock = self._parts.clock
+        for one in asked.answers(response):
+            taken = await one.following.take(one.fetched)
+            self._plan.taken(one.following, taken, clock.monotonic_s())
+            if taken is Taken.PROGRESS:
+                # Others have waited while this was checked and written.
+                await clock.sleep(0)
+
+    async def _wait_for_syncs(self, asked: Asked) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_PATIENCE_S):
+                while any(following.is_syncing for following, _ in asked.positions.values()):
+                    self._news.clear()
+                    await self._news.wait()

@@ -1,0 +1,81 @@
+"""Whom to ask: a fetcher for each leader elsewhere, and nothing at all where there is none."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.following import Following
+from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.replication.fetcher import FetcherParts, LeaderFetcher
+from chiplog_broker.replication.plan import FetchLimits
+from chiplog_broker.settings import setting
+from chiplog_core.config import broker_keys as keys
+
+
+class ReplicaFetching:
+    """The follower side of one broker: the `Fetchers` of its replicas."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        dialer: Dialer,
+        clock: Clock,
+        rng: Rng,
+        config: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._parts = FetcherParts(
+            cluster=cluster, dialer=dialer, clock=clock, rng=rng, limits=self._limits
+        )
+        self._fetchers: dict[int, LeaderFetcher] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[Following]:
+        """Everything that is followed."""
+        return (one for fetcher in self._fetchers.values() for one in fetcher)
+
+    @property
+    def leaders(self) -> frozenset[int]:
+        """Who is asked."""
+        return frozenset(self._fetchers)
+
+    @property
+    def max_lag(self) -> int:
+        """Records by which the partition that is the furthest behind is behind."""
+        return max((one.lag for one in self), default=0)
+
+    def begin(self, following: Following) -> None:
+        """Take what its leader has from now on."""
+        fetcher = self._fetchers.get(following.leader_id)
+        if fetcher is None:
+            fetcher = self._fetchers[following.leader_id] = LeaderFetcher(
+                following.leader_id, self._parts
+            )
+        fetcher.put(following)
+
+    def end(self, following: Following) -> None:
+        """Ask no more for this reign; `following.stop` keeps out what is still on its way."""
+        fetcher = self._fetchers.get(following.leader_id)
+        if fetcher is None:
+            return
+        fetcher.drop(following)
+        if not len(fetcher):
+            del self._fetchers[following.leader_id]
+            self._ending.add(fetcher.end())
+            self._ending = {task for task in self._ending if not task.done()}
+
+    async def close(self) -> None:
+        """Ask nobody any more. Each reign is stopped with its partition."""
+        self._ending |= {fetcher.end() for fetcher in self._fetchers.values()}
+        self._fetchers.clear()
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _limits(self) -> FetchLimits:
+        return FetchLimits(
+            wait_ms=setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS),
+            max_bytes=setting(self._config, keys.REPLICA_FETCH_RESPONSE_MAX_BYTES),
+            partition_max_bytes=setting(self._config, keys.REPLICA_FETCH_MAX_BYTES),
+        )

@@ -1,0 +1,188 @@
+"""What to ask one leader for next, and when. No socket, no clock of its own.
+
+Every request names all partitions that can go on, those first that have waited longest for
+records: an answer is filled in that order and ends when it is full. A partition whose last
+answer was of no use rests for a while, longer each time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
+from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.protocol.messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+
+FIRST_REST_S: Final = 0.02
+LONGEST_REST_S: Final = 1.0
+SYNC_PATIENCE_S: Final = 0.05
+"""So long a request waits for syncs that run, and so long it then waits for records: what
+they make durable is to be said soon."""
+
+Key: TypeAlias = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """The broker's own settings for its fetches."""
+
+    wait_ms: int
+    max_bytes: int
+    partition_max_bytes: int
+    min_bytes: int = 1
+
+
+class Answered(NamedTuple):
+    """One partition of an answer, and whose it is."""
+
+    following: Following
+    fetched: FetchedPartition
+
+
+class Asked(NamedTuple):
+    """A request, and what it asked of which reign: an answer belongs to that one only."""
+
+    message: FetchRequest
+    positions: Mapping[Key, tuple[Following, FetchPosition]]
+
+    def answers(self, response: FetchResponse) -> Iterator[Answered]:
+        """What was asked for, each partition once; whatever else came is left out."""
+        left = dict(self.positions)
+        for topic in response.topics:
+            if topic.topic_id is None:
+                continue
+            for answer in topic.partitions:
+                asked = left.pop((topic.topic_id.bytes, answer.partition), None)
+                if asked is not None:
+                    yield Answered(asked[0], FetchedPartition(asked[1], answer))
+
+
+@dataclass(slots=True)
+class _Entry:
+    following: Following
+    rests_until_s: float = 0.0
+    failures: int = 0
+
+
+def rest_s(failures: int, chance: float) -> float:
+    """How long to wait after so many failures in a row; `chance` is between 0 and 1."""
+    longest_s = min(FIRST_REST_S * (1 << min(failures - 1, 16)), LONGEST_REST_S)
+    return longest_s * (0.5 + chance / 2)
+
+
+class FetchPlan:
+    """The partitions that are followed at one leader."""
+
+    def __init__(self, limits: FetchLimits, chance: Callable[[], float]) -> None:
+        self._limits = limits
+        self._chance = chance
+        self._entries: dict[Key, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Following]:
+        return (entry.following for entry in self._entries.values())
+
+    def put(self, following: Following) -> None:
+        """Ask for it from now on, before all others."""
+        self._entries.pop(following.key, None)
+        self._entries = {following.key: _Entry(following)} | self._entries
+
+    def drop(self, following: Following) -> None:
+        """Ask for it no more; another reign of the same partition stays."""
+        entry = self._entries.get(following.key)
+        if entry is not None and entry.following is following:
+            del self._entries[following.key]
+
+    def next_request(self, broker_id: int, session: int, now_s: float) -> Asked | None:
+        """All that can go on now; None where nothing can."""
+        positions = {}
+        for key, entry in self._entries.items():
+            if entry.rests_until_s <= now_s and (position := entry.following.position()):
+                positions[key] = (entry.following, position)
+        if not positions:
+            return None
+        limits = self._limits
+        message = FetchRequest(
+            replica_id=broker_id,
+            replica_epoch=session,
+            max_wait_ms=self._wait_ms(now_s),
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=self._topics(positions),
+            forgotten_topics=[],
+            rack_id="",
+            cluster_id=None,
+        )
+        return Asked(message, positions)
+
+    def wakes_at_s(self, now_s: float) -> float | None:
+        """When the next partition has rested enough; None where none rests."""
+        resting = [
+            entry.rests_until_s
+            for entry in self._entries.values()
+            if entry.rests_until_s > now_s and not entry.following.is_over
+        ]
+        return min(resting, default=None)
+
+    def taken(self, following: Following, taken: Taken, now_s: float) -> None:
+        """An answer was dealt with."""
+        entry = self._entries.get(following.key)
+        if entry is None or entry.following is not following:
+            return
+        match taken:
+            case Taken.FAILED:
+                entry.failures += 1
+                entry.rests_until_s = now_s + rest_s(entry.failures, self._chance())
+            case Taken.PROGRESS:
+                entry.failures = 0
+                # Whoever got something is asked for last, so that nobody starves.
+                self._entries[following.key] = self._entries.pop(following.key)
+            case Taken.NOTHING_NEW:
+                entry.failures = 0
+            case Taken.OVER | Taken.IGNORED:
+                pass
+
+    def _wait_ms(self, now_s: float) -> int:
+        """How long the leader may wait for records: not past what is to be asked for soon."""
+        wait_s = self._limits.wait_ms / 1000
+        if any(entry.following.is_syncing for entry in self._entries.values()):
+            wait_s = min(wait_s, SYNC_PATIENCE_S)
+        wakes_at_s = self.wakes_at_s(now_s)
+        if wakes_at_s is not None:
+            wait_s = min(wait_s, wakes_at_s - now_s)
+        return int(wait_s * 1000)
+
+    def _topics(self, positions: Mapping[Key, tuple[Following, FetchPosition]]) -> list[FetchTopic]:
+        """In the order of asking; a topic may come more than once."""
+        max_bytes = self._limits.partition_max_bytes
+        return [
+            FetchTopic(
+                None,
+                UUID(bytes=topic_id),
+                [
+                    FetchPartition(
+                        index,
+                        position.current_leader_epoch,
+                        position.offset,
+                        position.last_fetched_epoch,
+                        position.log_start_offset,
+                        max_bytes,
+                    )
+                    for (_, index), (_, position) in partitions
+                ],
+            )
+            for topic_id, partitions in groupby(positions.items(), key=lambda one: one[0][0])
+        ]

@@ -1,0 +1,321 @@
+"""The task that follows one leader, against a leader that the test plays."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from uuid import UUID
+
+from chiplog_broker.handlers.call import Call, Handler
+from chiplog_broker.handlers.sasl import SaslHandlers
+from chiplog_broker.handlers.table import api_versions
+from chiplog_broker.metadata.listeners import internal_listener
+from chiplog_broker.metadata.view import BrokerView, ClusterView
+from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
+from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.ports.clock import SystemClock
+from chiplog_broker.ports.net import SystemNet
+from chiplog_broker.ports.rng import SystemRng
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.messages import (
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
+from chiplog_broker.replication.manager import ReplicaFetching
+from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_broker.server.dispatch import Dispatcher
+from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
+from chiplog_broker.server.listening import Acceptor
+from chiplog_broker.server.metrics import RequestMetrics
+
+LEADER = 2
+TOPIC = UUID(int=7)
+SECRET = FixedCredentials(Credentials("chiplog", "secret"))
+
+
+class Reign:
+    """A `Following` that takes everything."""
+
+    def __init__(self, index: int, leader_id: int = LEADER) -> None:
+        self.leader_id = leader_id
+        self.key = (TOPIC.bytes, index)
+        self.on_ready: Callable[[], None] | None = None
+        self.is_syncing = False
+        self.is_over = False
+        self.offset = 0
+        self.lag = index
+        self.took: list[bytes] = []
+        self.stopped = False
+
+    def position(self) -> FetchPosition | None:
+        return None if self.is_syncing else FetchPosition(self.offset, -1, 1, 0)
+
+    async def take(self, fetched: FetchedPartition) -> Taken:
+        if fetched.answer.error_code:
+            return Taken.FAILED
+        records = bytes(cast("memoryview", fetched.answer.records))
+        if not records:
+            return Taken.NOTHING_NEW
+        self.took.append(records)
+        self.offset += 1
+        return Taken.PROGRESS
+
+
+class Leader:
+    """Answers one byte for each partition asked for at `offset` below `end`."""
+
+    def __init__(self) -> None:
+        self.requests: list[FetchRequest] = []
+        self.end = 0
+        self.error_code = 0
+        self.more = asyncio.Event()
+        self._acceptor: Acceptor | None = None
+
+    async def fetch(self, call: Call[FetchRequest]) -> FetchResponse:
+        request = call.message
+        self.requests.append(request)
+        if not self.error_code and not any(self._records(one) for one in request.topics[0][2]):
+            try:
+                async with asyncio.timeout(request.max_wait_ms / 1000):
+                    await self.more.wait()
+            except TimeoutError:
+                pass
+        topics = [
+            FetchTopicResponse(
+                None,
+                topic.topic_id,
+                [
+                    FetchPartitionResponse(one.partition, 0, self.end, records=self._records(one))
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return FetchResponse(topics, error_code=self.error_code)
+
+    def _records(self, asked: Any) -> bytes:
+        return b"x" if asked.fetch_offset < self.end else b""
+
+    async def start(self, port: int = 0) -> int:
+        listener = internal_listener(
+            "127.0.0.1", Keyring(SECRET, SystemRng()), host="127.0.0.1", port=port
+        )
+        sasl = SaslHandlers(SystemClock())
+        handlers: dict[ApiKey, Handler] = {
+            ApiKey.API_VERSIONS: api_versions,
+            ApiKey.SASL_HANDSHAKE: sasl.handshake,
+            ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
+            ApiKey.FETCH: self.fetch,
+        }
+        metrics = RequestMetrics()
+        quota = ConnectionQuota(ConnectionLimits(9, 9, 2**20, 600.0))
+        self._acceptor = Acceptor(
+            listener, Dispatcher(handlers, metrics), quota, SystemClock(), metrics
+        )
+        bound = await self._acceptor.bind()
+        await self._acceptor.accept()
+        return bound.port
+
+    async def stop(self) -> None:
+        if self._acceptor is not None:
+            await self._acceptor.close()
+            self._acceptor = None
+
+
+class Follower:
+    """The follower side of broker 1."""
+
+    def __init__(self, **config: str) -> None:
+        self.cluster = ClusterView("cluster", 1)
+        self.cluster.session = 9
+        dialer = Dialer(SystemNet().connect, SystemRng(), SECRET, "broker-1")
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self.fetching = ReplicaFetching(self.cluster, dialer, SystemClock(), SystemRng(), settings)
+
+    def knows(self, port: int) -> None:
+        view = BrokerView(LEADER, None, {"internal": ("127.0.0.1", port)})
+        self.cluster.brokers = {LEADER: view}
+
+    def begin(self, reign: Reign) -> Reign:
+        self.fetching.begin(cast("Following", reign))
+        return reign
+
+    def end(self, reign: Reign) -> None:
+        self.fetching.end(cast("Following", reign))
+
+
+@asynccontextmanager
+async def both(**config: str) -> AsyncIterator[tuple[Leader, Follower]]:
+    leader, follower = Leader(), Follower(**config)
+    follower.knows(await leader.start())
+    try:
+        yield leader, follower
+    finally:
+        await follower.fetching.close()
+        await leader.stop()
+
+
+async def eventually(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - anything may make it true
+            await asyncio.sleep(0.005)
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(15):
+            await scenario()
+        left = [repr(task) for task in asyncio.all_tasks() if "LeaderFetcher" in repr(task)]
+        assert not left, "something was left behind"
+
+    asyncio.run(limited())
+
+
+def test_one_request_for_everything_that_a_leader_has() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            leader.end = 3
+            reigns = [follower.begin(Reign(index)) for index in range(4)]
+            await eventually(lambda: all(len(one.took) == 3 for one in reigns))
+            assert follower.fetching.leaders == {LEADER}
+            assert follower.fetching.max_lag == 3
+            request = leader.requests[0]
+            assert (request.replica_id, request.replica_epoch) == (1, 9)
+            assert sum(len(topic.partitions) for topic in request.topics) == 4
+
+    run(scenario)
+
+
+def test_nothing_to_follow_no_task() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            assert not follower.fetching.leaders
+            one, other = follower.begin(Reign(0)), follower.begin(Reign(1))
+            await eventually(lambda: leader.requests)
+            follower.end(one)
+            assert follower.fetching.leaders
+            follower.end(other)
+            assert not follower.fetching.leaders
+            asked = len(leader.requests)
+            await asyncio.sleep(0.1)
+            assert len(leader.requests) <= asked + 1
+
+    run(scenario)
+
+
+def test_without_a_session_nobody_is_asked() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            follower.cluster.session = 0
+            follower.begin(Reign(0))
+            await asyncio.sleep(0.2)
+            assert not leader.requests
+            follower.cluster.session = 10
+            await eventually(lambda: leader.requests)
+            assert leader.requests[0].replica_epoch == 10
+
+    run(scenario)
+
+
+def test_a_new_partition_does_not_wait_for_the_records_of_others() -> None:
+    async def scenario() -> None:
+        async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
+            follower.begin(Reign(0))
+            await eventually(lambda: leader.requests)
+            began_s = asyncio.get_running_loop().time()
+            follower.begin(Reign(1))
+            await eventually(lambda: len(leader.requests) == 2)
+            assert asyncio.get_running_loop().time() - began_s < 1
+
+    run(scenario)
+
+
+def test_partitions_that_come_while_the_leader_is_dialled_go_with_the_first_request() -> None:
+    async def scenario() -> None:
+        async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
+            for index in range(10):
+                follower.begin(Reign(index))
+                await asyncio.sleep(0)
+            await eventually(lambda: leader.requests)
+            assert sum(len(topic.partitions) for topic in leader.requests[0].topics) == 10
+
+    run(scenario)
+
+
+def test_a_new_partition_ends_the_rest_after_failures() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            await leader.stop()
+            follower.begin(Reign(0))
+            await asyncio.sleep(1.5)
+            follower.knows(await leader.start())
+            began_s = asyncio.get_running_loop().time()
+            follower.begin(Reign(1))
+            await eventually(lambda: leader.requests)
+            assert asyncio.get_running_loop().time() - began_s < 0.4
+
+    run(scenario)
+
+
+def test_a_leader_that_comes_back_elsewhere_is_found() -> None:
+    async def scenario() -> None:
+        async with both(replica_fetch_wait_max_ms="50") as (leader, follower):
+            one = follower.begin(Reign(0))
+            await eventually(lambda: leader.requests)
+            await leader.stop()
+            leader.end = 1
+            await asyncio.sleep(0.1)
+            follower.knows(await leader.start())
+            await eventually(lambda: one.took)
+
+    run(scenario)
+
+
+def test_a_leader_without_an_address_is_waited_for() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            known, follower.cluster.brokers = follower.cluster.brokers, {}
+            leader.end = 1
+            one = follower.begin(Reign(0))
+            await asyncio.sleep(0.1)
+            assert not leader.requests
+            follower.cluster.brokers = known
+            await eventually(lambda: one.took)
+
+    run(scenario)
+
+
+def test_errors_are_not_asked_for_again_at_once() -> None:
+    async def scenario() -> None:
+        async with both() as (leader, follower):
+            leader.error_code = 77
+            one = follower.begin(Reign(0))
+            await asyncio.sleep(0.5)
+            assert 2 <= len(leader.requests) <= 20
+            leader.error_code, leader.end = 0, 1
+            await eventually(lambda: one.took)
+
+    run(scenario)
+
+
+def test_a_sync_is_waited_for_and_does_not_hold_up_others() -> None:
+    async def scenario() -> None:
+        async with both(replica_fetch_wait_max_ms="5000") as (leader, follower):
+            slow, other = follower.begin(Reign(0)), follower.begin(Reign(1))
+            await eventually(lambda: leader.requests)
+            slow.is_syncing = True
+            leader.end = 1
+            leader.more.set()
+            await eventually(lambda: len(leader.requests) >= 3)
+            leader.more.clear()
+            assert [one.partition for one in leader.requests[-1].topics[0].partitions] == [1]
+            assert leader.requests[-1].max_wait_ms <= 50
+            slow.is_syncing = False
+            assert slow.on_ready is not None
+            slow.on_ready()
+            await eventually(lambda: slow.took and other.took)
+
+    run(scenario)

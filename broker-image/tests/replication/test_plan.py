@@ -1,0 +1,170 @@
+"""What is asked for, in which order, and when again."""
+
+from dataclasses import dataclass
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from chiplog_broker.partitions.follow_steps import FetchPosition
+from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.protocol.messages import (
+    FetchPartitionResponse,
+    FetchResponse,
+    FetchTopicResponse,
+)
+from chiplog_broker.replication.plan import (
+    FIRST_REST_S,
+    LONGEST_REST_S,
+    SYNC_PATIENCE_S,
+    Asked,
+    FetchLimits,
+    FetchPlan,
+    rest_s,
+)
+
+LIMITS = FetchLimits(wait_ms=500, max_bytes=1000, partition_max_bytes=100)
+A, B = UUID(int=1), UUID(int=2)
+
+
+@dataclass(eq=False)
+class Reign:
+    """A `Following` as a plan sees it."""
+
+    topic_id: UUID
+    index: int
+    offset: int = 0
+    is_syncing: bool = False
+    is_over: bool = False
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        return self.topic_id.bytes, self.index
+
+    def position(self) -> FetchPosition | None:
+        if self.is_syncing or self.is_over:
+            return None
+        return FetchPosition(self.offset, 3, 4, 0)
+
+
+def following(reign: Reign) -> Following:
+    return cast("Following", reign)
+
+
+def plan_of(*reigns: Reign) -> FetchPlan:
+    plan = FetchPlan(LIMITS, lambda: 1.0)
+    for reign in reversed(reigns):
+        plan.put(following(reign))
+    return plan
+
+
+def order(asked: Asked | None) -> list[tuple[UUID | None, int]]:
+    assert asked is not None
+    return [(topic.topic_id, one.partition) for topic in asked.message.topics for one in topic[2]]
+
+
+def test_a_request_says_who_asks_and_what_it_believes() -> None:
+    asked = plan_of(Reign(A, 0, 7), Reign(A, 1), Reign(B, 0)).next_request(2, 9, 0)
+    assert asked is not None
+    message = asked.message
+    assert (message.replica_id, message.replica_epoch) == (2, 9)
+    assert (message.max_wait_ms, message.min_bytes, message.max_bytes) == (500, 1, 1000)
+    assert [topic.topic_id for topic in message.topics] == [A, B]
+    assert message.topics[0].partitions[0] == (0, 4, 7, 3, 0, 100)
+
+
+def test_who_got_something_is_asked_for_last() -> None:
+    first, second, third = Reign(A, 0), Reign(A, 1), Reign(B, 0)
+    plan = plan_of(first, second, third)
+    plan.taken(following(first), Taken.PROGRESS, 0)
+    plan.taken(following(second), Taken.NOTHING_NEW, 0)
+    assert order(plan.next_request(1, 1, 0)) == [(A, 1), (B, 0), (A, 0)]
+
+
+def test_every_partition_gets_its_turn_where_an_answer_holds_one() -> None:
+    reigns = {(A, index): Reign(A, index) for index in range(5)}
+    plan = plan_of(*reigns.values())
+    served = []
+    for _ in range(10):
+        first = order(plan.next_request(1, 1, 0))[0]
+        served.append(first)
+        plan.taken(following(reigns[first]), Taken.PROGRESS, 0)  # type: ignore[index]
+    assert sorted(served) == sorted([*reigns, *reigns])
+
+
+def test_failures_rest_longer_each_time_and_end_with_a_success() -> None:
+    one, other = Reign(A, 0), Reign(A, 1)
+    plan = plan_of(one, other)
+    now_s = 0.0
+    rests = []
+    for _ in range(10):
+        plan.taken(following(one), Taken.FAILED, now_s)
+        assert order(plan.next_request(1, 1, now_s)) == [(A, 1)]
+        wakes_at_s = plan.wakes_at_s(now_s)
+        assert wakes_at_s is not None
+        rests.append(wakes_at_s - now_s)
+        now_s = wakes_at_s
+        assert (A, 0) in order(plan.next_request(1, 1, now_s))
+    assert rests[0] == pytest.approx(FIRST_REST_S)
+    assert rests == pytest.approx(sorted(rests))
+    assert rests[-1] == pytest.approx(LONGEST_REST_S)
+    plan.taken(following(one), Taken.NOTHING_NEW, now_s)
+    plan.taken(following(one), Taken.FAILED, now_s)
+    assert plan.wakes_at_s(now_s) == pytest.approx(now_s + FIRST_REST_S)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_rests_are_spread(chance: float) -> None:
+    assert rest_s(1, chance) == FIRST_REST_S * (0.5 + chance / 2)
+    assert rest_s(10_000, chance) <= LONGEST_REST_S
+
+
+def test_a_sync_that_runs_makes_the_leader_wait_less() -> None:
+    plan = plan_of(Reign(A, 0, is_syncing=True), Reign(A, 1))
+    asked = plan.next_request(1, 1, 0)
+    assert order(asked) == [(A, 1)]
+    assert asked is not None
+    assert asked.message.max_wait_ms == int(SYNC_PATIENCE_S * 1000)
+
+
+def test_the_leader_does_not_wait_past_the_end_of_a_rest() -> None:
+    one, other = Reign(A, 0), Reign(A, 1)
+    plan = plan_of(one, other)
+    plan.taken(following(one), Taken.FAILED, 0)
+    asked = plan.next_request(1, 1, 0)
+    assert asked is not None
+    assert asked.message.max_wait_ms == int(FIRST_REST_S * 1000)
+
+
+def test_nothing_to_ask_for() -> None:
+    one = Reign(A, 0, is_over=True)
+    plan = plan_of(one)
+    plan.taken(following(one), Taken.FAILED, 0)
+    assert plan.next_request(1, 1, 0) is None
+    assert plan.wakes_at_s(0) is None
+    plan.drop(following(one))
+    assert len(plan) == 0
+
+
+def test_dropping_an_old_reign_leaves_the_new_one() -> None:
+    old, new = Reign(A, 0), Reign(A, 0, 5)
+    plan = plan_of(old)
+    plan.put(following(new))
+    plan.drop(following(old))
+    plan.taken(following(old), Taken.FAILED, 0)
+    asked = plan.next_request(1, 1, 0)
+    assert asked is not None
+    assert asked.message.topics[0].partitions[0].fetch_offset == 5
+
+
+def test_only_what_was_asked_for_is_taken_from_an_answer() -> None:
+    one = Reign(A, 0)
+    asked = plan_of(one).next_request(1, 1, 0)
+    assert asked is not None
+    partitions = [FetchPartitionResponse(index, 0, 0) for index in (0, 0, 1)]
+    response = FetchResponse(
+        [FetchTopicResponse(None, topic_id, partitions) for topic_id in (None, B, A, A)]
+    )
+    (answer,) = asked.answers(response)
+    assert cast("Reign", answer.following) is one
+    assert answer.fetched.asked.offset == 0

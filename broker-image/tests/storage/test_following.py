@@ -1,0 +1,255 @@
+"""A follower's log under its leader's answers, on a disk that can lose power."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
+from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import EpochEndOffset, FetchPartitionResponse
+from chiplog_broker.records.batch import set_place
+from chiplog_broker.storage.config import Durability, LogConfig
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from chiplog_broker.partitions.partition import Partition
+    from tests.storage.conftest import MakeBatch, StorageKit
+
+EPOCH = 5
+
+
+@dataclass
+class Replica:
+    """As much of a `Partition` as a `Following` touches."""
+
+    log: PartitionLog
+    high_watermark: int = 0
+    name: TopicPartition = field(default_factory=lambda: TopicPartition("orders", 0))
+    offline: str = ""
+
+    def go_offline(self, why: str) -> None:
+        self.offline = why
+
+
+@dataclass
+class Follower:
+    """A follower, and answers to what it asks."""
+
+    replica: Replica
+    following: Following
+    make: "MakeBatch"
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.replica.log
+
+    def batch(self, offset: int, *values: bytes, epoch: int = EPOCH) -> bytes:
+        batch = memoryview(bytearray(self.make(list(values))))
+        set_place(batch, offset, len(batch) - 12, epoch)
+        return bytes(batch)
+
+    async def position(self) -> FetchPosition:
+        """When there is one again."""
+        while (position := self.following.position()) is None:
+            ready = asyncio.Event()
+            self.following.on_ready = ready.set
+            await ready.wait()
+        return position
+
+    async def give(self, records: bytes = b"", **more: Any) -> Taken:
+        """An answer to what is asked now."""
+        answer = FetchPartitionResponse(
+            0, **({"error_code": 0, "high_watermark": 0} | more), records=memoryview(records)
+        )
+        return await self.following.take(FetchedPartition(await self.position(), answer))
+
+
+Scenario = Callable[[Follower], Any]
+
+
+@pytest.fixture
+def run(kit: "StorageKit", make_batch: "MakeBatch") -> Callable[[Scenario], None]:
+    async def running(scenario: Scenario) -> None:
+        _, log = await kit.new_log()
+        replica = Replica(log)
+        following = Following(cast("Partition", replica), 2, EPOCH, kit.clock)
+        await scenario(Follower(replica, following, make_batch))
+        await following.stop()
+
+    def run(scenario: Scenario) -> None:
+        kit.run(running(scenario))
+
+    return run
+
+
+Run = Callable[[Scenario], None]
+
+
+def test_only_what_is_durable_is_asked_past(run: Run, kit: "StorageKit") -> None:
+    async def scenario(one: Follower) -> None:
+        assert one.following.position() == FetchPosition(0, -1, EPOCH, 0)
+        assert await one.give(one.batch(0, b"a", b"b")) is Taken.PROGRESS
+        assert one.log.end_offset == 2
+        assert one.following.position() is None, "the sync has only begun"
+        assert one.following.is_syncing
+        assert await one.position() == FetchPosition(2, EPOCH, EPOCH, 0)
+        kit.cut_power()
+
+    run(scenario)
+    assert kit.run(kit.reopened()).end_offset == 2
+
+
+def test_the_page_cache_is_enough_where_the_topic_says_so(run: Run, kit: "StorageKit") -> None:
+    kit.config = LogConfig(durability=Durability.PAGE_CACHE)
+
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a"))
+        await one.position()  # the epoch's beginning is made durable once
+        await one.give(one.batch(1, b"b"))
+        assert one.following.position() == FetchPosition(2, EPOCH, EPOCH, 0)
+        assert one.log.durable_end_offset < 2
+
+    run(scenario)
+
+
+def test_who_waits_for_a_sync_is_told(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        ready = asyncio.Event()
+        one.following.on_ready = ready.set
+        await one.give(one.batch(0, b"a"))
+        await ready.wait()
+        assert one.following.position() is not None
+
+    run(scenario)
+
+
+def test_the_high_watermark_is_the_leaders_as_far_as_we_are(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a", b"b"), high_watermark=9)
+        assert (one.replica.high_watermark, one.following.lag) == (2, 7)
+        assert await one.give(high_watermark=1) is Taken.NOTHING_NEW
+        assert one.replica.high_watermark == 2, "it never goes back"
+
+    run(scenario)
+
+
+def test_answers_to_something_else_change_nothing(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        asked = await one.position()
+        await one.give(one.batch(0, b"a"))
+        late = FetchedPartition(asked, FetchPartitionResponse(0, 0, 5, records=b""))
+        assert await one.following.take(late) is Taken.IGNORED
+        await one.position()
+        assert await one.following.take(late) is Taken.IGNORED
+        position = await one.position()
+        await one.following.stop()
+        answer = FetchPartitionResponse(0, 0, 9, records=memoryview(one.batch(1, b"b")))
+        assert await one.following.take(FetchedPartition(position, answer)) is Taken.IGNORED
+        assert (one.log.end_offset, one.replica.high_watermark) == (1, 0)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("damage", ["gap", "crc", "epoch", "rest"])
+def test_records_that_do_not_continue_the_log_are_not_taken(run: Run, damage: str) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a"))
+        good = one.batch(1, b"good")
+        bad = {
+            "gap": one.batch(3, b"b"),
+            "crc": bytes(good[:-1]) + bytes([good[-1] ^ 1]),
+            "epoch": one.batch(2, b"b", epoch=EPOCH - 1),
+            "rest": good[:-1],
+        }[damage]
+        assert await one.give(bad, high_watermark=7) is Taken.FAILED
+        assert (one.log.end_offset, one.replica.high_watermark) == (1, 0)
+        assert await one.give(good) is Taken.PROGRESS
+        assert one.log.end_offset == 2
+
+    run(scenario)
+
+
+def test_truncation_to_where_histories_part(run: Run, kit: "StorageKit") -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a", epoch=1) + one.batch(1, b"b", b"c", epoch=3))
+        diverging = EpochEndOffset(1, 1)
+        assert await one.give(diverging_epoch=diverging) is Taken.PROGRESS
+        assert await one.position() == FetchPosition(1, 1, EPOCH, 0)
+        await one.give(one.batch(1, b"d"))
+        await one.position()
+        kit.cut_power()
+
+    run(scenario)
+    log = kit.run(kit.reopened())
+    assert (log.end_offset, log.last_epoch) == (2, EPOCH)
+
+
+def test_a_halted_follower_takes_nothing_more(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a", epoch=1) + one.batch(1, b"b", epoch=3))
+        await one.give(high_watermark=2)
+        assert await one.give(diverging_epoch=EpochEndOffset(1, 1)) is Taken.OVER
+        assert one.following.is_halted
+        assert one.following.position() is None
+        assert one.log.end_offset == 2
+
+    run(scenario)
+
+
+def test_a_leader_whose_log_begins_later(run: Run, kit: "StorageKit") -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a", epoch=1), high_watermark=1)
+        code = ErrorCode.offset_out_of_range
+        taken = await one.give(error_code=code, high_watermark=-1, log_start_offset=100)
+        assert taken is Taken.PROGRESS
+        assert await one.position() == FetchPosition(100, -1, EPOCH, 100)
+        assert one.replica.high_watermark == 100
+        # Its log start lies within a batch, which comes whole.
+        batch = one.batch(98, b"a", b"b", b"c", b"d")
+        assert await one.give(batch, high_watermark=102, log_start_offset=100) is Taken.PROGRESS
+        assert (one.log.log_start_offset, one.log.end_offset) == (100, 102)
+        await one.position()
+        kit.cut_power()
+
+    run(scenario)
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (100, 102)
+
+
+def test_the_log_start_follows_the_leaders_up_to_the_high_watermark(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a", b"b", b"c"), high_watermark=2, log_start_offset=3)
+        assert one.log.log_start_offset == 2
+
+    run(scenario)
+
+
+def test_a_reign_that_is_over_waits_for_metadata(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        assert await one.give(error_code=ErrorCode.fenced_leader_epoch) is Taken.OVER
+        assert one.following.is_over
+        assert not one.following.is_halted
+
+    run(scenario)
+
+
+def test_stop_waits_for_what_has_begun(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a", epoch=1))
+        position = await one.position()
+        code = ErrorCode.offset_out_of_range
+        answer = FetchPartitionResponse(0, code, -1, log_start_offset=50)
+        taking = asyncio.ensure_future(one.following.take(FetchedPartition(position, answer)))
+        await asyncio.sleep(0)
+        assert one.following.position() is None, "the log is being emptied"
+        assert not taking.done()
+        await one.following.stop()
+        assert (one.log.log_start_offset, one.log.end_offset) == (50, 50)
+        assert await taking is Taken.PROGRESS
+
+    run(scenario)
