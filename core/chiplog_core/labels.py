@@ -36,7 +36,8 @@ MANAGED = f"{api.GROUP}/managed"
 
 UNCLEAN_ELECTION = f"{api.GROUP}/unclean-election"
 """Annotation of a Topic: partitions whose loss of records is accepted, like "3@17,4@9". Each names
-a partition and its partitionEpoch, as the Ready condition prints them: one decision, made once."""
+a partition and its partitionEpoch, as the Ready condition prints them: one decision, made once.
+"3@17/2+5" also goes on without what brokers 2 and 5 have to say."""
 
 TOPIC_FINALIZER = f"{api.GROUP}/topic"
 """Holds a deleted Topic until its deletionPolicy is carried out."""

@@ -1,16 +1,27 @@
 """The operator's answer to one operation, as it is put into `Broker.spec.answers` and read there.
 
-A request holds one operation, so an answer has one result. A name that no topic can have would
-make the whole Broker object invalid: what is wrong with it is said of the request instead.
+A request holds one operation, so an answer has one result, or one for each partition. A name that
+no topic can have would make the whole Broker object invalid: what is wrong with it is said of the
+request instead.
 """
 
 from dataclasses import dataclass
 
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.topic_names import why_not_a_topic_name
+from chiplog_core.ids import PartitionIndex
 from chiplog_core.model.admin import AdminAnswer, AdminResult
 
 MAX_ERROR_MESSAGE_LENGTH = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionVerdict:
+    """What became of one partition of an operation."""
+
+    partition: PartitionIndex
+    code: Code = Code.NONE
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +32,8 @@ class Verdict:
     message: str = ""
     topic_uid: str | None = None
     """metadata.uid of the Topic; None too where nothing was changed or the topic is deleted."""
+    partitions: tuple[PartitionVerdict, ...] = ()
+    """Where each partition has an answer of its own; then the rest says nothing."""
 
 
 def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
@@ -28,6 +41,19 @@ def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
     message = verdict.message[:MAX_ERROR_MESSAGE_LENGTH]
     if why_not_a_topic_name(topic):
         return AdminAnswer(id=request_id, error_code=int(verdict.code), error_message=message)
+    if verdict.partitions:
+        return AdminAnswer(
+            id=request_id,
+            results=tuple(
+                AdminResult(
+                    topic=topic,
+                    partition=one.partition,
+                    error_code=int(one.code),
+                    error_message=one.message[:MAX_ERROR_MESSAGE_LENGTH],
+                )
+                for one in verdict.partitions
+            ),
+        )
     result = AdminResult(
         topic=topic,
         error_code=int(verdict.code),
@@ -41,6 +67,15 @@ def from_answer(answer: AdminAnswer) -> Verdict:
     """What an answer says; a code that only a newer version knows is an unknown error."""
     if answer.error_code or not answer.results:
         return Verdict(code=_code(answer.error_code), message=answer.error_message)
+    of_partitions = tuple(
+        PartitionVerdict(
+            partition=one.partition, code=_code(one.error_code), message=one.error_message
+        )
+        for one in answer.results
+        if one.partition is not None
+    )
+    if of_partitions:
+        return Verdict(partitions=of_partitions)
     result = answer.results[0]
     return Verdict(
         code=_code(result.error_code), message=result.error_message, topic_uid=result.topic_uid

@@ -17,9 +17,11 @@ from chiplog_core.admin.operations import (
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     GrowTopic,
-    Operation,
+    Request,
 )
+from chiplog_core.ids import LeaderEpoch, PartitionIndex
 from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
@@ -30,7 +32,7 @@ from chiplog_core.problems import InvalidManifest
 CLUSTER_DEFAULT = -1
 
 
-def to_body(operation: Operation) -> tuple[AdminOperation, str]:
+def to_body(operation: Request) -> tuple[AdminOperation, str]:
     """The Kafka request and its body. Raises `Refused` for one that is too long."""
     op = _request_of(operation)
     body = json.dumps(write(_FORMS[op].written(operation)), separators=(",", ":"))
@@ -43,7 +45,7 @@ def to_body(operation: Operation) -> tuple[AdminOperation, str]:
     return op, body
 
 
-def from_body(op: AdminOperation, body: str) -> Operation:
+def from_body(op: AdminOperation, body: str) -> Request:
     """The operation in a request. Raises `Refused`."""
     form = _FORMS.get(op)
     if form is None:
@@ -57,7 +59,7 @@ def from_body(op: AdminOperation, body: str) -> Operation:
     return form.operation(found)
 
 
-def _request_of(operation: Operation) -> AdminOperation:
+def _request_of(operation: Request) -> AdminOperation:
     match operation:
         case CreateTopic():
             return AdminOperation.CREATE_TOPICS
@@ -65,6 +67,8 @@ def _request_of(operation: Operation) -> AdminOperation:
             return AdminOperation.DELETE_TOPICS
         case GrowTopic():
             return AdminOperation.CREATE_PARTITIONS
+        case ElectLeaders():
+            return AdminOperation.ELECT_LEADERS
         case ConfigureTopic(replace=True):
             return AdminOperation.ALTER_CONFIGS
         case ConfigureTopic():
@@ -77,7 +81,7 @@ class _Form:
 
     shape: type[Any]
     written: Callable[[Any], Any]
-    operation: Callable[[Any], Operation]
+    operation: Callable[[Any], Request]
 
 
 def _create_topics(operation: CreateTopic) -> shapes.CreateTopics:
@@ -207,6 +211,36 @@ def _change(one: shapes.ConfigOperation) -> ConfigChange:
     return ConfigChange(change, one.name, one.value or "")
 
 
+def _elect_leaders(operation: ElectLeaders) -> shapes.ElectLeaders:
+    is_unclean = operation.is_unclean
+    topic = shapes.TopicPartitions(
+        topic=operation.name,
+        topic_id=operation.topic_id,
+        partitions=tuple(
+            shapes.ElectedPartition(
+                partition_index=PartitionIndex(index), leader_epoch=LeaderEpoch(epoch)
+            )
+            for index, epoch in operation.partitions.items()
+        ),
+    )
+    return shapes.ElectLeaders(
+        election_type=shapes.UNCLEAN_ELECTION if is_unclean else shapes.PREFERRED_ELECTION,
+        topic_partitions=(topic,),
+        timeout_ms=operation.timeout_ms,
+    )
+
+
+def _election(body: shapes.ElectLeaders) -> ElectLeaders:
+    (topic,) = body.topic_partitions
+    return ElectLeaders(
+        name=topic.topic,
+        topic_id=topic.topic_id,
+        partitions={one.partition_index: one.leader_epoch for one in topic.partitions},
+        is_unclean=body.election_type == shapes.UNCLEAN_ELECTION,
+        timeout_ms=body.timeout_ms,
+    )
+
+
 _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.CREATE_TOPICS: _Form(shapes.CreateTopics, _create_topics, _create_topic),
     AdminOperation.DELETE_TOPICS: _Form(shapes.DeleteTopics, _delete_topics, _delete_topic),
@@ -219,4 +253,5 @@ _FORMS: Mapping[AdminOperation, _Form] = {
     AdminOperation.INCREMENTAL_ALTER_CONFIGS: _Form(
         shapes.IncrementalAlterConfigs, _incremental_alter_configs, _change_configuration
     ),
+    AdminOperation.ELECT_LEADERS: _Form(shapes.ElectLeaders, _elect_leaders, _election),
 }

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from chiplog_core.admin.config_change import Change
-from chiplog_core.ids import MAX_INT32, TopicId
-from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
+from chiplog_core.ids import MAX_INT32, LeaderEpoch, PartitionIndex, TopicId
+from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
 from chiplog_core.manifest.constraints import Items, Length, Range
 
 TOPIC_RESOURCE = 2
@@ -20,10 +20,15 @@ Text = Annotated[str, Length(MAX_ADMIN_BODY_LENGTH)]
 BrokerIds = Annotated[tuple[Int32, ...], Items(MAX_ADMIN_BODY_LENGTH, ordered=True)]
 TopicResource = Annotated[int, Range(TOPIC_RESOURCE, TOPIC_RESOURCE)]
 
+PREFERRED_ELECTION = 0
+UNCLEAN_ELECTION = 1
+"""Kafka's numbers of the two kinds of election."""
+
 ONE = Items(1, minimum=1)
 MANY = Items(MAX_ADMIN_BODY_LENGTH)
 MANY_NAMES = Items(MAX_ADMIN_BODY_LENGTH, key=("name",))
 MANY_PARTITIONS = Items(MAX_ADMIN_BODY_LENGTH, key=("partitionIndex",))
+ELECTED = Items(MAX_ADMIN_RESULTS, minimum=1, key=("partitionIndex",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +149,29 @@ class IncrementalAlterConfigs:
 
     resources: Annotated[tuple[ChangedResource, ...], ONE]
     validate_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectedPartition:
+    """A partition and the leader epoch under which the client found it."""
+
+    partition_index: PartitionIndex
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartitions:
+    """Partitions of one topic; with an id, only if it is that one."""
+
+    topic: Text
+    topic_id: TopicId | None = None
+    partitions: Annotated[tuple[ElectedPartition, ...], ELECTED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeaders:
+    """ElectLeadersRequest. Election type 0 is preferred, 1 unclean."""
+
+    election_type: Annotated[int, Range(PREFERRED_ELECTION, UNCLEAN_ELECTION)]
+    topic_partitions: Annotated[tuple[TopicPartitions, ...], ONE]
+    timeout_ms: Int32

@@ -1,7 +1,7 @@
 """What an admin client asks of the cluster.
 
-The same four acts whichever store carries them out: a file in standalone mode, the
-operator on Kubernetes. `None` stands for "the cluster's default".
+The same acts whichever store carries them out: a file in standalone mode, the operator on
+Kubernetes. `None` stands for "the cluster's default".
 """
 
 from collections.abc import Mapping
@@ -62,4 +62,23 @@ class ConfigureTopic:
     validate_only: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeaders:
+    """Have partitions of a topic led by their preferred leader, or by whoever is left.
+
+    Each partition comes with the leader epoch that the broker which was asked knows: a higher
+    one under the wanted leader is what was asked for, the same one means it was not needed.
+    """
+
+    name: str
+    partitions: Mapping[int, int]
+    topic_id: TopicId | None = None
+    is_unclean: bool = False
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+
 Operation: TypeAlias = CreateTopic | DeleteTopic | GrowTopic | ConfigureTopic
+"""What changes a topic, in any store."""
+
+Request: TypeAlias = Operation | ElectLeaders
+"""What the operator is asked for. Where there is no operator, there is nobody to elect."""

@@ -10,7 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH
+from chiplog_core.ids import PartitionIndex
+from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.metadata import Uid
 from chiplog_core.model.references import TopicName
@@ -50,9 +51,12 @@ class AdminRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminResult:
-    """What became of one topic of a request."""
+    """What became of one topic of a request, or of one of its partitions."""
 
     topic: Annotated[TopicName, "Name of the topic."]
+    partition: Annotated[
+        PartitionIndex | None, "The partition, where each has a result of its own."
+    ] = None
     error_code: Annotated[int, "Kafka's error code; 0 for success.", Range(-1, 32_767)]
     error_message: Annotated[str, "What the client is told.", Length(4_096)] = ""
     topic_uid: Annotated[
@@ -72,5 +76,7 @@ class AdminAnswer:
     ] = 0
     error_message: Annotated[str, "What the client is told.", Length(4_096)] = ""
     results: Annotated[
-        tuple[AdminResult, ...], "What became of each topic of the request.", Items(1_000)
+        tuple[AdminResult, ...],
+        "What became of each topic of the request.",
+        Items(MAX_ADMIN_RESULTS),
     ] = ()

@@ -120,6 +120,12 @@ class BrokerSpec:
     config: Annotated[ConfigTexts, "Broker configuration that takes effect without a restart."] = (
         field(default_factory=dict)
     )
+    maps_check: Annotated[
+        str | None,
+        "Name of the operator's last look at all PartitionMaps. The broker lists them again, "
+        "compares them with its disk and answers by status.mapsChecked.",
+        Length(64),
+    ] = None
     answers: Annotated[
         tuple[AdminAnswer, ...],
         "Answers to status.requests.",

@@ -177,6 +177,12 @@ class BrokerStatus:
         "What its disk knows, where the map knows less or asks.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
+    maps_checked: Annotated[
+        str | None,
+        "The spec.mapsCheck after which it listed all PartitionMaps and compared them with its "
+        "disk: whatever it knew better then is in replicaReports, all of it.",
+        Length(64),
+    ] = None
     fenced_partitions: Annotated[
         tuple[FenceAcknowledgement, ...],
         "Partitions it leads whose fence it keeps.",

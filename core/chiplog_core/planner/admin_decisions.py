@@ -10,25 +10,30 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from chiplog_core import api, labels
-from chiplog_core.admin.answers import Verdict
+from chiplog_core.admin.answers import PartitionVerdict, Verdict
 from chiplog_core.admin.checks import check_configuration, check_creation, check_growth
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     GrowTopic,
     Operation,
+    Request,
 )
 from chiplog_core.admin.ownership import SPEC, Path, foreign_managers
-from chiplog_core.ids import BrokerId, PartitionIndex
+from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.topic import Assignment, DeletionPolicy, Topic, TopicSpec
 from chiplog_core.names import object_name
 from chiplog_core.planner.actions import WriteTopic
+from chiplog_core.planner.admin_elections import due, judged_elections
 from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts_of
+from chiplog_core.planner.members import find_members
+from chiplog_core.planner.sessions import awaiting_admission
 from chiplog_core.planner.world import World, WriteResult
 from chiplog_core.problems import InvalidManifest, Problem
 from chiplog_core.topic_name import is_internal
@@ -52,7 +57,15 @@ class Waiting:
     code: Code = Code.REQUEST_TIMED_OUT
 
 
-Decision: TypeAlias = WriteTopic | Verdict | Waiting
+@dataclass(frozen=True, slots=True)
+class Electing:
+    """Elections that are due; answered when they are seen to be done."""
+
+    topic_id: TopicId
+    partitions: frozenset[PartitionIndex]
+
+
+Decision: TypeAlias = WriteTopic | Verdict | Waiting | Electing
 
 
 class Decider:
@@ -64,12 +77,14 @@ class Decider:
         self._names = TopicNames(world, cluster)
         self._facts = facts_of(world, cluster, self._names)
 
-    def decide(self, operation: Operation, key: str) -> Decision:
+    def decide(self, operation: Request, key: str) -> Decision:
         """What becomes of the operation now. `key` names the request among all there are."""
-        result = self._world.write_results.get(key)
-        if result is not None:
-            return self._after(operation, result)
         try:
+            if isinstance(operation, ElectLeaders):
+                return self._elect(operation)
+            result = self._world.write_results.get(key)
+            if result is not None:
+                return self._after(operation, result)
             if isinstance(operation, CreateTopic):
                 return self._create(operation, key)
             if isinstance(operation, DeleteTopic):
@@ -77,6 +92,17 @@ class Decider:
             return self._change(operation, key)
         except Refused as refused:
             return Verdict(code=refused.code, message=str(refused))
+
+    def _elect(self, operation: ElectLeaders) -> Decision:
+        generation = self._names.named(operation.name).generation
+        wanted = operation.topic_id
+        if generation is None or wanted not in {None, generation.topic_id}:
+            raise _unknown(operation.name)
+        members = find_members(self._world, awaiting_admission(self._world))
+        found = list(judged_elections(operation, generation, members))
+        if partitions := due(found):
+            return Electing(generation.topic_id, partitions)
+        return Verdict(partitions=tuple(one for one in found if isinstance(one, PartitionVerdict)))
 
     def _after(self, operation: Operation, result: WriteResult) -> Decision:
         if not result.accepted:

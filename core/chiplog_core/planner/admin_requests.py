@@ -11,20 +11,21 @@ is gone, and as it names that topic's id, doing it again harms no other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from chiplog_core import labels
 from chiplog_core.admin.answers import Verdict, to_answer
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.codes import Code, Refused
-from chiplog_core.admin.operations import Operation
-from chiplog_core.ids import BrokerId
+from chiplog_core.admin.operations import Request
+from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.actions import WriteTopic
-from chiplog_core.planner.admin_decisions import Decider, Decision, Waiting
+from chiplog_core.planner.admin_decisions import Decider, Decision, Electing, Waiting
+from chiplog_core.planner.preferred import Wished
 from chiplog_core.planner.world import World
 from chiplog_core.topic_name import collision_key
 
@@ -36,6 +37,8 @@ class AdminPlan:
     writes: tuple[WriteTopic, ...]
     answers: Mapping[BrokerId, tuple[AdminAnswer, ...]]
     """What `spec.answers` of every Broker should be."""
+    elections: Wished = field(default_factory=dict)
+    """Partitions that clients want led by their preferred leader, and that can be."""
     look_again_ms: int | None = None
     """When the next request that waits runs out of time."""
 
@@ -46,7 +49,7 @@ class _Open:
 
     broker_id: BrokerId
     request: AdminRequest
-    operation: Operation
+    operation: Request
     key: str
 
     @property
@@ -62,12 +65,16 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     requests = _open(world, answers) if world.is_complete else []
     writes: list[WriteTopic] = []
     waiting: list[_Open] = []
+    elections: dict[TopicId, frozenset[PartitionIndex]] = {}
     for one, decision in _decisions(world, now, requests):
         match decision:
             case WriteTopic():
                 writes.append(decision)
                 waiting.append(one)
             case Waiting():
+                waiting.append(one)
+            case Electing(topic_id, partitions):
+                elections[topic_id] = elections.get(topic_id, frozenset()) | partitions
                 waiting.append(one)
             case Verdict():
                 answers[one.broker_id][one.request.id] = to_answer(
@@ -76,6 +83,7 @@ def answer_requests(world: World, now: datetime) -> AdminPlan:
     return AdminPlan(
         writes=tuple(writes),
         answers={broker_id: tuple(given.values()) for broker_id, given in answers.items()},
+        elections=elections,
         look_again_ms=_next_deadline_ms(waiting, now),
     )
 

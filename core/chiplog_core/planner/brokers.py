@@ -61,7 +61,7 @@ def plan_brokers(
     for broker_id, spec in next_specs.items():
         broker = world.brokers[broker_id]
         if spec != broker.spec:
-            is_urgent = (spec.session, spec.fenced) != (broker.spec.session, broker.spec.fenced)
+            is_urgent = _urgent(spec) != _urgent(broker.spec)
             weight = ADMISSION_WEIGHT if is_urgent else 0
             actions.append(Replace(resource=replace(broker, spec=spec), weight=weight))
     retired = {broker_id for broker_id, spec in next_specs.items() if spec.retired}
@@ -72,6 +72,10 @@ def plan_brokers(
         problems=problems,
         intents=intents,
     )
+
+
+def _urgent(spec: BrokerSpec) -> tuple[object, ...]:
+    return spec.session, spec.fenced, spec.maps_check
 
 
 def _wanted(
@@ -131,6 +135,8 @@ def _next_spec(
     world: World, settings: Settings, broker: Broker, intent: BrokerIntent | None
 ) -> BrokerSpec:
     spec = in_its_session(world, broker)
+    if world.maps_check and not spec.retired and spec.maps_check != world.maps_check:
+        spec = replace(spec, maps_check=world.maps_check)
     cluster = settings.sound_cluster
     if spec.retired or cluster is None or intent is None:
         return spec

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
@@ -20,6 +20,8 @@ from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 
 FAILED_APPLY = "FailedApply"
+PATIENCE = timedelta(minutes=5)
+"""How long a roll may wait for brokers before the condition calls it blocked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ def cluster_report(facts: ClusterFacts, now: datetime) -> Iterator[Report]:
         before = published(world.manifest_status, BrokerClusterStatus())
     else:
         before = world.cluster.status
-    verdicts = _verdicts(facts)
+    verdicts = _verdicts(facts, now)
     after = with_verdicts(_described(before, facts), verdicts, world.metadata, now)
     if after != before:
         yield Report(kind=api.BROKER_CLUSTER, metadata=world.metadata, status=after)
@@ -80,8 +82,8 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
     )
 
 
-def _verdicts(facts: ClusterFacts) -> list[Verdict]:
-    verdicts = [_ready(facts), _healthy(facts), _applied(facts), _quiesced(facts)]
+def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
+    verdicts = [_ready(facts), _healthy(facts), _applied(facts, now), _quiesced(facts)]
     verdicts.append(_stable(verdicts))
     if facts.settings.is_paused:
         verdicts.append(paused_verdict())
@@ -160,7 +162,7 @@ def _healthy(facts: ClusterFacts) -> Verdict:
     return holds(ConditionType.HEALTHY, "Healthy")
 
 
-def _applied(facts: ClusterFacts) -> Verdict:
+def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
     condition, rollout = ConditionType.CONFIGURATION_APPLIED, facts.rollout
     if facts.settings.problems:
         reason = facts.settings.problems[0].reason.value
@@ -172,10 +174,52 @@ def _applied(facts: ClusterFacts) -> Verdict:
     if not rollout.outdated:
         return holds(condition, "Applied")
     which = f"broker {numbered(rollout.outdated)} is to be restarted for the configuration"
-    if rollout.waits_for:
-        message = f"{which}; waits until broker {numbered(rollout.waits_for)} is ready and in sync"
-        return fails(condition, "WaitingToRestart", message)
+    if rollout.restart is None and (rollout.waits_for or rollout.is_needed):
+        return fails(condition, *_why_not_restarted(facts, which, now))
     return fails(condition, "Restarting", which)
+
+
+def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[str, str]:
+    rollout = facts.rollout
+    reasons = [which]
+    if rollout.waits_for:
+        reasons.append(f"waits until broker {numbered(rollout.waits_for)} is ready and in sync")
+    if needed := [one for one in rollout.outdated if one in rollout.is_needed]:
+        reasons.append(
+            f"without broker {numbered(needed)} partitions would have fewer replicas in sync "
+            "than their min.insync.replicas"
+        )
+    is_late = _is_late(facts, now)
+    return "RestartBlocked" if is_late else "WaitingToRestart", "; ".join(reasons)
+
+
+def _is_late(facts: ClusterFacts, now: datetime) -> bool:
+    """Whether the brokers have been out of date and the cluster not whole for too long."""
+    left = _patience_left(facts, now)
+    return left is not None and left <= timedelta()
+
+
+def _patience_left(facts: ClusterFacts, now: datetime) -> timedelta | None:
+    """Of the two conditions the younger counts: a roll may take long while it goes on."""
+    if facts.world.cluster is None:
+        return None
+    since = [
+        one.last_transition_time
+        for one in facts.world.cluster.status.conditions
+        if one.type in {ConditionType.CONFIGURATION_APPLIED, ConditionType.HEALTHY}
+        and one.status is ConditionStatus.FALSE
+    ]
+    return max(since) + PATIENCE - now if since else None
+
+
+def next_word_ms(facts: ClusterFacts, now: datetime) -> int | None:
+    """When a roll that waits will have waited for too long."""
+    if facts.rollout.restart is not None or not facts.rollout.outdated:
+        return None
+    left = _patience_left(facts, now)
+    if left is None or left <= timedelta():
+        return None
+    return left // timedelta(milliseconds=1) + 1
 
 
 def _quiesced(facts: ClusterFacts) -> Verdict:

@@ -28,6 +28,12 @@ class Counts:
     under_replicated: int = 0
     lagging: set[BrokerId] = field(default_factory=set)
     """Brokers that are not in the ISR of everything they hold."""
+    needed: set[BrokerId] = field(default_factory=set)
+    """Brokers without which some partition would have fewer in sync than acks=all asks for."""
+    elsewhere: int = 0
+    """Partitions led by another than their preferred leader."""
+    questioned: int = 0
+    """Partitions whose replicas are asked what they have."""
     of_topic: dict[str, TopicCounts] = field(default_factory=dict)
     """Only of topics where something is the matter."""
 
@@ -46,18 +52,25 @@ def count_partitions(maps: Mapping[str, PartitionMap], members: Members) -> Coun
             for state in generation.partitions:
                 is_plain = len(state.replicas) == 1 and not state.reports_wanted
                 if not (is_plain and state.leader in usual):
-                    _count(name, state, members, counts)
+                    _count(name, state, spec.min_isr, members, counts)
     return counts
 
 
-def _count(name: str, state: PartitionState, members: Members, counts: Counts) -> None:
+def _count(
+    name: str, state: PartitionState, min_isr: int, members: Members, counts: Counts
+) -> None:
     leader = state.leader
     if leader is None or members.life(leader) is not Life.ALIVE:
         counts.offline += 1
         counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
+    elif leader.broker_id != state.replicas[0]:
+        counts.elsewhere += 1
     if state.reports_wanted:
+        counts.questioned += 1
         counts.of_topic.setdefault(name, TopicCounts()).questioned.append(state)
     in_sync = {ref.broker_id for ref in state.isr if members.life(ref) is Life.ALIVE}
     lagging = [broker_id for broker_id in state.replicas if broker_id not in in_sync]
     counts.lagging.update(lagging)
     counts.under_replicated += bool(lagging)
+    if len(in_sync) - 1 < min(min_isr, len(state.replicas) - 1):
+        counts.needed |= in_sync

@@ -2,9 +2,10 @@
 
 One partition at a time, from its state and what is known of the brokers. In this order: members
 of the ISR whose process was replaced and whose disks are intact go over into the new session;
-those that are dead leave it, unless fewer than the floor would be left alive; the leader stays
-if it can, else the first member that can lead, in the order of the replicas, follows it. What a
-leader proposes for its ISR (R5) will be one more step here.
+those that are dead leave it, unless fewer than the floor would be left alive; those about to end
+leave it, unless fewer than the floor could serve without them; the leader stays if it can, else
+the first member that can lead, in the order of the replicas, follows it. What leaders propose for
+their ISRs was judged before (`proposals`), so that a proposal is compared with what is observed.
 
 Where every member came back and none can vouch for its disk, there is nobody to elect. Then the
 replicas are asked what they have (`reportsWanted`) and `regression` goes on from their answers.
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 from chiplog_core.ids import LeaderEpoch, PartitionEpoch, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.planner.members import Life, Member, Members
+from chiplog_core.planner.members import Life, Members
 
 Isr = tuple[ReplicaRef, ...]
 
@@ -28,18 +29,32 @@ def elect_all(spec: PartitionMapSpec, members: Members) -> PartitionMapSpec:
         generation if generation.trash_until else _elect_in(generation, spec.min_isr, members)
         for generation in spec.generations
     )
+    return with_generations(spec, generations)
+
+
+def with_generations(
+    spec: PartitionMapSpec, generations: tuple[Generation, ...]
+) -> PartitionMapSpec:
+    """The map with these generations; the very same object where they are its own."""
     return spec if _same(generations, spec.generations) else replace(spec, generations=generations)
+
+
+def with_partitions(generation: Generation, partitions: tuple[PartitionState, ...]) -> Generation:
+    """The generation with these partitions; the very same object where they are its own."""
+    if _same(partitions, generation.partitions):
+        return generation
+    return replace(generation, partitions=partitions)
 
 
 def elect(
     state: PartitionState, topic_id: TopicId, min_isr: int, members: Members
 ) -> PartitionState:
     """The partition's next state; the very same object where nothing changes."""
-    if state.reports_wanted or _is_settled(state, members):
+    if _is_settled(state, members) or is_held(state, members):
         return state
     isr = in_sync(state, topic_id, min_isr, members)
     leader = _leader(state, isr, topic_id, members)
-    is_lost = leader is None and all(_came_back_without(ref, members) for ref in isr)
+    is_lost = leader is None and all(cannot_vouch(ref, state, topic_id, members) for ref in isr)
     return changed(state, isr, leader, reports_wanted=is_lost)
 
 
@@ -65,12 +80,17 @@ def changed(
 
 
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, members: Members) -> Isr:
-    """The ISR after carrying over restarted members and dropping dead ones above the floor."""
+    """The ISR after carrying over restarted members and dropping, above the floor, dead ones and
+    those about to end."""
     carried = tuple(_carried(ref, state, topic_id, members) for ref in state.isr)
-    floor = min(min_isr, len(carried))
+    floor = max(min(min_isr, len(carried)), 1)
     staying = tuple(ref for ref in carried if members.life(ref) is not Life.GONE)
     alive = sum(members.life(ref) is Life.ALIVE for ref in staying)
-    return staying if alive >= max(floor, 1) else carried
+    if alive < floor:
+        return carried
+    lasting = tuple(ref for ref in staying if ref not in members.stopping)
+    able = sum(can_lead(ref, state, topic_id, members) for ref in lasting)
+    return lasting if able >= floor else staying
 
 
 def can_lead(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
@@ -84,12 +104,35 @@ def can_lead(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members:
     )
 
 
+def cannot_vouch(
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
+) -> bool:
+    """Whether the member's disk is known not to hold all it acknowledged, or to be gone.
+
+    Its broker served again since, in a session that could not take this one's place. Where it is
+    now does not matter: it may die again, and what it lost stays lost.
+    """
+    member = members.of.get(ref.broker_id)
+    if member is None or member.ref is None:
+        return False
+    if member.is_retired:
+        return True
+    if (ref.broker_id, topic_id, state.partition) in members.damaged:
+        return ref.session <= member.ref.session
+    return ref.session < member.ref.session and not member.carries(ref)
+
+
+def is_held(state: PartitionState, members: Members) -> bool:
+    """Whether nothing may be decided here: not before all who may know more have spoken (R6)."""
+    if state.reports_wanted:
+        return True
+    return bool(members.awaited) and not members.awaited.isdisjoint(state.replicas)
+
+
 def _elect_in(generation: Generation, min_isr: int, members: Members) -> Generation:
     topic_id = generation.topic_id
     partitions = tuple(elect(state, topic_id, min_isr, members) for state in generation.partitions)
-    if _same(partitions, generation.partitions):
-        return generation
-    return replace(generation, partitions=partitions)
+    return with_partitions(generation, partitions)
 
 
 def _same(new: Sequence[object], old: Sequence[object]) -> bool:
@@ -101,7 +144,7 @@ def _is_settled(state: PartitionState, members: Members) -> bool:
     if state.leader not in members.leaders or members.damaged:
         return False
     isr = state.isr
-    return len(isr) == 1 or all(members.life(ref) is Life.ALIVE for ref in isr)
+    return len(isr) == 1 or all(ref in members.steady for ref in isr)
 
 
 def _carried(
@@ -136,13 +179,3 @@ def _present_leader(state: PartitionState, isr: Isr, members: Members) -> Replic
         return state.leader
     broker_id = state.leader.broker_id
     return next((ref for ref in isr if ref.broker_id == broker_id), None)
-
-
-def _came_back_without(ref: ReplicaRef, members: Members) -> bool:
-    """The member's broker serves again, in a session that could not take this one's place."""
-    member: Member | None = members.of.get(ref.broker_id)
-    if member is None or member.ref is None:
-        return False
-    if member.is_retired:
-        return True
-    return member.may_lead and ref.session < member.ref.session

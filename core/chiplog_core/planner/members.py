@@ -6,7 +6,7 @@ what is alive is elected, only what is gone is deposed, and a Broker object that
 proves nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -34,6 +34,8 @@ class Member:
     """Alive, with its data directories online."""
     is_leaving: bool
     """It leads only where nobody else can."""
+    is_stopping: bool = False
+    """It is about to end, so it leaves every ISR that can do without it."""
     storage_since: Session
     intact_since: Session
     rack: str | None
@@ -55,6 +57,14 @@ class Members:
     leaders: frozenset[ReplicaRef]
     """Who may lead without any reason to move the leadership: the quick answer for most."""
     damaged: frozenset[tuple[BrokerId, TopicId, PartitionIndex]]
+    steady: frozenset[ReplicaRef] = frozenset()
+    """Who may stay in any ISR without a look: alive, and not about to end."""
+    stopping: frozenset[ReplicaRef] = frozenset()
+    """Who is alive and about to end."""
+    unchecked: frozenset[BrokerId] = frozenset()
+    """Who has not compared its disk with the maps as they are now (R6), the dead too."""
+    awaited: frozenset[BrokerId] = frozenset()
+    """Those of them that live, so that they will."""
 
     def life(self, ref: ReplicaRef) -> Life:
         """Whether the process of this broker and session is alive."""
@@ -72,6 +82,7 @@ def find_members(world: World, awaiting_admission: frozenset[BrokerId]) -> Membe
         broker_id: _member(world, broker, broker_id in awaiting_admission)
         for broker_id, broker in world.brokers.items()
     }
+    unchecked = frozenset(_unchecked(world))
     return Members(
         of=of,
         leaders=frozenset(
@@ -80,7 +91,30 @@ def find_members(world: World, awaiting_admission: frozenset[BrokerId]) -> Membe
             if member.ref is not None and member.may_lead and not member.is_leaving
         ),
         damaged=frozenset(_damaged(world)),
+        steady=frozenset(_living(of.values(), is_stopping=False)),
+        stopping=frozenset(_living(of.values(), is_stopping=True)),
+        unchecked=unchecked,
+        awaited=frozenset(one for one in unchecked if _is_there(world, one, of[one])),
     )
+
+
+def _unchecked(world: World) -> Iterator[BrokerId]:
+    if world.maps_check:
+        for broker_id, broker in world.brokers.items():
+            if broker.status.maps_checked != world.maps_check and not broker.spec.retired:
+                yield broker_id
+
+
+def _is_there(world: World, broker_id: BrokerId, member: Member) -> bool:
+    is_named = world.brokers[broker_id].status.incarnation is not None
+    return is_named and member.life is not Life.GONE
+
+
+def _living(all_of_them: Iterable[Member], *, is_stopping: bool) -> Iterator[ReplicaRef]:
+    for member in all_of_them:
+        is_meant = member.life is Life.ALIVE and member.is_stopping is is_stopping
+        if is_meant and member.ref is not None:
+            yield member.ref
 
 
 def _member(world: World, broker: Broker, is_awaited: bool) -> Member:
@@ -92,6 +126,7 @@ def _member(world: World, broker: Broker, is_awaited: bool) -> Member:
         life=life,
         may_lead=life is Life.ALIVE and directories_work,
         is_leaving=status.draining or spec.intent is not BrokerIntent.SERVE,
+        is_stopping=status.draining,
         storage_since=spec.storage_since,
         intact_since=spec.intact_since,
         rack=spec.rack,

@@ -12,14 +12,16 @@ from chiplog_core.ids import TopicId
 from chiplog_core.planner.actions import Action, Plan
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
 from chiplog_core.planner.brokers import plan_brokers
-from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report
+from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_word_ms
 from chiplog_core.planner.counts import count_partitions
 from chiplog_core.planner.deletion import finalizer_changes
 from chiplog_core.planner.growth import find_room
 from chiplog_core.planner.members import find_members
 from chiplog_core.planner.other_reports import group_reports, unreadable_reports
 from chiplog_core.planner.ownership import find_owners
-from chiplog_core.planner.regression import gather_reports
+from chiplog_core.planner.preferred import find_moves
+from chiplog_core.planner.proposals import gather_proposals
+from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
 from chiplog_core.planner.rollout import Rollout, plan_rollout
 from chiplog_core.planner.sessions import awaiting_admission
 from chiplog_core.planner.settings import Settings, find_settings
@@ -34,11 +36,22 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     members = find_members(world, awaiting_admission(world))
     admin = _admin(world, settings, now)
     brokers = plan_brokers(world, settings, admin.answers, new_topic_id)
+    counts = count_partitions(world.maps, members)
+    rollout = Rollout()
+    is_known = world.is_complete and not world.unreadable_brokers
+    if settings.sound_cluster is not None and is_known:
+        rollout = plan_rollout(world, members, brokers.ids, counts)
+    moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.outdated))
     situation = Situation(
         world=world,
         settings=settings,
         members=members,
-        reports=gather_reports(world),
+        answers=Answers(
+            reports=gather_reports(world),
+            proposals=gather_proposals(world),
+            asked_ms=world.asked_ms,
+        ),
+        moves=moves,
         ownership=find_owners(world, settings),
         broker_ids=brokers.ids,
         find_room=lambda: find_room(world, members, brokers.intents),
@@ -46,11 +59,6 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         now=now,
     )
     maps = MapPlanner(situation).plan()
-    counts = count_partitions(world.maps, members)
-    rollout = Rollout()
-    is_known = world.is_complete and not world.unreadable_brokers
-    if settings.sound_cluster is not None and is_known:
-        rollout = plan_rollout(world, members, brokers.ids, counts)
     facts = ClusterFacts(
         world=world,
         settings=settings,
@@ -72,7 +80,13 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     return Plan(
         brokers=brokers.ids,
         actions=tuple(actions),
-        look_again_ms=_soonest(maps.look_again_ms, admin.look_again_ms),
+        look_again_ms=_soonest(
+            maps.look_again_ms,
+            admin.look_again_ms,
+            moves.look_again_ms,
+            next_word_ms(facts, now),
+            next_overdue_ms(world),
+        ),
         may_apply=settings.sound_cluster is not None,
     )
 

@@ -1,8 +1,9 @@
 """Restarting brokers for what cannot change while they run: one at a time, never at a price.
 
-A broker that is not ready serves nobody and may always be restarted, so it goes first: it may
-even be the change that heals it. One that is ready waits until all the others are ready and in
-sync with everything they hold.
+A broker that is not ready goes first: the change may be what heals it. A restart never takes a
+partition below the replicas that acks=all asks for, as far as it has that many at all, and it
+waits until those that run with the new configuration already are ready and in sync with
+everything they hold: what the previous restart touched is whole again before the next one.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ class Rollout:
     restart: RestartPod | None = None
     waits_for: tuple[BrokerId, ...] = ()
     """Brokers that have to be well again first."""
+    is_needed: tuple[BrokerId, ...] = ()
+    """Brokers without which some partition would have too few replicas in sync."""
 
 
 def plan_rollout(
@@ -37,16 +40,14 @@ def plan_rollout(
     going = tuple(broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting)
     if going:
         return Rollout(outdated, waits_for=going)
-    for broker_id in outdated:
+    unwell = tuple(one for one in broker_ids if not _is_well(world, members, one, counts))
+    spared = tuple(one for one in outdated if one not in counts.needed)
+    for broker_id in spared:
         if not world.pods[broker_id].ready:
             return Rollout(outdated, _restart(world, broker_id))
-    for broker_id in outdated:
-        others = [other for other in broker_ids if other != broker_id]
-        unwell = tuple(one for one in others if not _is_well(world, members, one, counts))
-        if not unwell:
-            return Rollout(outdated, _restart(world, broker_id))
-    everyone = (one for one in broker_ids if not _is_well(world, members, one, counts))
-    return Rollout(outdated, waits_for=tuple(everyone))
+    if spared and set(unwell) <= set(outdated):
+        return Rollout(outdated, _restart(world, spared[0]))
+    return Rollout(outdated, waits_for=unwell, is_needed=tuple(sorted(counts.needed)))
 
 
 def is_serving(world: World, members: Members, broker_id: BrokerId) -> bool:

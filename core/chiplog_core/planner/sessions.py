@@ -39,7 +39,7 @@ def _is_admissible(world: World, broker: Broker) -> bool:
     if incarnation != spec.admitted_incarnation:
         return True
     if (broker.status.session or 0) > spec.session:
-        return True  # a restored backup has forgotten the session that it serves in
+        return True  # the object went back: it does not know this session any more
     # Fenced by an expired Lease, alive after all. Without a renewal it would be a guess: an
     # operator that has just started knows of no ended process yet.
     return spec.fenced and incarnation in world.renewing

@@ -1,8 +1,9 @@
 """From Topics to PartitionMaps: every change of a map in a plan is one write.
 
 A map goes through a series of pure edits: what its Topic wishes, what brokers confirmed, what
-their disks know better, who leads. What comes out is written over the version that went in, if
-it differs. A Topic that is wrong in some way changes nothing, and its last good state runs on.
+their disks know better, what leaders propose, who leads. What comes out is written over the
+version that went in, if it differs. A Topic that is wrong in some way changes nothing, and its
+last good state runs on.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,11 +24,13 @@ from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import Room, grown
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.ownership import Ownership
+from chiplog_core.planner.preferred import Moves, prefer_all
+from chiplog_core.planner.proposals import judge_all
 from chiplog_core.planner.rebuild import rebuild
 from chiplog_core.planner.regression import (
     NOTHING_ACCEPTED,
+    Answers,
     Loss,
-    Reports,
     accepted_losses,
     settle_all,
 )
@@ -59,7 +62,8 @@ class Situation:
     world: World
     settings: Settings
     members: Members
-    reports: Reports
+    answers: Answers
+    moves: Moves
     ownership: Ownership
     broker_ids: tuple[BrokerId, ...]
     find_room: Callable[[], Room]
@@ -103,7 +107,7 @@ class MapPlanner:
     # -- a map that exists
 
     def _change(self, observed: PartitionMap, owner: Topic | None) -> None:
-        members, reports = self._situation.members, self._situation.reports
+        members, answers = self._situation.members, self._situation.answers
         spec = observed.spec
         if self._situation.settings.cluster is not None and not (owner and paused(owner.metadata)):
             spec = self._wished(spec, owner)
@@ -115,8 +119,10 @@ class MapPlanner:
             "" if owner is None else owner.metadata.annotations.get(labels.UNCLEAN_ELECTION, "")
         )
         accepted = accepted_losses(annotation) if annotation else NOTHING_ACCEPTED
-        spec, losses = settle_all(spec, members, reports, accepted)
+        spec, losses = settle_all(spec, members, answers, accepted)
+        spec = judge_all(spec, members, answers.proposals)
         spec = elect_all(spec, members)
+        spec = prefer_all(spec, members, self._situation.moves)
         if spec is observed.spec or spec == observed.spec:
             return
         is_deletion = owner is not None and len(spec.tombstones) > len(observed.spec.tombstones)
@@ -246,7 +252,7 @@ class MapPlanner:
         return configured(spec, own, inherited)
 
     def _rebuilt(self, topic_id: TopicId, owner: Topic) -> Generation | None:
-        members, reports = self._situation.members, self._situation.reports
+        members, reports = self._situation.members, self._situation.answers.reports
         found = rebuild(topic_id, owner.status.partitions or 1, members, reports)
         if isinstance(found, Generation):
             return found

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chiplog_core import api
+from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionType, Verdict, merge
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
 from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.planner.actions import Report
 from chiplog_core.planner.counts import TopicCounts
-from chiplog_core.planner.regression import counts_as_page_cache, missing_reports
+from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
 from chiplog_core.planner.settings import paused, unmanaged
 from chiplog_core.planner.topic_maps import MapsPlan, Situation, Wait
 from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict, refused, told
@@ -116,17 +116,38 @@ class _Reporter:
             f"partition {numbered(counts.offline)} has no live leader; the replicas are on broker "
             f"{numbered(brokers)}"
         )
+        if consent := self._consent_without(partition_map.spec, counts):
+            message += (
+                ". Should the disks of those in sync be lost for good, the annotation "
+                f'{labels.UNCLEAN_ELECTION} with "{consent}" goes on with what other replicas '
+                "have, without the acknowledged records that only the lost ones held"
+            )
         return fails(ConditionType.READY, "PartitionsOffline", message)
+
+    def _consent_without(self, spec: PartitionMapSpec, counts: TopicCounts) -> str:
+        """For partitions without a leader but with a replica that lives."""
+        of = self._situation.members.of
+        entries = []
+        for state in _current(spec):
+            if state.partition in counts.offline and state.leader is None:
+                there = {one for one in state.replicas if one in of and of[one].may_lead}
+                missing = [one for one in state.replicas if one not in there]
+                entries += [acceptance(state, missing)] if there else []
+        return ",".join(entries[:10])
 
     def _question(self, spec: PartitionMapSpec, state: PartitionState) -> str:
         topic_id = spec.current
         assert topic_id is not None, "counted among current partitions"
         situation = self._situation
-        missing = missing_reports(state, topic_id, situation.members, situation.reports)
+        missing = missing_reports(state, topic_id, situation.members, situation.answers.reports)
         which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
         if missing:
-            return f"{which} waits for broker {numbered(missing)} to report what it has"
-        known = situation.reports.get((topic_id, state.partition), {})
+            return (
+                f"{which} waits for broker {numbered(missing)} to report what it has. If it never "
+                f"will, set the annotation {labels.UNCLEAN_ELECTION} to "
+                f'"{acceptance(state, missing)}" to go on without it'
+            )
+        known = situation.answers.reports.get((topic_id, state.partition), {})
         ends = ", ".join(
             f"broker {broker_id} has records up to offset {report.log_end_offset}"
             for broker_id, report in sorted(known.items())
@@ -135,8 +156,7 @@ class _Reporter:
         return (
             f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
             f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "
-            f'annotation chiplog.dev/unclean-election to "{state.partition}@'
-            f'{state.partition_epoch}"'
+            f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, ())}"'
         )
 
     def _others(self, topic: Topic, partition_map: PartitionMap | None) -> Iterator[Verdict]:
@@ -188,13 +208,17 @@ def _waiting(wait: Wait) -> Verdict:
 
 
 def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
-    current = next((one.partitions for one in spec.generations if one.topic_id == spec.current), ())
+    current = _current(spec)
     return replace(
         status,
         topic_id=spec.current,
         partitions=len(current),
         replicas=len(current[0].replicas) if current else 0,
     )
+
+
+def _current(spec: PartitionMapSpec) -> tuple[PartitionState, ...]:
+    return next((one.partitions for one in spec.generations if one.topic_id == spec.current), ())
 
 
 def _partitions(spec: PartitionMapSpec) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from chiplog_core import api
-from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.ids import BrokerId, Incarnation, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -70,6 +71,14 @@ class WriteResult:
     message: str = ""
 
 
+class Question(NamedTuple):
+    """A partition whose replicas are asked what they have, at the epoch at which they are."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    partition_epoch: PartitionEpoch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """One cluster. Objects are in the state of their last event; none is older than that."""
@@ -122,6 +131,13 @@ class World:
     """metadata.managedFields of the Topics, by the Topic's uid, as the API server sent them. They
     are looked at only where an admin client wants to change that Topic; references into the
     cached manifests do."""
+    asked_ms: Mapping[Question, int] = field(default_factory=dict)
+    """For how long this operator process has seen each question open (`questions.Watch`), by a
+    clock that never jumps. A question it does not name has just been asked."""
+    maps_check: str = ""
+    """Names the last time this operator process listed PartitionMaps, anew with every list. What
+    is in them counts where the brokers answered it (`Broker.status.mapsChecked`): they compared
+    their disks with maps read after that. Empty: they are not asked."""
     is_complete: bool = True
     """Whether every kind was listed since the operator started; nothing is concluded from
     absence before."""

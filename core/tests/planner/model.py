@@ -45,6 +45,7 @@ from chiplog_core.planner.actions import (
     WriteTopic,
 )
 from chiplog_core.planner.plan import plan
+from chiplog_core.planner.questions import Watch
 from chiplog_core.planner.world import NodeState, PodState, World
 from tests.planner.invariants import check_change, check_map, is_version, knows_less
 from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of
@@ -72,7 +73,7 @@ class Kubernetes:
         self._uids = count(1)
         self._numbers = count(1)
         self.now = NOW
-        self.cluster = self._stored(cluster(replicas, **spec))
+        self.cluster = self.stored(cluster(replicas, **spec))
         self.brokers: dict[BrokerId, Broker] = {}
         self.maps: dict[str, PartitionMap] = {}
         self.topics: dict[str, Topic] = {}
@@ -86,6 +87,8 @@ class Kubernetes:
         self.buried: set[TopicId] = set()
         """Topic ids that a tombstone ever named."""
         self.zones: Mapping[BrokerId, str] = {}
+        self.questions = Watch()
+        self.maps_check = ""
 
     # -- what users do
 
@@ -93,13 +96,13 @@ class Kubernetes:
         """`kubectl apply` of a Topic."""
         before = self.topics.get(topic.metadata.name)
         if before is None:
-            return self._put(self._stored(topic))
+            return self._put(self.stored(topic))
         meta = replace(
             before.metadata,
             generation=before.metadata.generation + (topic.spec != before.spec),
             annotations=topic.metadata.annotations,
         )
-        return self._put(self._stored(replace(before, metadata=meta, spec=topic.spec)))
+        return self._put(self.stored(replace(before, metadata=meta, spec=topic.spec)))
 
     def delete(self, name: str) -> None:
         """`kubectl delete` of a Topic."""
@@ -108,14 +111,14 @@ class Kubernetes:
             del self.topics[name]
             return
         gone = replace(topic.metadata, deletion_timestamp=self.now)
-        self._put(self._stored(replace(topic, metadata=gone)))
+        self._put(self.stored(replace(topic, metadata=gone)))
 
     def configure(self, replicas: int | None = None, **spec: object) -> None:
         """`kubectl apply` of the BrokerCluster."""
         wanted = cluster(replicas or self.cluster.spec.replicas, **spec)
         meta = self.cluster.metadata
         meta = replace(meta, generation=meta.generation + 1)
-        self.cluster = self._stored(replace(self.cluster, metadata=meta, spec=wanted.spec))
+        self.cluster = self.stored(replace(self.cluster, metadata=meta, spec=wanted.spec))
 
     # -- what brokers do
 
@@ -152,15 +155,20 @@ class Kubernetes:
     def status(self, broker_id: int, status: BrokerStatus) -> None:
         """The broker writes its status."""
         broker = self.brokers[BrokerId(broker_id)]
-        self._put(self._stored(replace(broker, status=status)))
+        self._put(self.stored(replace(broker, status=status)))
 
     def obey(self) -> None:
         """Every broker that is admitted does what its maps say."""
-        for broker_id, broker in sorted(self.brokers.items()):
-            process = broker.status.incarnation
-            is_admitted = process is not None and process == broker.spec.admitted_incarnation
-            if is_admitted and process not in self.ended:
-                self._obey(broker_id, broker)
+        for broker_id in sorted(self.brokers):
+            self.obey_one(broker_id)
+
+    def obey_one(self, broker_id: BrokerId) -> None:
+        """This broker does so, if it is admitted."""
+        broker = self.brokers[broker_id]
+        process = broker.status.incarnation
+        is_admitted = process is not None and process == broker.spec.admitted_incarnation
+        if is_admitted and process not in self.ended:
+            self._obey(broker_id, broker)
 
     def _obey(self, broker_id: BrokerId, broker: Broker) -> None:
         disk = self.disks[broker_id]
@@ -188,6 +196,7 @@ class Kubernetes:
                 if broker_id in tombstone.brokers
             ),
             replica_reports=tuple(self._reports(broker_id, disk, regressed)),
+            maps_checked=broker.spec.maps_check,
         )
         if status != broker.status:
             self.status(broker_id, status)
@@ -230,8 +239,13 @@ class Kubernetes:
                 for broker_id in self.brokers
             },
             revisions=dict(self.revisions),
+            asked_ms=self.questions.asked(self.maps.values(), self._now_ms()),
+            maps_check=self.maps_check,
         )
         return replace(observed, **changes)
+
+    def _now_ms(self) -> int:
+        return int((self.now - NOW).total_seconds() * 1000)
 
     def plan(self, **changes: Any) -> Plan:
         return plan(self.world(**changes), self.now, self.new_topic_id)
@@ -276,7 +290,7 @@ class Kubernetes:
         match action:
             case Create(resource=made):
                 if not self._has(made):
-                    self._put(self._stored(made))
+                    self._put(self.stored(made))
             case Replace(resource=new):
                 self._replace(new)
             case DeleteMap(resource=gone):
@@ -302,13 +316,13 @@ class Kubernetes:
         if isinstance(new, Broker):
             broker = self.brokers[new.spec.broker_id]
             if is_version(broker, new.metadata):
-                self._put(self._stored(replace(broker, spec=new.spec)))
+                self._put(self.stored(replace(broker, spec=new.spec)))
             return
         known = self.maps.get(new.spec.topic_name)
         if known is not None and is_version(known, new.metadata):
             check_change(known, new)
             self.buried.update(tombstone.topic_id for tombstone in new.spec.tombstones)
-            self._put(self._stored(new))
+            self._put(self.stored(new))
 
     def _set_finalizers(self, meta: Metadata, finalizers: Sequence[str]) -> None:
         topic = self.topics.get(meta.name)
@@ -318,14 +332,14 @@ class Kubernetes:
         if topic.metadata.deletion_timestamp is not None and not finalizers:
             del self.topics[meta.name]
         else:
-            self._put(self._stored(kept))
+            self._put(self.stored(kept))
 
     def _report(self, action: Report) -> None:
         if action.kind == BrokerCluster.KIND:
             self.cluster = replace(self.cluster, status=action.status)  # type: ignore[arg-type]
         elif action.metadata.name in self.topics:
             topic = self.topics[action.metadata.name]
-            self._put(self._stored(replace(topic, status=action.status)))  # type: ignore[arg-type]
+            self._put(self.stored(replace(topic, status=action.status)))  # type: ignore[arg-type]
 
     # -- storage
 
@@ -345,7 +359,7 @@ class Kubernetes:
                 self.topics[resource.metadata.name] = resource
         return resource
 
-    def _stored(self, resource: S) -> S:
+    def stored(self, resource: S) -> S:
         meta = resource.metadata
         meta = replace(
             meta,

@@ -1,6 +1,7 @@
 """Which brokers there are, where clients find them, and how they are restarted."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from chiplog_core import labels
@@ -352,6 +353,46 @@ def test_a_replica_out_of_sync_holds_restarts(everything_built: None) -> None:
 
     assert restarts(kubernetes) == []
     assert condition(kubernetes, "Healthy").reason == "UnderReplicated"
+
+
+def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready(everything_built: None) -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=1, replicas=3))
+    kubernetes.settle()
+    kubernetes.kill(3)
+    kubernetes.settle()
+    kubernetes.revisions = {BrokerId(1): "new", BrokerId(3): "new"}
+    for broker_id in (1, 3):
+        pod = kubernetes.pods[BrokerId(broker_id)]
+        kubernetes.pods[BrokerId(broker_id)] = replace(pod, ready=False)
+
+    assert restarts(kubernetes) == [3], "the dead one may always be restarted"
+
+    kubernetes.revisions = {BrokerId(1): "new"}
+    assert restarts(kubernetes) == []
+    kubernetes.settle()
+    applied = condition(kubernetes, "ConfigurationApplied")
+    assert applied.reason == "WaitingToRestart"
+    assert "without broker 1 partitions would have fewer replicas in sync" in applied.message
+    wait_ms = kubernetes.plan().look_again_ms
+    assert wait_ms is not None
+
+    kubernetes.now += timedelta(milliseconds=wait_ms)
+    kubernetes.settle()
+    assert condition(kubernetes, "ConfigurationApplied").reason == "RestartBlocked"
+
+
+def test_a_lagging_broker_that_is_to_be_restarted_holds_nobody(everything_built: None) -> None:
+    kubernetes = running(4)
+    kubernetes.apply(topic(partitions=1, replicas=3))
+    kubernetes.settle()
+    kubernetes.kill(3)
+    kubernetes.settle()
+    kubernetes.start(3)
+    kubernetes.settle()
+    kubernetes.revisions = {BrokerId(3): "new", BrokerId(4): "new"}
+
+    assert restarts(kubernetes) == [3]
 
 
 def test_a_single_broker_is_restarted_too() -> None:

@@ -1,0 +1,83 @@
+"""What becomes of an admin client's wish for elections (ElectLeaders).
+
+A preferred election is carried out by the plan that looks at the wish, together with all others
+of the map, and answered by a later one that sees it done. An unclean one loses records, so it is
+never done for a client: that takes an annotation, which names partition and epoch.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from chiplog_core import labels
+from chiplog_core.admin.answers import PartitionVerdict
+from chiplog_core.admin.codes import Code
+from chiplog_core.admin.operations import ElectLeaders
+from chiplog_core.ids import PartitionIndex, ReplicaRef
+from chiplog_core.model.partition_map import Generation, PartitionState
+from chiplog_core.planner.members import Life, Members
+from chiplog_core.planner.preferred import preferred
+
+
+def judged_elections(
+    operation: ElectLeaders, generation: Generation, members: Members
+) -> Iterator[PartitionVerdict | PartitionIndex]:
+    """For each partition what became of it; only its number where an election is due."""
+    states = {state.partition: state for state in generation.partitions}
+    for partition, epoch in sorted(operation.partitions.items()):
+        state = states.get(PartitionIndex(partition))
+        if state is None:
+            yield PartitionVerdict(
+                partition=PartitionIndex(partition),
+                code=Code.UNKNOWN_TOPIC_OR_PARTITION,
+                message=f"topic '{operation.name}' has no partition {partition}",
+            )
+        elif operation.is_unclean:
+            yield _unclean(state, members)
+        elif preferred(state, generation.topic_id, members) is not None:
+            yield state.partition
+        else:
+            yield _preferred(state, epoch, members)
+
+
+def due(found: Iterable[PartitionVerdict | PartitionIndex]) -> frozenset[PartitionIndex]:
+    """The partitions to be elected."""
+    return frozenset(one for one in found if not isinstance(one, PartitionVerdict))
+
+
+def _preferred(state: PartitionState, asked_epoch: int, members: Members) -> PartitionVerdict:
+    first = state.replicas[0]
+    leader = _living_leader(state, members)
+    if leader is None or leader.broker_id != first:
+        return PartitionVerdict(
+            partition=state.partition,
+            code=Code.PREFERRED_LEADER_NOT_AVAILABLE,
+            message=f"the preferred leader, broker {first}, is not in sync or cannot lead now",
+        )
+    if state.leader_epoch > asked_epoch:
+        return PartitionVerdict(partition=state.partition)
+    return PartitionVerdict(
+        partition=state.partition,
+        code=Code.ELECTION_NOT_NEEDED,
+        message="the preferred leader leads already",
+    )
+
+
+def _unclean(state: PartitionState, members: Members) -> PartitionVerdict:
+    if _living_leader(state, members) is not None:
+        return PartitionVerdict(
+            partition=state.partition,
+            code=Code.ELECTION_NOT_NEEDED,
+            message="the partition has a live leader",
+        )
+    return PartitionVerdict(
+        partition=state.partition,
+        code=Code.POLICY_VIOLATION,
+        message=(
+            f"an unclean election loses acknowledged records: accept it by the annotation "
+            f"{labels.UNCLEAN_ELECTION} on the Topic; its Ready condition says what to set"
+        ),
+    )
+
+
+def _living_leader(state: PartitionState, members: Members) -> ReplicaRef | None:
+    leader = state.leader
+    return leader if leader is not None and members.life(leader) is Life.ALIVE else None

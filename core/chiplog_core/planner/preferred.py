@@ -1,0 +1,111 @@
+"""Leaderships back to the first of the replicas, where the placement wants them.
+
+By itself it happens only while the whole cluster is at rest, and has been for some time by the
+cluster's published condition: a broker that comes and goes never gets that far. It is done in
+small steps, since every move interrupts its partition for a moment. An admin client may ask for
+single partitions at any time.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from chiplog_core.conditions import ConditionStatus, ConditionType
+from chiplog_core.ids import PartitionIndex, ReplicaRef, TopicId
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.planner.counts import Counts
+from chiplog_core.planner.elections import (
+    can_lead,
+    changed,
+    is_held,
+    with_generations,
+    with_partitions,
+)
+from chiplog_core.planner.members import Life, Members
+from chiplog_core.planner.world import World
+
+REST = timedelta(seconds=30)
+"""How long everything must have been in sync before leaderships move by themselves."""
+
+MOVES_AT_ONCE = 50
+"""Leaderships that move by themselves in one plan."""
+
+Wished = Mapping[TopicId, Collection[PartitionIndex]]
+
+
+@dataclass(slots=True)
+class Moves:
+    """What may still be moved in this plan."""
+
+    wished: Wished = field(default_factory=dict)
+    """What admin clients asked for."""
+    left: int = 0
+    """How many more may move by themselves."""
+    look_again_ms: int | None = None
+    """When the cluster will have been at rest for long enough."""
+
+
+def find_moves(
+    world: World, counts: Counts, now: datetime, wished: Wished, *, is_rolling: bool
+) -> Moves:
+    """Whether leaderships may move by themselves now, or when."""
+    is_at_rest = not (counts.offline or counts.under_replicated or counts.questioned)
+    if is_rolling or not is_at_rest or not counts.elsewhere:
+        return Moves(wished)
+    since = _at_rest_since(world)
+    if since is None:
+        return Moves(wished)
+    missing = since + REST - now
+    if missing > timedelta():
+        return Moves(wished, look_again_ms=missing // timedelta(milliseconds=1) + 1)
+    return Moves(wished, left=MOVES_AT_ONCE)
+
+
+def prefer_all(spec: PartitionMapSpec, members: Members, moves: Moves) -> PartitionMapSpec:
+    """The map with leaderships moved to where they belong, as far as `moves` go."""
+    if spec.hibernated or not (moves.left or moves.wished):
+        return spec
+    generations = tuple(
+        generation if generation.trash_until else _preferred_in(generation, members, moves)
+        for generation in spec.generations
+    )
+    return with_generations(spec, generations)
+
+
+def preferred(state: PartitionState, topic_id: TopicId, members: Members) -> ReplicaRef | None:
+    """The preferred leader, where it can take over now; None also where it leads already."""
+    leader, first = state.leader, state.replicas[0]
+    if leader is None or leader.broker_id == first or is_held(state, members):
+        return None
+    if members.life(leader) is not Life.ALIVE:
+        return None
+    ref = next((one for one in state.isr if one.broker_id == first), None)
+    if ref is None or not can_lead(ref, state, topic_id, members):
+        return None
+    return None if members.of[first].is_leaving else ref
+
+
+def _preferred_in(generation: Generation, members: Members, moves: Moves) -> Generation:
+    topic_id = generation.topic_id
+    wished = moves.wished.get(topic_id, ())
+    partitions = []
+    for state in generation.partitions:
+        after = state
+        if moves.left or state.partition in wished:
+            leader = preferred(state, topic_id, members)
+            if leader is not None:
+                after = changed(state, state.isr, leader)
+                moves.left -= moves.left > 0 and state.partition not in wished
+        partitions.append(after)
+    return with_partitions(generation, tuple(partitions))
+
+
+def _at_rest_since(world: World) -> datetime | None:
+    """By what was published, which outlives the operator's process."""
+    if world.cluster is None:
+        return None
+    for condition in world.cluster.status.conditions:
+        if condition.type == ConditionType.QUIESCED:
+            is_true = condition.status is ConditionStatus.TRUE
+            return condition.last_transition_time if is_true else None
+    return None

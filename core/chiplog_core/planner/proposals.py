@@ -1,0 +1,142 @@
+"""What leaders propose for their in-sync replicas, judged and answered (R5).
+
+A proposal is a promise: its leader waits for the old and the proposed replicas alike until it
+sees a partitionEpoch above the one it built on. So a proposal may be accepted whenever the map
+still is exactly what it names, however late that is, and has to be refused when anything else
+was decided in between. Either way the partitionEpoch is raised, which is the answer. One that
+builds on a lower epoch was answered; one that builds on a higher one proves that the map went
+back, and `regression` deals with it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
+from chiplog_core.model.broker_status import IsrProposal
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.planner.elections import can_lead, is_held, with_generations, with_partitions
+from chiplog_core.planner.members import Life, Members
+from chiplog_core.planner.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A proposal and the broker in whose status it stands."""
+
+    broker_id: BrokerId
+    proposal: IsrProposal
+
+    @property
+    def leader(self) -> ReplicaRef:
+        return ReplicaRef(self.broker_id, self.proposal.session)
+
+
+Proposals = Mapping[TopicId, Mapping[PartitionIndex, Sequence[Claim]]]
+
+
+def gather_proposals(world: World) -> Proposals:
+    """Every proposal of every broker, by topic and partition."""
+    found: dict[TopicId, dict[PartitionIndex, list[Claim]]] = {}
+    for broker_id, broker in world.brokers.items():
+        for proposal in broker.status.proposals:
+            of_topic = found.setdefault(proposal.topic_id, {})
+            of_topic.setdefault(proposal.partition, []).append(Claim(broker_id, proposal))
+    return found
+
+
+def judge_all(spec: PartitionMapSpec, members: Members, proposals: Proposals) -> PartitionMapSpec:
+    """The map with every proposal for it answered. A frozen map answers when it is woken."""
+    if spec.hibernated or not any(one.topic_id in proposals for one in spec.generations):
+        return spec
+    generations = tuple(
+        generation
+        if generation.trash_until or generation.topic_id not in proposals
+        else _judged(generation, spec.min_isr, members, proposals[generation.topic_id])
+        for generation in spec.generations
+    )
+    return with_generations(spec, generations)
+
+
+def judge(
+    state: PartitionState,
+    topic_id: TopicId,
+    claims: Iterable[Claim],
+    min_isr: int,
+    members: Members,
+) -> PartitionState:
+    """The partition after the proposal that is now due; the very same object if none is."""
+    due = [one for one in claims if is_due(one, state)]
+    if not due or is_held(state, members):
+        return state
+    own = next((one for one in due if one.leader == state.leader), None)
+    if own is not None and members.life(own.leader) is not Life.ALIVE:
+        return state  # it is deposed in this plan, which answers, or the next one knows more
+    isr = state.isr
+    if own is not None and is_acceptable(own, state, topic_id, min_isr, members):
+        isr = _in_order(own.proposal.isr, state)
+    return replace(state, isr=isr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
+
+
+def is_due(claim: Claim, state: PartitionState) -> bool:
+    """Whether it still waits for its answer."""
+    return claim.proposal.base_partition_epoch == state.partition_epoch
+
+
+def is_beyond(claim: Claim, state: PartitionState) -> bool:
+    """Whether who made it has applied more than the map says."""
+    proposal = claim.proposal
+    return (
+        proposal.base_partition_epoch > state.partition_epoch
+        or proposal.leader_epoch > state.leader_epoch
+    )
+
+
+def is_acceptable(
+    claim: Claim, state: PartitionState, topic_id: TopicId, min_isr: int, members: Members
+) -> bool:
+    """Whether a proposal that is due names what is about to be overwritten and breaks no rule."""
+    proposal = claim.proposal
+    return (
+        claim.leader == state.leader
+        and proposal.leader_epoch == state.leader_epoch
+        and state.leader in proposal.isr
+        and _are_replicas(proposal.isr, state)
+        and is_above_floor(proposal.isr, state, min_isr)
+        and all(ref in state.isr or may_join(ref, state, topic_id, members) for ref in proposal.isr)
+    )
+
+
+def is_above_floor(isr: Sequence[ReplicaRef], state: PartitionState, min_isr: int) -> bool:
+    """R4: never below min ISR by a decision, whoever asks for it."""
+    return len(isr) >= min(min_isr, len(state.isr))
+
+
+def may_join(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
+    """R1: in sync comes only who could lead at once, in the session it is admitted to."""
+    return can_lead(ref, state, topic_id, members) and ref not in members.stopping
+
+
+def _are_replicas(isr: Sequence[ReplicaRef], state: PartitionState) -> bool:
+    ids = {ref.broker_id for ref in isr}
+    return len(ids) == len(isr) and ids <= set(state.replicas)
+
+
+def _in_order(isr: Sequence[ReplicaRef], state: PartitionState) -> tuple[ReplicaRef, ...]:
+    """In the order of the replicas, so that equal sets are equal maps."""
+    return tuple(sorted(isr, key=lambda ref: state.replicas.index(ref.broker_id)))
+
+
+def _judged(
+    generation: Generation,
+    min_isr: int,
+    members: Members,
+    proposals: Mapping[PartitionIndex, Sequence[Claim]],
+) -> Generation:
+    topic_id = generation.topic_id
+    partitions = tuple(
+        judge(state, topic_id, proposals[state.partition], min_isr, members)
+        if state.partition in proposals
+        else state
+        for state in generation.partitions
+    )
+    return with_partitions(generation, partitions)

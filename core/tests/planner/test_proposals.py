@@ -1,0 +1,190 @@
+"""R5, case by case: what a proposal has to name, and that each is answered once."""
+
+from dataclasses import replace
+
+import pytest
+
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, Session
+from chiplog_core.model.broker_status import IsrProposal
+from chiplog_core.planner.members import Life, Members
+from chiplog_core.planner.proposals import Claim, is_beyond, judge
+from tests.planner.model import Kubernetes
+from tests.planner.objects import ref, topic
+from tests.planner.test_elections import TOPIC, member, members, shown, state
+
+GONE, UNKNOWN = Life.GONE, Life.UNKNOWN
+ALL_WELL = [member("1@1"), member("2@1"), member("3@1")]
+
+
+def claim(isr: str, leader: str = "1@1", *, epoch: int = 5, base: int = 9) -> Claim:
+    made_by = ref(leader)
+    return Claim(
+        made_by.broker_id,
+        IsrProposal(
+            topic_id=TOPIC,
+            partition=PartitionIndex(0),
+            session=made_by.session,
+            leader_epoch=LeaderEpoch(epoch),
+            base_partition_epoch=PartitionEpoch(base),
+            isr=tuple(map(ref, isr.split())),
+        ),
+    )
+
+
+def judged(
+    isr: str, made: Claim, known: Members | None = None, min_isr: int = 2
+) -> tuple[str | None, str, int, int]:
+    return shown(judge(state(isr, "1@1"), TOPIC, [made], min_isr, known or members(*ALL_WELL)))
+
+
+@pytest.mark.parametrize(
+    ("isr", "proposed", "expected"),
+    [
+        ("1@1 2@1", "3@1 1@1 2@1", "1@1 2@1 3@1"),
+        ("1@1 2@1 3@1", "1@1 3@1", "1@1 3@1"),
+        ("1@1 2@1 3@1", "1@1 2@1 3@1", "1@1 2@1 3@1"),
+        ("1@1", "1@1 2@1", "1@1 2@1"),
+    ],
+)
+def test_what_is_accepted(isr: str, proposed: str, expected: str) -> None:
+    assert judged(isr, claim(proposed)) == ("1@1", expected, 5, 10)
+
+
+@pytest.mark.parametrize(
+    ("made", "known"),
+    [
+        pytest.param(claim("1@1 2@1 3@1", "1@2"), ALL_WELL, id="another session of the leader"),
+        pytest.param(claim("1@1 2@1 3@1", "2@1"), ALL_WELL, id="another broker"),
+        pytest.param(claim("1@1 2@1 3@1", epoch=4), ALL_WELL, id="an older leader epoch"),
+        pytest.param(claim("1@1"), ALL_WELL, id="below the floor"),
+        pytest.param(claim("2@1 3@1"), ALL_WELL, id="without the leader"),
+        pytest.param(claim("1@1 2@1 4@1"), [*ALL_WELL, member("4@1")], id="not a replica"),
+        pytest.param(claim("1@1 2@1 2@2"), ALL_WELL, id="a broker twice"),
+        pytest.param(claim("1@1 2@1 3@2"), ALL_WELL, id="a session never admitted"),
+        pytest.param(
+            claim("1@1 2@1 3@1"), [*ALL_WELL[:2], member("3@2")], id="a session that is over"
+        ),
+        pytest.param(
+            claim("1@1 2@1 3@1"), [*ALL_WELL[:2], member("3@1", GONE)], id="a dead broker joins"
+        ),
+        pytest.param(
+            claim("1@1 2@1 3@1"),
+            [*ALL_WELL[:2], member("3@1", UNKNOWN)],
+            id="one about to be admitted joins",
+        ),
+    ],
+)
+def test_what_is_refused_is_answered_too(made: Claim, known: list[object]) -> None:
+    after = judged("1@1 2@1", made, members(*known))  # type: ignore[arg-type]
+
+    assert after == ("1@1", "1@1 2@1", 5, 10)
+
+
+def test_one_that_was_answered_is_not_looked_at_again() -> None:
+    before = state("1@1 2@1", "1@1")
+
+    assert judge(before, TOPIC, [claim("1@1 2@1 3@1", base=8)], 2, members(*ALL_WELL)) is before
+
+
+def test_a_damaged_replica_does_not_join() -> None:
+    known = members(*ALL_WELL, damaged=3)
+
+    assert judged("1@1 2@1", claim("1@1 2@1 3@1"), known)[1] == "1@1 2@1"
+
+
+def test_one_that_stops_does_not_join() -> None:
+    known = replace(members(*ALL_WELL), stopping=frozenset({ref("3@1")}))
+
+    assert judged("1@1 2@1", claim("1@1 2@1 3@1"), known)[1] == "1@1 2@1"
+
+
+def test_a_dead_leader_is_deposed_not_answered() -> None:
+    before = state("1@1 2@1", "1@1")
+    known = members(member("1@1", GONE), *ALL_WELL[1:])
+
+    assert judge(before, TOPIC, [claim("1@1 2@1 3@1")], 2, known) is before
+
+
+def test_the_leaders_proposal_counts_whoever_else_proposes() -> None:
+    made = [claim("2@1 3@1", "2@1"), claim("1@1 2@1 3@1")]
+
+    after = judge(state("1@1 2@1", "1@1"), TOPIC, made, 2, members(*ALL_WELL))
+
+    assert shown(after) == ("1@1", "1@1 2@1 3@1", 5, 10)
+
+
+def test_the_dead_make_place_in_the_plan_that_lets_others_in(everything_built: None) -> None:
+    kubernetes = replicated()
+    for broker_id in (3, 2):
+        kubernetes.kill(broker_id)
+        kubernetes.settle()
+    assert isr(kubernetes) == "1@1 2@1", "at the floor"
+    kubernetes.start(3)
+    kubernetes.settle()
+
+    propose(kubernetes, "1@1 2@1 3@2")
+    kubernetes.execute(kubernetes.plan().actions)
+
+    assert isr(kubernetes) == "1@1 3@2"
+
+
+def test_a_proposal_beyond_the_map_asks_the_replicas(everything_built: None) -> None:
+    kubernetes = replicated()
+
+    propose(kubernetes, "1@1 2@1", base=7)
+    kubernetes.execute(kubernetes.plan().actions)
+
+    (asked,) = kubernetes.maps["orders"].spec.generations[0].partitions
+    assert asked.reports_wanted
+    assert (asked.leader_epoch, asked.partition_epoch) == (0, 0)
+    kubernetes.obey()
+    kubernetes.execute(kubernetes.plan().actions)
+    (after,) = kubernetes.maps["orders"].spec.generations[0].partitions
+    assert after.partition_epoch > 7
+
+
+def test_what_is_beyond_a_map() -> None:
+    before = state("1@1 2@1", "1@1")
+
+    assert not is_beyond(claim("1@1"), before)
+    assert is_beyond(claim("1@1", base=10), before)
+    assert is_beyond(claim("1@1", epoch=6), before)
+
+
+def test_a_frozen_map_answers_when_it_is_woken(everything_built: None) -> None:
+    kubernetes = replicated()
+    one = kubernetes.maps["orders"]
+    kubernetes.maps["orders"] = replace(one, spec=replace(one.spec, hibernated=True))
+
+    propose(kubernetes, "1@1 2@1")
+    kubernetes.execute(kubernetes.plan().actions)
+
+    assert isr(kubernetes) == "1@1 2@1 3@1"
+
+
+def replicated() -> Kubernetes:
+    kubernetes = Kubernetes(3)
+    kubernetes.apply(topic(partitions=1, replicas=3))
+    kubernetes.run()
+    return kubernetes
+
+
+def isr(kubernetes: Kubernetes) -> str:
+    (found,) = kubernetes.maps["orders"].spec.generations[0].partitions
+    return " ".join(map(str, found.isr))
+
+
+def propose(kubernetes: Kubernetes, wanted: str, *, base: int | None = None) -> None:
+    """Broker 1 does, which leads."""
+    (generation,) = kubernetes.maps["orders"].spec.generations
+    (found,) = generation.partitions
+    proposal = IsrProposal(
+        topic_id=generation.topic_id,
+        partition=found.partition,
+        session=Session(1),
+        leader_epoch=found.leader_epoch,
+        base_partition_epoch=found.partition_epoch if base is None else PartitionEpoch(base),
+        isr=tuple(map(ref, wanted.split())),
+    )
+    status = kubernetes.brokers[BrokerId(1)].status
+    kubernetes.status(1, replace(status, proposals=(proposal,)))

@@ -1,0 +1,193 @@
+"""No acknowledged record is lost and nobody leads twice, whatever brokers and operator do when.
+
+The walks are the same in every run. Every rule that the planner adds to that is broken once, on
+purpose, and a walk has to notice.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chiplog_core.ids import LeaderEpoch
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner import elections, members, proposals, regression, sessions
+from chiplog_core.planner.members import Life, Member, Members
+from tests.planner.walks import late_join, walk
+
+WALKS = 60
+MUTANT_WALKS = 300
+
+pytestmark = pytest.mark.usefixtures("everything_built")
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.parametrize("durability", ["Fsync", "PageCache"])
+def test_nothing_acknowledged_is_lost(durability: str) -> None:
+    acknowledged = 0
+    for seed in range(WALKS):
+        found = walk(seed, durability=durability)
+        acknowledged += sum(map(len, found.acknowledged.values()))
+
+    assert acknowledged > WALKS, "walks in which nothing happens prove nothing"
+
+
+def test_a_repeated_proposal_lets_nobody_in() -> None:
+    late_join(0)
+
+
+def test_nothing_acknowledged_is_lost_by_a_restored_etcd() -> None:
+    for seed in range(WALKS):
+        walk(seed, restores=True)
+
+
+def _same_epoch_for_a_new_session(patch: pytest.MonkeyPatch) -> None:
+    original = elections.changed
+
+    def changed(state: PartitionState, isr: Any, leader: Any, **more: Any) -> PartitionState:
+        after = original(state, isr, leader, **more)
+        before = None if state.leader is None else state.leader.broker_id
+        is_same = leader is not None and leader.broker_id == before
+        return replace(after, leader_epoch=state.leader_epoch) if is_same else after
+
+    patch.setattr(elections, "changed", changed)
+
+
+def _no_new_epoch_at_all(patch: pytest.MonkeyPatch) -> None:
+    original = elections.changed
+
+    def changed(state: PartitionState, isr: Any, leader: Any, **more: Any) -> PartitionState:
+        epoch = LeaderEpoch(state.leader_epoch)
+        return replace(original(state, isr, leader, **more), leader_epoch=epoch)
+
+    patch.setattr(elections, "changed", changed)
+
+
+def _suspect_tail_carried_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Member, "carries", lambda _self, _ref: True)
+
+
+def _damaged_replica_leads(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(members, "_damaged", lambda _world: iter(()))
+
+
+def _isr_below_the_floor(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(proposals, "is_above_floor", lambda *_: True)
+
+
+def _dead_leave_below_the_floor(patch: pytest.MonkeyPatch) -> None:
+    original = elections.in_sync
+
+    def in_sync(state: Any, topic_id: Any, _min_isr: int, known: Members) -> Any:
+        return original(state, topic_id, 1, known)
+
+    patch.setattr(elections, "in_sync", in_sync)
+
+
+def _elected_from_outside(patch: pytest.MonkeyPatch) -> None:
+    original = elections.in_sync
+
+    def in_sync(state: PartitionState, topic_id: Any, min_isr: int, known: Members) -> Any:
+        isr = original(state, topic_id, min_isr, known)
+        if any(known.life(ref) is Life.ALIVE for ref in isr):
+            return isr
+        refs = (known.of[one].ref for one in state.replicas)
+        return tuple(ref for ref in refs if ref is not None)
+
+    patch.setattr(elections, "in_sync", in_sync)
+
+
+def _stale_proposal_accepted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(proposals, "is_due", lambda claim, state: not proposals.is_beyond(claim, state))
+
+
+def _stale_leader_heard(patch: pytest.MonkeyPatch) -> None:
+    original = proposals.is_acceptable
+
+    def is_acceptable(claim: Any, state: PartitionState, *more: Any) -> bool:
+        if state.leader is None or claim.broker_id != state.leader.broker_id:
+            return False
+        proposal = replace(
+            claim.proposal, session=state.leader.session, leader_epoch=state.leader_epoch
+        )
+        return original(replace(claim, proposal=proposal), state, *more)
+
+    patch.setattr(proposals, "is_due", lambda claim, state: not proposals.is_beyond(claim, state))
+    patch.setattr(proposals, "is_acceptable", is_acceptable)
+
+
+def _stale_session_joins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(proposals, "may_join", lambda *_: True)
+    patch.setattr(Member, "carries", lambda _self, _ref: True)
+
+
+def _refusal_without_an_answer(patch: pytest.MonkeyPatch) -> None:
+    original = proposals.judge
+
+    def judge(state: PartitionState, *more: Any) -> PartitionState:
+        after = original(state, *more)
+        return state if after.isr == state.isr else after
+
+    patch.setattr(proposals, "judge", judge)
+
+
+def _accepted_without_an_answer(patch: pytest.MonkeyPatch) -> None:
+    original = proposals.judge
+
+    def judge(state: PartitionState, *more: Any) -> PartitionState:
+        return replace(original(state, *more), partition_epoch=state.partition_epoch)
+
+    patch.setattr(proposals, "judge", judge)
+
+
+def _reports_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(regression, "is_above", lambda *_: False)
+    patch.setattr(regression, "is_beyond", lambda *_: False)
+
+
+def _sessions_used_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sessions, "_unused_session", lambda _world, broker: type(broker.spec.session)(1))
+
+
+def _not_waited_for_the_brokers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(members, "_unchecked", lambda _world: iter(()))
+
+
+MUTANTS: list[tuple[Patch, str]] = [
+    (_same_epoch_for_a_new_session, ""),
+    (_no_new_epoch_at_all, ""),
+    (_suspect_tail_carried_over, ""),
+    (_damaged_replica_leads, ""),
+    (_isr_below_the_floor, ""),
+    (_dead_leave_below_the_floor, ""),
+    (_elected_from_outside, ""),
+    (_stale_proposal_accepted, "late"),
+    (_stale_leader_heard, "late"),
+    (_stale_session_joins, ""),
+    (_refusal_without_an_answer, ""),
+    (_accepted_without_an_answer, ""),
+    (_sessions_used_again, ""),
+    (_reports_ignored, "restores"),
+    (_not_waited_for_the_brokers, "restores"),
+]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "kind"), [pytest.param(one, kind, id=one.__name__[1:]) for one, kind in MUTANTS]
+)
+def test_a_planted_bug_is_caught(mutant: Patch, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    assert any(_is_caught(seed, kind) for seed in range(MUTANT_WALKS))
+
+
+def _is_caught(seed: int, kind: str) -> bool:
+    try:
+        if kind == "late":
+            late_join(seed)
+        else:
+            walk(seed, restores=kind == "restores")
+    except AssertionError:
+        return True
+    return False
