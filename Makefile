@@ -97,6 +97,10 @@ bench: setup ## Measure against Apache Kafka and print the ratios (BENCH=--quick
 durability: setup ## Long form: 20 kills under load, 50 power cuts by crash image
 	CRASHES=20 POWER_CUTS=50 $(BIN)/pytest -s -m clients e2e/clients/tests/test_crash.py e2e/clients/tests/test_power_cut.py
 
+.PHONY: sim
+sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1); seeds that fail are kept
+	$(BIN)/python -m e2e.sim --seeds $(or $(SEEDS),20) --from $(or $(FROM),1) --kept
+
 .PHONY: fuzz
 fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of each API and version
 	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 broker-image/tests/protocol

@@ -1,0 +1,289 @@
+"""The way to the API server: `KubeApi` as one process has it, with all that goes wrong on it.
+
+A request may not arrive, may be refused for a moment (429, 500), and may be carried out without
+an answer. A watch is late, breaks, or falls silent behind a partition.
+"""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final, TypeVar
+
+from chiplog_kube.api import ApiError, Manifest, ObjectList, Unavailable, WatchEvent
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import ObjectKey, key_of
+from e2e.sim.api_store import ApiStore, Change, Selection, copied
+from e2e.sim.loop import SimLoop
+from e2e.sim.network import Network
+
+T = TypeVar("T")
+HOST: Final = "api"
+REQUEST_TIMEOUT_S: Final = 10.0
+SILENCE_S: Final = 20.0
+WATCH_S: Final = 300.0
+STEP_S: Final = 0.5
+
+
+class ApiServer:
+    """One server for all, and what is wrong with it now."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        store: ApiStore,
+        network: Network,
+        chance: random.Random,
+        faults: "Counter[str]",
+    ) -> None:
+        self.loop, self.store, self.network = loop, store, network
+        self.chance, self.faults = chance, faults
+        self.is_away = False
+        self.refuses = 0.0
+        """Share of requests that are answered with 429 or 500."""
+        self.swallows = 0.0
+        """Share of writes whose answer never comes."""
+        self.stale_s = 0.0
+        """Watches are up to so late."""
+        self.watches: dict[_Watch, None] = {}
+        self.on_write: list[Callable[[str, str, str, str], None]] = []
+        store.on_change.append(self._changed)
+
+    def client(self, host: str) -> "ApiClient":
+        return ApiClient(self, host)
+
+    def reaches(self, host: str) -> bool:
+        return not self.is_away and self.network.is_open(host, HOST)
+
+    def answers(self, host: str) -> bool:
+        return not self.is_away and self.network.is_open(HOST, host)
+
+    def go_away(self) -> None:
+        self.is_away = True
+        self.break_watches(1.0)
+
+    def ended(self, host: str) -> None:
+        """Nobody on this host listens any more."""
+        self.watches = {one: None for one in self.watches if one.host != host}
+
+    def break_watches(self, share: float) -> None:
+        for one in list(self.watches):
+            if self.chance.random() < share:
+                one.fail(Unavailable("the connection broke"))
+
+    def _changed(self, change: Change) -> None:
+        for one in self.watches:
+            one.tell(change)
+
+
+class _Watch(AsyncIterator[WatchEvent]):
+    """One watch. No generator: one that is dropped would end by the garbage collector's time."""
+
+    def __init__(self, server: ApiServer, host: str, wanted: Selection, version: str) -> None:
+        self._server, self.host, self._wanted = server, host, wanted
+        self._version = int(version)
+        self._due: deque[tuple[float, WatchEvent]] = deque()
+        self._last_s = 0.0
+        self._ends_s: float | None = None
+        self._failed: ApiError | None = None
+        self._news: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> "_Watch":
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        loop = self._server.loop
+        if self._ends_s is None:
+            await self._begin()
+        while not self._due:
+            left_s = (self._ends_s or 0.0) - loop.time()
+            if self._failed is not None or left_s <= 0:
+                self._end()
+            await self._wait(left_s)
+        at_s, event = self._due[0]
+        if at_s > loop.time():
+            await asyncio.sleep(at_s - loop.time())
+        await self._delivery()
+        if self._failed is not None:
+            self._end()
+        self._due.popleft()
+        return event
+
+    async def _begin(self) -> None:
+        server = self._server
+        await travel(server, self.host)
+        for change in server.store.since(self._version):
+            self.tell(change)
+        self._ends_s = server.loop.time() + WATCH_S
+        server.watches[self] = None
+
+    def _end(self) -> None:
+        self._server.watches.pop(self, None)
+        if self._failed is not None:
+            raise self._failed
+        raise StopAsyncIteration
+
+    async def _wait(self, seconds: float) -> None:
+        """For news; in silence the connection may be cut without either end noticing."""
+        silent_s = 0.0
+        self._news = self._server.loop.create_future()
+        while not self._news.done() and seconds > 0:
+            await asyncio.wait({self._news}, timeout=min(seconds, SILENCE_S))
+            seconds -= SILENCE_S
+            silent_s = 0.0 if self._server.answers(self.host) else silent_s + SILENCE_S
+            if silent_s > SILENCE_S:
+                self.fail(Unavailable("the watch is silent"))
+
+    async def _delivery(self) -> None:
+        waited_s = 0.0
+        while not self._server.answers(self.host) and self._failed is None:
+            if waited_s > SILENCE_S:
+                self.fail(Unavailable("the watch is silent"))
+                return
+            await asyncio.sleep(STEP_S)
+            waited_s += STEP_S
+
+    def tell(self, change: Change) -> None:
+        event = self._wanted.sees(change)
+        if event is None:
+            return
+        server = self._server
+        late_s = server.chance.uniform(0.001, 0.005 + server.stale_s)
+        self._last_s = max(self._last_s, server.loop.time() + late_s)
+        self._due.append((self._last_s, event))
+        self._wake()
+
+    def fail(self, why: ApiError) -> None:
+        """What was not delivered yet is lost with it."""
+        self._failed = self._failed or why
+        self._server.watches.pop(self, None)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+
+async def travel(server: ApiServer, host: str) -> None:
+    """To the server. Raises `Unavailable`."""
+    await asyncio.sleep(server.chance.uniform(0.0005, 0.004))
+    if server.is_away:
+        await asyncio.sleep(server.chance.choice((0.0, 0.0, 3.0)))
+        raise Unavailable("connection refused")
+    if not server.reaches(host):
+        await asyncio.sleep(REQUEST_TIMEOUT_S)
+        raise Unavailable("no answer in time")
+
+
+class ApiClient:
+    """`KubeApi` of whoever runs on one host."""
+
+    def __init__(self, server: ApiServer, host: str) -> None:
+        self._server, self._host = server, host
+
+    async def close(self) -> None:
+        """There is no connection to close."""
+
+    async def _ask(self, do: Callable[[], T], write: tuple[str, str, str, str] | None = None) -> T:
+        server = self._server
+        await travel(server, self._host)
+        if server.chance.random() < server.refuses:
+            server.faults["API request refused"] += 1
+            raise Unavailable(server.chance.choice(("429: too many requests", "500: etcd")))
+        answer = do()
+        if write is not None:
+            for told in server.on_write:
+                told(*write)
+            if server.chance.random() < server.swallows:
+                server.faults["API answer lost"] += 1
+                await asyncio.sleep(server.chance.choice((0.0, REQUEST_TIMEOUT_S)))
+                raise Unavailable("the connection broke")
+        await asyncio.sleep(server.chance.uniform(0.0005, 0.004))
+        if not server.answers(self._host):
+            await asyncio.sleep(REQUEST_TIMEOUT_S)
+            raise Unavailable("no answer in time")
+        return answer
+
+    async def list_(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> ObjectList:
+        wanted = Selection(kind, namespace, labels, fields)
+        return await self._ask(lambda: self._server.store.list_(wanted))
+
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent]:
+        wanted = Selection(kind, namespace, labels, fields)
+        return _Watch(self._server, self._host, wanted, resource_version)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        return await self._ask(lambda: self._server.store.get(kind, namespace, name))
+
+    async def create(
+        self, kind: Kind, manifest: Manifest, *, field_manager: str, dry_run: bool = False
+    ) -> Manifest:
+        given = copied(manifest)
+        name = str(given.get("metadata", {}).get("name", ""))
+        return await self._ask(
+            lambda: self._server.store.create(kind, given, dry_run=dry_run),
+            ("create", kind.kind, name, field_manager),
+        )
+
+    async def replace(
+        self, kind: Kind, manifest: Manifest, *, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        given = copied(manifest)
+        return await self._ask(
+            lambda: self._server.store.replace(kind, given, subresource),
+            ("replace", kind.kind, key_of(given).name, field_manager),
+        )
+
+    async def patch(  # noqa: PLR0913 - the port's
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, object],
+        *,
+        field_manager: str,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Manifest:
+        given = copied(dict(patch))
+        key = ObjectKey(namespace, name)
+        return await self._ask(
+            lambda: self._server.store.patch(
+                kind, key, given, subresource=subresource, dry_run=dry_run
+            ),
+            ("patch", kind.kind, name, field_manager),
+        )
+
+    async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
+        given = copied(manifest)
+        return await self._ask(
+            lambda: self._server.store.apply(kind, given),
+            ("apply", kind.kind, key_of(given).name, field_manager),
+        )
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        orphan: bool = False,
+    ) -> None:
+        del orphan  # nothing is collected here
+        key = ObjectKey(namespace, name)
+        await self._ask(
+            lambda: self._server.store.delete(kind, key, uid=uid, version=resource_version),
+            ("delete", kind.kind, name, ""),
+        )

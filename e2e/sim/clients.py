@@ -1,0 +1,257 @@
+"""Producers and consumers, as a careful user's are, writing down what they did and saw.
+
+A producer has one batch on its way to each partition and sends it again until it is answered:
+with idempotence that may never make two of it. A consumer reads a partition from where it is.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_broker.records.writer import Producer as ProducerState
+from e2e.sim.history import Event, History, Kind
+from e2e.sim.wire import UNREACHED, Fetched, TopicPartition, Wire
+
+DUPLICATE: Final = ErrorCode.duplicate_sequence_number
+OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
+LOST_STATE: Final = frozenset(
+    {
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.invalid_producer_epoch,
+    }
+)
+"""What an idempotent producer that sends one batch at a time is never told."""
+FOR_GOOD: Final = frozenset(
+    {ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large}
+)
+
+
+@dataclass(slots=True)
+class Notebook:
+    """What all clients write into."""
+
+    now_s: Callable[[], float]
+    history: History = field(default_factory=History)
+    problems: list[str] = field(default_factory=list)
+    """What no client should ever be told."""
+    errors: dict[str, int] = field(default_factory=dict)
+    acked: int = 0
+    last_acked_s: float = 0.0
+
+    def note(
+        self, kind: Kind, client: str, partition: TopicPartition, value: str, offset: int = -1
+    ) -> None:
+        self.history.events.append(Event(self.now_s(), kind, client, str(partition), value, offset))
+        if kind is Kind.ACKED:
+            self.acked += 1
+            self.last_acked_s = self.now_s()
+
+    def error(self, name: str) -> None:
+        self.errors[name] = self.errors.get(name, 0) + 1
+
+
+class Client:
+    """What producers and consumers share."""
+
+    def __init__(
+        self, name: str, bootstrap: Sequence[str], chance: random.Random, notebook: Notebook
+    ) -> None:
+        self.name = name
+        self.chance = chance
+        self.notebook = notebook
+        self.wire = Wire(bootstrap, chance, name)
+
+    async def back_off(self) -> None:
+        """Wait a little, and ask anew who leads."""
+        await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+        try:
+            await self.wire.learn()
+        except UNREACHED as error:
+            self.notebook.error(type(error).__name__)
+
+
+class Producer(Client):
+    """acks=all and idempotent, or acks=1 and sent once."""
+
+    acks = -1
+    is_stopping = False
+    pause_s = 0.3
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in partitions:
+                group.create_task(self._write(one))
+
+    async def _write(self, partition: TopicPartition) -> None:
+        number, state = 0, None
+        while not self.is_stopping:
+            if state is None and self.acks < 0:
+                state = await self._new_state()
+            count = self.chance.randint(1, 4)
+            values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
+            number += count
+            options = BatchOptions(producer=state) if state else BatchOptions()
+            records = [NewRecord(one.encode(), timestamp_ms=1) for one in values]
+            for one in values:
+                self.notebook.note(Kind.SENT, self.name, partition, one)
+            if self.acks < 0:
+                state = await self._send(
+                    partition, values, bytes(build_batch(records, options)), state
+                )
+            else:
+                await self._send_once(partition, bytes(build_batch(records, options)))
+            await asyncio.sleep(self.chance.uniform(0.0, self.pause_s))
+
+    async def _new_state(self) -> ProducerState:
+        while True:
+            try:
+                number, epoch = await self.wire.new_producer_id()
+                return ProducerState(producer_id=number, epoch=epoch, base_sequence=0)
+            except UNREACHED:
+                await self.back_off()
+
+    async def _send_once(self, partition: TopicPartition, batch: bytes) -> None:
+        try:
+            at = self.wire.leader(partition)
+            if at is not None:
+                await self.wire.produce(at, partition, batch, self.acks)
+                return
+        except UNREACHED:
+            pass
+        await self.back_off()
+
+    async def _send(
+        self,
+        partition: TopicPartition,
+        values: list[str],
+        batch: bytes,
+        state: ProducerState | None,
+    ) -> ProducerState | None:
+        """Until it is answered for good; the state for the next batch."""
+        assert state is not None
+        while True:
+            error, offset = await self._attempt(partition, batch)
+            if error in {0, DUPLICATE}:
+                for index, one in enumerate(values):
+                    at = offset + index if offset >= 0 else -1
+                    self.notebook.note(Kind.ACKED, self.name, partition, one, at)
+                return ProducerState(
+                    producer_id=state.producer_id,
+                    epoch=state.epoch,
+                    base_sequence=state.base_sequence + len(values),
+                )
+            if error in LOST_STATE:
+                what = f"{self.name} was told {ErrorCode(error).name} for {values[0]}"
+                self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
+                return None
+            if error in FOR_GOOD:
+                for one in values:
+                    self.notebook.note(Kind.FAILED, self.name, partition, one)
+                return None
+            await self.back_off()
+
+    async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int, int]:
+        """(error, offset); -2 where nobody answered."""
+        at = self.wire.leader(partition)
+        if at is None:
+            return -2, -1
+        try:
+            error, offset = await self.wire.produce(at, partition, batch, self.acks)
+        except UNREACHED as unreached:
+            self.notebook.error(type(unreached).__name__)
+            return -2, -1
+        if error:
+            self.notebook.error(ErrorCode(error).name)
+        return error, offset
+
+
+class Consumer(Client):
+    """Reads every partition from its beginning on."""
+
+    def follow(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        for one in partitions:
+            self.notebook.note(Kind.SOUGHT, self.name, one, "", 0)
+        return dict.fromkeys(partitions, 0)
+
+    async def run(self, partitions: Sequence[TopicPartition], brokers: Sequence[int]) -> None:
+        positions = self.follow(partitions)
+        async with asyncio.TaskGroup() as group:
+            for broker_id in brokers:
+                group.create_task(self._read_from(broker_id, positions))
+
+    async def _read_from(self, broker_id: int, positions: dict[TopicPartition, int]) -> None:
+        while True:
+            led = {
+                one: offset
+                for one, offset in positions.items()
+                if self.wire.leaders.get(one) == broker_id
+            }
+            at = self.wire.address(broker_id)
+            if not led or at is None:
+                await self.back_off()
+                continue
+            try:
+                answers = await self.wire.fetch(at, led)
+            except UNREACHED:
+                await self.back_off()
+                continue
+            if not all(self._take(one, led, positions) for one in answers):
+                await self.back_off()
+
+    def _take(
+        self,
+        answer: Fetched,
+        asked: dict[TopicPartition, int],
+        positions: dict[TopicPartition, int],
+    ) -> bool:
+        """Whether it was an answer."""
+        partition, error, records = answer
+        if error == OUT_OF_RANGE:
+            what = f"{self.name} was out of range at {partition} {asked[partition]}"
+            self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
+        if error:
+            self.notebook.error(ErrorCode(error).name)
+            return False
+        if positions[partition] != asked[partition]:
+            return True  # another broker led meanwhile, and was quicker
+        for offset, value in records:
+            if offset >= asked[partition]:
+                self.notebook.note(Kind.READ, self.name, partition, value, offset)
+                positions[partition] = offset + 1
+        return True
+
+
+class Auditor(Client):
+    """Reads everything at the end."""
+
+    async def read(self, partition: TopicPartition) -> None:
+        """A whole partition into the history, for as long as it takes."""
+        while True:
+            try:
+                found = await self._read(partition)
+            except UNREACHED:
+                found = None
+            if found is not None:
+                self.notebook.history.final[str(partition)] = found
+                return
+            await self.back_off()
+
+    async def _read(self, partition: TopicPartition) -> list[tuple[int, str]] | None:
+        at = self.wire.leader(partition)
+        if at is None:
+            return None
+        error, end = await self.wire.end_offset(at, partition)
+        if error:
+            return None
+        found: list[tuple[int, str]] = []
+        while (position := found[-1][0] + 1 if found else 0) < end:
+            (answer,) = await self.wire.fetch(at, {partition: position})
+            if answer.error or not answer.records:
+                return None
+            found += [one for one in answer.records if one[0] >= position]
+        return found

@@ -1,0 +1,80 @@
+"""The disks of one machine: what a process wrote, what its death leaves, what a power cut leaves.
+
+The rules of what may be lost are those of the broker's own tests (`MemoryDisk`): after a power
+cut each unsynced write, truncation and change of a name is kept, torn or lost on its own, in
+any order. A process that ends loses nothing: the page cache is the machine's.
+"""
+
+import asyncio
+import errno
+import importlib.util
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tests.storage.memory_disk import MemoryDisk
+
+BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
+
+
+def memory_disk() -> Any:
+    """The tests' folders are no packages."""
+    name = "sim_memory_disk"
+    if name not in sys.modules:
+        path = BROKER_TESTS / "storage" / "memory_disk.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_memory_disk = memory_disk()
+
+
+class Disks:
+    """Data and metadata of one broker, on one device."""
+
+    def __init__(self, chance: random.Random, faults: "Counter[str]") -> None:
+        self._chance = chance
+        self._faults = faults
+        self.slow_s = 0.0
+        """Syncs take up to so long."""
+        self.fails = False
+        """The next sync fails with EIO, and what it should have made durable may be gone."""
+        self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
+        self.metadata: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
+
+    def _ready(self, disk: "MemoryDisk") -> "MemoryDisk":
+        disk.device = self._device
+        return disk
+
+    async def _device(self, path: str) -> None:
+        fails, self.fails = self.fails and path.endswith(".log"), False
+        await asyncio.sleep(self._chance.uniform(0.0002, 0.001 + self.slow_s))
+        if fails:
+            self._faults["sync failed"] += 1
+            raise OSError(errno.EIO, "injected into sync")
+
+    def fill_up(self, free_bytes: int) -> None:
+        """There is little room left from now on."""
+        usage = self.data.usage()
+        self.data.capacity_bytes = usage.total_bytes - usage.free_bytes + free_bytes
+
+    def make_room(self) -> None:
+        self.data.capacity_bytes = 2**40
+
+    def process_ended(self) -> None:
+        """The next process finds everything that was written, synced or not."""
+        self.data = self._ready(self.data.after_kill())
+        self.metadata = self._ready(self.metadata.after_kill())
+
+    def power_cut(self) -> None:
+        """The next start finds what was synced, and of the rest what chance kept."""
+        self.data = self._ready(self.data.after_power_cut(self._chance.getrandbits(32)))
+        self.metadata = self._ready(self.metadata.after_power_cut(self._chance.getrandbits(32)))

@@ -1,0 +1,345 @@
+"""The nodes: a broker's StatefulSet, pod, container and process, as far as anybody notices them.
+
+The kubelet starts a container anew with a growing delay, says what a process that ended had
+written into its termination message, and takes 0.3 to 0.7 s for it. A node without power says
+nothing until it is back, and then knows nothing of what ended.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_broker.broker import Broker, Ports
+from chiplog_broker.config_file import checked, member_listeners, parse_properties
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership, MemberPorts
+from chiplog_broker.metadata.kubernetes.process import Process as BrokerProcess
+from chiplog_broker.metadata.kubernetes.process import new_incarnation
+from chiplog_broker.metadata.listeners import internal_listener
+from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.ports.net import SystemNet
+from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_core import names
+from chiplog_core.ids import BrokerId
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_kube.manifests import ObjectKey
+from e2e.sim.api_server import ApiServer
+from e2e.sim.disk import Disks
+from e2e.sim.loop import Process, SimClock, SimLoop
+from e2e.sim.network import Network
+
+NAMESPACE: Final = "shop"
+CLUSTER: Final = "demo"
+PASSWORD: Final = "pencil"  # noqa: S105 - of nobody
+GRACE_S: Final = 30.0
+NOT_ALIVE_S: Final = 5.0
+"""So long the liveness probe may fail."""
+LONGEST_BACKOFF_S: Final = 8.0
+LOOK_S: Final = 0.1
+
+
+class SeededRng:
+    """The broker's chance, from the seed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def token(self, size_bytes: int) -> bytes:
+        return self._chance.randbytes(size_bytes)
+
+
+@dataclass(slots=True)
+class Machine:
+    """The `Machine` port of one node."""
+
+    boot: str
+    termination_log: str = ""
+
+    def boot_id(self) -> str:
+        return self.boot
+
+    def tell_incarnation(self, incarnation: str) -> None:
+        self.termination_log = incarnation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all nodes share."""
+
+    loop: SimLoop
+    network: Network
+    server: ApiServer
+    chance: random.Random
+    faults: "Counter[str]"
+    epoch_s: float
+
+
+class Node:
+    """One node with the pod of one broker."""
+
+    def __init__(self, around: Surroundings, broker_id: int) -> None:
+        self._around = around
+        self._chance = random.Random(around.chance.getrandbits(64))  # noqa: S311
+        self.broker_id = BrokerId(broker_id)
+        self.host = names.pod(CLUSTER, self.broker_id)
+        self._key = ObjectKey(NAMESPACE, self.host)
+        self.disks = Disks(self._chance, around.faults)
+        self.clock = SimClock(around.loop, around.epoch_s)
+        self.machine = Machine(f"boot-{broker_id}-1")
+        self.has_power = True
+        self.broker: Broker | None = None
+        self.process: Process | None = None
+        self.starts = 0
+        self.exits: list[str] = []
+        """Why processes ended by themselves."""
+        self._stopping: asyncio.Event
+        self._ended: asyncio.Future[str]
+        self._boots = 1
+        self.dead: list[Process] = []
+
+    # -- faults
+
+    def kill(self) -> bool:
+        """SIGKILL to the broker's process, if there is one."""
+        return self._end("killed")
+
+    def cut_power(self) -> None:
+        """Everything here stops, and what was not on the disk may be gone."""
+        self._around.network.dark.add(self.host)
+        self.has_power = False
+        self._end("power", silently=True)
+        self.disks.power_cut()
+
+    def power_on(self) -> None:
+        if self.has_power:
+            return
+        self._boots += 1
+        self.machine.boot = f"boot-{self.broker_id}-{self._boots}"
+        self.has_power = True
+        self._around.network.dark.discard(self.host)
+        self._around.network.heal()
+
+    def pause(self) -> None:
+        if self.process is not None:
+            self.process.is_paused = True
+
+    def resume(self) -> None:
+        if self.process is not None and self.process.is_paused:
+            self._around.loop.resume(self.process)
+
+    # -- the life of a pod
+
+    async def run(self) -> None:
+        """The StatefulSet's controller and the kubelet of this node."""
+        store = self._around.server.store
+        name = names.stateful_set(CLUSTER, self.broker_id)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            wanted = store.find(kinds.STATEFUL_SETS, NAMESPACE, name)
+            if wanted is not None and self.has_power and not self._around.server.is_away:
+                if store.find(kinds.PODS, *self._key) is None:
+                    store.create(kinds.PODS, self._new_pod(wanted))
+                await self._run_pod()
+
+    async def _run_pod(self) -> None:
+        """Containers one after another, until the pod is deleted."""
+        backoff_s = 0.0
+        while True:
+            await asyncio.sleep(backoff_s + self._chance.uniform(0.3, 1.5))
+            await self._until(lambda: self.has_power)
+            if self._is_deleted():
+                break
+            began_s = self._around.loop.time()
+            self._start()
+            how = await self._watch_container()
+            if how != "power":
+                await asyncio.sleep(self._chance.uniform(0.3, 0.7))
+            await self._say(self._status(how))
+            lasted_s = self._around.loop.time() - began_s
+            backoff_s = 0.0 if lasted_s > 30.0 else min(max(backoff_s * 2, 0.5), LONGEST_BACKOFF_S)
+        await self._when_reachable()
+        if self._around.server.store.find(kinds.PODS, *self._key) is not None:
+            self._around.server.store.remove(kinds.PODS, self._key)
+
+    async def _watch_container(self) -> str:
+        """Until the process has ended; how it did."""
+        was_ready: bool | None = None
+        stop_by_s: float | None = None
+        alive_s = self._around.loop.time()
+        while not self._ended.done():
+            await asyncio.wait({self._ended}, timeout=0.5)
+            now_s = self._around.loop.time()
+            if self.broker is not None and self.broker.health.liveness()[0]:
+                alive_s = now_s
+            is_unwanted = now_s - alive_s > NOT_ALIVE_S or self._is_deleted()
+            if stop_by_s is None and is_unwanted and self.process is not None:
+                stop_by_s = now_s + GRACE_S
+                self._around.loop.call_soon(self._stopping.set, context=self.process.context)
+            elif stop_by_s is not None and now_s > stop_by_s:
+                self._end("killed after the grace period")
+            is_ready = self.broker is not None and self.broker.health.readiness()[0]
+            if is_ready != was_ready and not self._ended.done():
+                was_ready = is_ready
+                await self._say(self._status(""))
+        return self._ended.result()
+
+    def _is_deleted(self) -> bool:
+        """As far as the node has heard."""
+        server = self._around.server
+        if not server.answers(f"node-{self.broker_id}"):
+            return False
+        pod = server.store.find(kinds.PODS, *self._key)
+        return pod is None or "deletionTimestamp" in pod["metadata"]
+
+    async def _when_reachable(self) -> None:
+        await self._until(lambda: not self._around.server.is_away)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():  # noqa: ASYNC110 - nobody is told when it does
+            await asyncio.sleep(LOOK_S)
+
+    async def _say(self, status: Manifest) -> None:
+        """Write the pod's status, when the API server can be reached."""
+        await self._when_reachable()
+        if self._around.server.store.find(kinds.PODS, *self._key) is not None:
+            self._around.server.store.patch(
+                kinds.PODS, self._key, {"status": status}, subresource="status"
+            )
+
+    def _new_pod(self, wanted: Manifest) -> Manifest:
+        template = wanted["spec"]["template"]
+        meta = template["metadata"]
+        return {
+            "metadata": {
+                "namespace": NAMESPACE,
+                "name": self.host,
+                "labels": dict(meta.get("labels") or {}),
+                "annotations": dict(meta.get("annotations") or {}),
+            },
+            "spec": {"nodeName": f"node-{self.broker_id}"},
+            "status": {"phase": "Pending"},
+        }
+
+    def _status(self, ended: str) -> Manifest:
+        is_ready = self.broker is not None and self.broker.health.readiness()[0]
+        container: Manifest = {"name": "broker"}
+        if not ended:
+            container["state"] = {"running": {}}
+        elif ended == "power":
+            container["state"] = {"waiting": {"reason": "ContainerCreating"}}
+            container["lastState"] = {"terminated": {"exitCode": 255, "reason": "Unknown"}}
+        else:
+            last = {
+                "message": self.machine.termination_log,
+                "exitCode": 137,
+                "reason": "Error",
+            }
+            container["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+            container["lastState"] = {"terminated": last}
+        ready = "True" if is_ready and not ended else "False"
+        return {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [container],
+        }
+
+    # -- the process
+
+    def _start(self) -> None:
+        self.starts += 1
+        process = Process(f"broker-{self.broker_id}#{self.starts}", self.host)
+        self.process = process
+        self._ended = self._around.loop.create_future()
+        self._stopping = asyncio.Event()
+        try:
+            self.broker = self._new_broker()
+        except CannotStart as problem:
+            self.exits.append(str(problem))
+            self._end(str(problem))
+            return
+        process.spawn(self._serve(process, self.broker), process.name)
+
+    async def _serve(self, process: Process, broker: Broker) -> None:
+        """As the broker's own `main.serve`, without HTTP."""
+        how = "stopped"
+        try:
+            await self._serve_until(broker)
+        except CannotStart as problem:
+            how = str(problem)
+            self.exits.append(how)
+        except Exception as fault:  # noqa: BLE001 - a process that fails ends
+            how = repr(fault)
+            self.exits.append(how)
+        if self.process is process:
+            self._around.loop.call_soon(self._end, how, context=self._around.network.context)
+
+    async def _serve_until(self, broker: Broker) -> None:
+        loop = self._around.loop
+        stop = loop.create_task(self._stopping.wait())
+        start = loop.create_task(broker.start())
+        await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not start.done():
+            start.cancel()
+            await asyncio.wait({start})
+            return
+        await start
+        ended = loop.create_task(broker.deposed())
+        await asyncio.wait({ended, stop}, return_when=asyncio.FIRST_COMPLETED)
+        why = ended.result() if ended.done() else ""
+        ended.cancel()
+        await broker.stop()
+        if why:
+            raise CannotStart(f"this process may not go on: {why}")
+
+    def _new_broker(self) -> Broker:
+        around, disks = self._around, self.disks
+        found = around.server.store.find(kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER))
+        text = (found or {}).get("data", {}).get("server.properties", "")
+        config = {**checked(parse_properties(text)), "node.id": str(self.broker_id)}
+        rng = SeededRng(self._chance)
+        api = around.server.client(self.host)
+        credentials = FixedCredentials(Credentials("chiplog", PASSWORD))
+        keyring = Keyring(credentials, rng)
+        dialer = Dialer(SystemNet().connect, rng, credentials, f"broker-{self.broker_id}")
+        membership = KubernetesMembership(
+            BrokerProcess(
+                cluster=CLUSTER,
+                namespace=NAMESPACE,
+                broker_id=self.broker_id,
+                incarnation=new_incarnation(rng),
+                version="sim",
+            ),
+            MemberPorts(
+                api=api,
+                clock=self.clock,
+                rng=rng,
+                metadata=disks.metadata,
+                data=disks.data,
+                machine=self.machine,
+                close_api=api.close,
+            ),
+            config,
+        )
+        listeners = [*member_listeners(config), internal_listener("", keyring)]
+        ports = Ports(self.clock, rng, disks.data, disks.metadata)
+        return Broker(ports, config, listeners, "data", membership, dialer)
+
+    def _end(self, how: str, *, silently: bool = False) -> bool:
+        process = self.process
+        if process is None:
+            return False
+        process.is_alive = False
+        process.held.clear()
+        self.dead.append(process)
+        self.process = self.broker = None
+        self._around.network.ended(process, silently=silently)
+        self._around.server.ended(self.host)
+        if not silently:
+            self.disks.process_ended()
+        if not self._ended.done():
+            self._ended.set_result(how)
+        return True

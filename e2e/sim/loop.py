@@ -1,0 +1,215 @@
+"""An event loop whose time is a number: it jumps to the next timer when nothing is ready.
+
+Every callback belongs to a simulated process, which its context names. The callbacks of a
+process that was killed never run, so nothing of it ends in order, as with SIGKILL; those of a
+paused one wait until it goes on. There are no threads and no I/O: what would go to an executor
+runs at once, and whatever asks for a socket of the machine fails.
+"""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from e2e.sim.network import Network
+
+T = TypeVar("T")
+START_S = 1000.0
+BLOCKED_S = 5.0
+"""A callback that takes longer, by the machine's clock, blocks a real event loop."""
+
+
+class Process:
+    """One simulated process: whose callbacks they are, and where it runs."""
+
+    def __init__(self, name: str, host: str) -> None:
+        self.name = name
+        self.host = host
+        self.is_alive = True
+        self.is_paused = False
+        self.held: deque[asyncio.Handle] = deque()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.context: Context = copy_context()
+        self.context.run(PROCESS.set, self)
+
+    def spawn(self, work: Coroutine[Any, Any, T], name: str = "") -> "asyncio.Task[T]":
+        """Run `work` as a part of this process."""
+        loop = asyncio.get_running_loop()
+        return loop.create_task(work, name=name or self.name, context=self.context.copy())
+
+
+PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class Stuck(Exception):  # noqa: N818 - named for what it says
+    """Nothing is ready and nobody waits for time to pass."""
+
+
+_numbers = itertools.count()
+
+
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on where it lies in memory."""
+
+    def __new__(cls, *_args: object, **_more: object) -> "_Task":
+        made = super().__new__(cls)
+        made.number = next(_numbers)
+        return made
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[Any]):
+    """As `_Task`."""
+
+    def __new__(cls, *_args: object, **_more: object) -> "_Future":
+        made = super().__new__(cls)
+        made.number = next(_numbers)
+        return made
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Deterministic, as long as what runs on it is."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network: Network | None = None
+        self.now_s = START_S
+        self.blocked: list[str] = []
+        """Callbacks that would have kept a real loop from its other work."""
+        self.set_task_factory(cast("Any", _make_task))
+
+    # -- time
+
+    def time(self) -> float:
+        return self.now_s
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled
+        while scheduled and scheduled[0].cancelled():
+            _unscheduled(heapq.heappop(scheduled))
+        if not ready:
+            if not scheduled:
+                raise Stuck("nothing is ready and nobody waits for time to pass")
+            self.now_s = max(self.now_s, scheduled[0].when())
+        while scheduled and scheduled[0].when() <= self.now_s:
+            ready.append(_unscheduled(heapq.heappop(scheduled)))
+        for _ in range(len(ready)):
+            self._run_handle(ready.popleft())
+
+    def _run_handle(self, handle: asyncio.Handle) -> None:
+        if handle.cancelled():
+            return
+        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]  # noqa: SLF001
+        if process is not None:
+            if not process.is_alive:
+                return
+            if process.is_paused:
+                process.held.append(handle)
+                return
+        began_s = time.perf_counter()
+        handle._run()  # noqa: SLF001 - what an event loop is for
+        if time.perf_counter() - began_s > BLOCKED_S:
+            self.blocked.append(repr(handle))
+
+    def resume(self, process: Process) -> None:
+        """A paused process goes on with what came meanwhile, in its order."""
+        process.is_paused = False
+        self._ready.extend(process.held)
+        process.held.clear()
+
+    # -- what the machine would do
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return _Future(loop=self)
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: object, func: Callable[..., T], *args: Any
+    ) -> "asyncio.Future[T]":
+        """At once: there are no threads here."""
+        answer = self.create_future()
+        try:
+            answer.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked
+            answer.set_exception(error)
+        return answer
+
+    async def create_server(  # type: ignore[override]
+        self, factory: Any, _host: str = "", port: int = 0, **_: Any
+    ) -> Any:
+        assert self.network is not None
+        return self.network.listen(factory, port)
+
+    async def create_connection(  # type: ignore[override]
+        self, factory: Any, host: str = "", port: int = 0, **_: Any
+    ) -> Any:
+        assert self.network is not None
+        return await self.network.connect(factory, host, port)
+
+    def _process_events(self, _events: object) -> None: ...
+
+    def _write_to_self(self) -> None: ...
+
+
+def _unscheduled(timer: asyncio.TimerHandle) -> asyncio.TimerHandle:
+    """It is off the heap: cancelling it is not counted there any more."""
+    timer._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001
+    return timer
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any],
+    context: Context | None = None,
+) -> "asyncio.Task[Any]":
+    task = _Task(work, loop=loop, context=context)
+    process = (context or copy_context()).get(PROCESS)
+    if process is not None:
+        # Kept to its end: a coroutine that is collected runs its `finally` blocks.
+        process.tasks.append(task)
+        if len(process.tasks) > 1000:
+            process.tasks = [one for one in process.tasks if not one.done()]
+    return task
+
+
+class SimClock:
+    """Every clock port of brokers and operators; `skew_s` moves the wall's time only."""
+
+    def __init__(self, loop: SimLoop, epoch_s: float) -> None:
+        self._loop = loop
+        self._epoch_s = epoch_s
+        self.skew_s = 0.0
+
+    def now_ms(self) -> int:
+        return int((self._epoch_s + self._loop.now_s - START_S + self.skew_s) * 1000)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
+
+    def monotonic_s(self) -> float:
+        return self._loop.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.0))

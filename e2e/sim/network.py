@@ -1,0 +1,306 @@
+"""Connections between simulated processes: bytes in order, late, stalled, or cut off.
+
+A connection is two pipes. What a partition holds back arrives when it heals, as TCP's own
+retransmissions would bring it, unless somebody gives up before. A process that is killed
+resets its connections; a machine without power says nothing, and its peers learn much later.
+"""
+
+import asyncio
+import errno
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from e2e.sim.loop import PROCESS, Process, SimLoop
+
+HIGH_WATER_BYTES: Final = 256 * 1024
+LOW_WATER_BYTES: Final = 64 * 1024
+CONNECT_TIMEOUT_S: Final = 10.0
+EOF: Final = "eof"
+RESET: Final = "reset"
+Item = bytes | str
+
+
+class Server:
+    """What `loop.create_server` returns."""
+
+    def __init__(self, network: "Network", factory: Any, process: Process, port: int) -> None:
+        self.network, self.factory, self.process, self.port = network, factory, process, port
+        self.is_serving = False
+        self.sockets: tuple[()] = ()
+
+    async def start_serving(self) -> None:
+        self.is_serving = True
+
+    def close(self) -> None:
+        self.is_serving = False
+        self.network.forget(self)
+
+    async def wait_closed(self) -> None:
+        await asyncio.sleep(0)
+
+
+class _Pipe:
+    """One direction of a connection."""
+
+    def __init__(self, network: "Network", source: "Transport", target: "Transport") -> None:
+        self._network, self._source, self.target = network, source, target
+        self._queue: deque[tuple[float, Item]] = deque()
+        self._last_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.size_bytes = 0
+
+    def send(self, item: Item, delay_s: float | None = None) -> None:
+        loop = self._network.loop
+        delay_s = self._network.delay_s() if delay_s is None else delay_s
+        self._last_s = max(self._last_s, loop.time() + delay_s)
+        self._queue.append((self._last_s, item))
+        if not isinstance(item, str):
+            self.size_bytes += len(item)
+        self.pump()
+
+    def pump(self) -> None:
+        """Deliver what is due, where the way is open."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = self._network.loop
+        if not self._network.is_open(self._source.process.host, self.target.process.host):
+            return
+        while self._queue and self._queue[0][0] <= loop.time():
+            _, item = self._queue.popleft()
+            if not isinstance(item, str):
+                self.size_bytes -= len(item)
+            self.target.post(self.target.feed, item)
+        self._source.drained(self.size_bytes)
+        if self._queue:
+            empty = self._network.context
+            self._timer = loop.call_at(self._queue[0][0], self.pump, context=empty)
+
+
+class Transport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: "Network", process: Process, name: tuple[str, int]) -> None:
+        super().__init__({"peername": name, "socket": None})
+        self.network, self.process = network, process
+        self.pipe: _Pipe
+        self._protocol: Any = None
+        self._closing = False
+        self._lost = False
+        self._is_reading = True
+        self._may_write = True
+        self._received: deque[Item] = deque()
+
+    def post(self, callback: Callable[..., object], *args: object) -> None:
+        """Run in this end's process."""
+        self.network.loop.call_soon(callback, *args, context=self.process.context)
+
+    # -- asyncio.Transport
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return cast("asyncio.BaseProtocol", self._protocol)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def write(self, data: Any) -> None:
+        if self._closing or not data:
+            return
+        self.pipe.send(bytes(data))
+        if self.pipe.size_bytes > HIGH_WATER_BYTES and self._may_write:
+            self._may_write = False
+            self._protocol.pause_writing()
+
+    def writelines(self, pieces: Any) -> None:
+        self.write(b"".join(pieces))
+
+    def get_write_buffer_size(self) -> int:
+        return self.pipe.size_bytes
+
+    def pause_reading(self) -> None:
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        self._is_reading = True
+        self.post(self._deliver)
+
+    def close(self) -> None:
+        self._end(EOF)
+
+    def abort(self) -> None:
+        self._end(RESET)
+
+    # -- from the network
+
+    def drained(self, size_bytes: int) -> None:
+        if not self._may_write and size_bytes < LOW_WATER_BYTES and not self._lost:
+            self._may_write = True
+            self.post(self._resume_writing)
+
+    def _resume_writing(self) -> None:
+        if not self._lost:
+            self._protocol.resume_writing()
+
+    def feed(self, item: Item) -> None:
+        """Something arrived."""
+        self._received.append(item)
+        self._deliver()
+
+    def reset(self) -> None:
+        """The connection broke at this end."""
+        if not self._lost:
+            self._closing = True
+            self._lose(ConnectionResetError(errno.ECONNRESET, "reset"))
+
+    def _deliver(self) -> None:
+        while self._received and not self._lost and not self._closing:
+            if self._received[0] == RESET:
+                self.reset()
+                return
+            if not self._is_reading:
+                return
+            item = self._received.popleft()
+            if isinstance(item, str):
+                self._protocol.eof_received()
+                self.close()
+            else:
+                self._give(item)
+
+    def _give(self, data: bytes) -> None:
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(data)
+            return
+        rest = memoryview(data)
+        while rest and not self._lost and not self._closing:
+            buffer = cast("memoryview", self._protocol.get_buffer(-1))
+            count = min(len(buffer), len(rest))
+            buffer[:count] = rest[:count]
+            rest = rest[count:]
+            # Whoever stops reading here gets the rest when it goes on.
+            if not self._is_reading and rest:
+                self._received.appendleft(bytes(rest))
+                rest = rest[:0]
+            self._protocol.buffer_updated(count)
+
+    def _end(self, how: str) -> None:
+        if not self._closing:
+            self._closing = True
+            self.pipe.send(how)
+            self.post(self._lose, None)
+
+    def _lose(self, why: Exception | None) -> None:
+        if not self._lost:
+            self._lost = True
+            self.network.connections.pop(self, None)
+            self._protocol.connection_lost(why)
+
+
+class Network:
+    """Who can reach whom, and how fast."""
+
+    def __init__(self, loop: SimLoop, chance: random.Random) -> None:
+        self.loop = loop
+        self._chance = chance
+        self.blocked: set[tuple[str, str]] = set()
+        self.dark: set[str] = set()
+        """Hosts without power."""
+        self.slowest_s = 0.002
+        self.connections: dict[Transport, None] = {}
+        self._servers: dict[tuple[str, int], Server] = {}
+        self._port = 40_000
+        self.context = Process("network", "").context
+
+    def delay_s(self) -> float:
+        return self._chance.uniform(0.0002, self.slowest_s)
+
+    def is_open(self, source: str, target: str) -> bool:
+        return (
+            (source, target) not in self.blocked
+            and source not in self.dark
+            and target not in self.dark
+        )
+
+    # -- faults
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing arrives at `target` from `source`."""
+        self.blocked.add((source, target))
+
+    def heal(self) -> None:
+        """Every way is open again, but for machines without power."""
+        self.blocked.clear()
+        for one in list(self.connections):
+            one.pipe.pump()
+
+    def break_some(self, share: float) -> int:
+        """Reset some connections at both ends."""
+        broken = 0
+        for one in list(self.connections):
+            if self._chance.random() < share:
+                one.post(one.reset)
+                one.pipe.target.post(one.pipe.target.reset)
+                broken += 1
+        return broken
+
+    def ended(self, process: Process, *, silently: bool = False) -> None:
+        """A process is gone. Its kernel resets its connections, if that still runs."""
+        for server in [one for one in self._servers.values() if one.process is process]:
+            self.forget(server)
+        for one in [one for one in self.connections if one.process is process]:
+            del self.connections[one]
+            if silently:
+                peer = one.pipe.target
+                delay_s = self._chance.uniform(2.0, 20.0)
+                self.loop.call_later(delay_s, peer.post, peer.reset, context=self.context)
+            else:
+                one.pipe.send(RESET)
+
+    # -- for the loop
+
+    def listen(self, factory: Any, port: int) -> Server:
+        process = PROCESS.get()
+        assert process is not None, "only a process listens"
+        if (process.host, port) in self._servers:
+            raise OSError(errno.EADDRINUSE, "address in use")
+        server = Server(self, factory, process, port)
+        self._servers[process.host, port] = server
+        return server
+
+    def forget(self, server: Server) -> None:
+        key = (server.process.host, server.port)
+        if self._servers.get(key) is server:
+            del self._servers[key]
+
+    async def connect(self, factory: Any, host: str, port: int) -> tuple[Transport, Any]:
+        """Of a name, the first label is the host. Raises `OSError`."""
+        process = PROCESS.get()
+        assert process is not None, "only a process connects"
+        target = host.split(".", maxsplit=1)[0]
+        await asyncio.sleep(self.delay_s() + self.delay_s())
+        if not (self.is_open(process.host, target) and self.is_open(target, process.host)):
+            await asyncio.sleep(CONNECT_TIMEOUT_S)
+            raise TimeoutError(errno.ETIMEDOUT, "nobody answers")
+        server = self._servers.get((target, port))
+        if server is None or not server.is_serving:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+        self._port += 1
+        here = Transport(self, process, (target, port))
+        there = Transport(self, server.process, (process.host, self._port))
+        here.pipe, there.pipe = _Pipe(self, here, there), _Pipe(self, there, here)
+        self.connections[here] = self.connections[there] = None
+        protocol = factory()
+        here.set_protocol(protocol)
+        there.post(_accept, there, server)
+        protocol.connection_made(here)
+        return here, protocol
+
+
+def _accept(there: Transport, server: Server) -> None:
+    protocol = server.factory()
+    there.set_protocol(protocol)
+    protocol.connection_made(there)

@@ -1,0 +1,119 @@
+"""Operator processes: each a standby until it holds the Lease, as the operator's own `main`."""
+
+import asyncio
+import random
+from typing import Final
+
+from chiplog_core.ids import TopicId
+from chiplog_core.planner.world import World
+from chiplog_kube import kinds
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.leadership import Leadership
+from chiplog_operator.system import Chance, Settings, System
+from e2e.sim.kubelet import Surroundings
+from e2e.sim.loop import Process, SimClock
+
+HOME: Final = "chiplog-system"
+
+
+class NoMeter:
+    """Nobody counts."""
+
+    def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None: ...
+
+    def resynced(self, cluster: ClusterKey) -> None: ...
+
+    def observed(self, cluster: ClusterKey, world: World) -> None: ...
+
+    def forgotten(self, cluster: ClusterKey) -> None: ...
+
+
+class Operator:
+    """One replica of the operator's Deployment; its process is started anew when it ended."""
+
+    def __init__(self, around: Surroundings, number: int) -> None:
+        self._around = around
+        self.host = f"operator-{number}"
+        self._chance = random.Random(around.chance.getrandbits(64))  # noqa: S311
+        self.clock = SimClock(around.loop, around.epoch_s)
+        self.process: Process | None = None
+        self.starts = 0
+        self.is_in_charge = False
+        self.exits: list[str] = []
+        self._ended: asyncio.Future[str]
+        self.dead: list[Process] = []
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.uniform(0.5, 3.0))
+            self.starts += 1
+            self._ended = self._around.loop.create_future()
+            process = Process(f"{self.host}#{self.starts}", self.host)
+            self.process = process
+            process.spawn(self._live(process), process.name)
+            await self._ended
+
+    def kill(self) -> bool:
+        return self._end("killed")
+
+    def pause(self) -> None:
+        if self.process is not None:
+            self.process.is_paused = True
+
+    def resume(self) -> None:
+        if self.process is not None and self.process.is_paused:
+            self._around.loop.resume(self.process)
+
+    async def _live(self, process: Process) -> None:
+        try:
+            await self._lead(process)
+        except Exception as why:  # noqa: BLE001 - a process that fails ends
+            self.exits.append(causes(why))
+            self._around.loop.call_soon(
+                self._end, causes(why), context=self._around.network.context
+            )
+
+    async def _lead(self, process: Process) -> None:
+        api = self._around.server.client(self.host)
+        leadership = Leadership(api, self.clock, HOME, process.name)
+        await leadership.acquire()
+        self.is_in_charge = True
+        settings = Settings(
+            instance=process.name,
+            broker_image="chiplog/broker:sim",
+            watched_users=(kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS),
+        )
+        system = System(
+            api,
+            settings,
+            clock=self.clock,
+            authority=leadership,
+            meter=NoMeter(),
+            chance=Chance(
+                new_topic_id=lambda: TopicId(b"\x01" + self._chance.randbytes(15)),
+                spread=self._chance.random,
+            ),
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(leadership.keep(), name="lease")
+            group.create_task(system.run(), name="system")
+
+    def _end(self, how: str) -> bool:
+        process = self.process
+        if process is None:
+            return False
+        process.is_alive = False
+        process.held.clear()
+        self.dead.append(process)
+        self.process = None
+        self.is_in_charge = False
+        self._around.server.ended(self.host)
+        self._ended.set_result(how)
+        return True
+
+
+def causes(error: BaseException) -> str:
+    """What is inside of groups, in words."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(causes(inner) for inner in error.exceptions)
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,170 @@
+"""One seed: its own mix of faults, then healing, then the question whether all is well again."""
+
+import asyncio
+import gc
+import json
+import logging
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from chiplog_core import unbuilt
+from e2e.sim.checkers import Anomaly, check
+from e2e.sim.faults import FAULT_NAMES, Faults, Mix
+from e2e.sim.history import Kind
+from e2e.sim.loop import START_S, SimLoop
+from e2e.sim.world import World
+
+START_WITHIN_S: Final = 60.0
+HEAL_WITHIN_S: Final = 90.0
+AUDIT_WITHIN_S: Final = 60.0
+QUIET_S: Final = 10.0
+OF_LIVENESS: Final = frozenset({"not-healed", "no-progress", "not-readable"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What came of a seed."""
+
+    seed: int
+    simulated_s: float = 0.0
+    real_s: float = 0.0
+    acked: int = 0
+    read: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    anomalies: list[Anomaly] = field(default_factory=list)
+    trace: str = ""
+
+    def to_json(self) -> str:
+        """For the file of a seed that failed."""
+        shown = {
+            "seed": self.seed,
+            "trace": self.trace,
+            "faults": self.faults,
+            "anomalies": [list(one) for one in self.anomalies[:20]],
+        }
+        return json.dumps(shown, indent=1) + "\n"
+
+
+@contextmanager
+def all_built() -> Iterator[None]:
+    """Ask for what users may not ask for yet."""
+    before = unbuilt.UNBUILT
+    kept: dict[unbuilt.Feature, str] = {
+        one: why for one, why in before.items() if one is not unbuilt.Feature.REPLICATION
+    }
+    unbuilt.UNBUILT = kept
+    try:
+        yield
+    finally:
+        unbuilt.UNBUILT = before
+
+
+def mix_of(seed: int, replicas: int = 1) -> Mix:
+    """Which faults this seed has: some of them, each more or less often."""
+    chance = random.Random(f"mix {seed}")  # noqa: S311 - not for secrets
+    chosen = chance.sample(FAULT_NAMES, chance.randint(0, 8))
+    return Mix(
+        brokers=max(chance.choice((1, 2, 3, 3)), replicas),
+        replicas=replicas,
+        operators=chance.choice((1, 2)),
+        every_s=chance.choice((2.0, 5.0, 12.0)),
+        weights={name: chance.uniform(0.2, 1.0) for name in chosen},
+    )
+
+
+def run_seed(seed: int, mix: Mix | None = None) -> Result:
+    """Simulate it from the beginning to the end."""
+    began_s = time.perf_counter()
+    result = Result(seed=seed)
+    loop = SimLoop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    try:
+        with all_built():
+            loop.run_until_complete(_simulate(loop, mix or mix_of(seed), result))
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+    gc.collect()
+    result.real_s = time.perf_counter() - began_s
+    return result
+
+
+async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
+    world = World(loop, f"seed {result.seed}", mix.brokers, mix.operators)
+    chance = world.own_chance()
+    problems = await _phases(world, mix, chance)
+    failed = world.faults["sync failed"]
+    is_left_to_the_user = world.has_records_at_risk() and failed >= min(mix.replicas, 2)
+    notebook = world.notebook
+    result.simulated_s = loop.now_s - START_S
+    result.acked = notebook.acked
+    result.read = sum(one.kind is Kind.READ for one in notebook.history.events)
+    result.faults = {name: count for name, count in sorted(world.faults.items()) if count}
+    result.errors = dict(sorted(notebook.errors.items()))
+    problems += [Anomaly("client-problem", "", one) for one in notebook.problems]
+    problems += [Anomaly("blocked", "", one) for one in loop.blocked]
+    if is_left_to_the_user:
+        # Disks failed under all in-sync replicas: only a user may go on with what is left (R3).
+        problems = [one for one in problems if one.name not in OF_LIVENESS]
+        result.anomalies = [one for one in check(notebook.history) if one.name != "unseen"]
+    else:
+        result.anomalies = check(notebook.history)
+    result.anomalies += problems
+    for event in notebook.history.events:
+        world.trace(event)
+    world.trace(sorted(notebook.history.final.items()))
+    result.trace = world.hash.hexdigest()
+    world.server.on_write.clear()
+    await world.end()
+
+
+async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly]:
+    """Start, go wrong, heal, be well. What is not well is an anomaly of liveness."""
+    world.begin()
+    world.apply_cluster()
+    await asyncio.sleep(chance.uniform(0.0, 5.0))
+    copies: dict[str, object] = {"replicas": mix.replicas}
+    if mix.replicas > 1:
+        copies["config"] = {"min.insync.replicas": 2}
+    world.apply_topic("orders", chance.randint(1, 4), **copies)
+    world.apply_topic("clicks", chance.randint(1, 3), **copies)
+    if why := await well_within(world, START_WITHIN_S):
+        return [Anomaly("not-started", "", why)]
+    world.start_clients(producers=3, consumers=2, pause_s=1.2)
+    await asyncio.sleep(5.0)
+    await Faults(world, mix, chance).run(mix.faults_s)
+    world.heal()
+    found = []
+    if why := await well_within(world, HEAL_WITHIN_S):
+        found.append(Anomaly("not-healed", "", why))
+    healed_s = world.loop.time()
+    await asyncio.sleep(QUIET_S)
+    if world.notebook.last_acked_s < healed_s:
+        found.append(Anomaly("no-progress", "", f"nothing acknowledged in {QUIET_S} s"))
+    for one in world.producers:
+        one.is_stopping = True
+    await asyncio.sleep(QUIET_S)
+    try:
+        async with asyncio.timeout(AUDIT_WITHIN_S):
+            await world.audit()
+    except TimeoutError:
+        found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
+    return found
+
+
+async def well_within(world: World, seconds: float) -> str:
+    """Empty as soon as all is well, else what is not after so long."""
+    until_s = world.loop.time() + seconds
+    while (why := world.is_well()) and world.loop.time() < until_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.5)
+    return why
+
+
+def quiet() -> None:
+    """No log lines of a simulated cluster."""
+    logging.disable(logging.CRITICAL)

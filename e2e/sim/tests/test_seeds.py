@@ -1,0 +1,103 @@
+"""Some seeds, whole: nothing goes wrong that must not, and what happened once happens again."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.sim.faults import FAULT_NAMES, Mix
+from e2e.sim.run import kept_seeds
+from e2e.sim.seed import Result, mix_of, run_seed
+
+ROOT = Path(__file__).parents[3]
+SHORT_S = 25.0
+
+
+@pytest.fixture(autouse=True)
+def no_log_lines() -> Iterator[None]:
+    """A simulated cluster under faults has much to say."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(before)
+
+
+def sound(result: Result) -> bool:
+    assert result.anomalies == []
+    assert result.acked > 100
+    assert result.read >= result.acked
+    return True
+
+
+def test_without_faults() -> None:
+    assert sound(run_seed(1, Mix(faults_s=10.0)))
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_whole_seeds(seed: int) -> None:
+    result = run_seed(seed)
+    assert sound(result)
+    assert sum(result.faults.values()) > 5
+
+
+@pytest.mark.parametrize("fault", ["broker killed", "power cut of all", "operator killed"])
+def test_one_fault_again_and_again(fault: str) -> None:
+    mix = Mix(faults_s=SHORT_S, every_s=3.0, weights={fault: 1.0})
+    result = run_seed(1, mix)
+    assert sound(result)
+    assert result.faults[fault] > 2
+
+
+def test_three_replicas_survive_their_leaders() -> None:
+    weights = {"broker killed": 1.0, "power cut": 1.0, "partition": 1.0}
+    result = run_seed(3, Mix(replicas=3, faults_s=SHORT_S, every_s=4.0, weights=weights))
+    assert sound(result)
+    assert sum(result.faults.values()) > 2
+
+
+def test_every_fault_has_a_name_and_an_act() -> None:
+    mix = Mix(brokers=3, faults_s=SHORT_S, every_s=0.2, weights=dict.fromkeys(FAULT_NAMES, 1.0))
+    result = run_seed(3, mix)
+    # So many at once that not much is acknowledged; nothing of that may be lost.
+    assert result.anomalies == []
+    assert set(result.faults) >= set(FAULT_NAMES)
+
+
+def test_the_same_seed_does_the_same_in_another_process() -> None:
+    """Neither the hash of strings nor the place of objects in memory decides anything."""
+    code = (
+        "from e2e.sim.tests.test_seeds import everything; from e2e.sim.seed import quiet; quiet();"
+        "print(everything().trace)"
+    )
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    here = everything()
+    assert elsewhere.stdout.strip() == here.trace
+    assert len(here.trace) == 16
+    assert here.acked > 50
+
+
+def everything() -> Result:
+    """A short seed with all kinds of faults."""
+    mix = Mix(faults_s=20.0, every_s=2.0, weights=dict.fromkeys(FAULT_NAMES, 1.0))
+    return run_seed(7, mix)
+
+
+def test_another_seed_does_something_else() -> None:
+    mix = Mix(faults_s=5.0)
+    assert run_seed(1, mix).trace != run_seed(2, mix).trace
+
+
+@pytest.mark.parametrize(("seed", "replicas"), kept_seeds())
+def test_seeds_that_failed_once(seed: int, replicas: int) -> None:
+    assert run_seed(seed, mix_of(seed, replicas)).anomalies == []

@@ -1,0 +1,216 @@
+"""Everything put together: nodes, operators, an API server, clients, and one clock."""
+
+import asyncio
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_operator.resources.secret import internal_secret
+from e2e.sim.api_server import ApiServer
+from e2e.sim.api_store import ApiStore
+from e2e.sim.clients import Auditor, Consumer, Notebook, Producer
+from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
+from e2e.sim.loop import START_S, Process, SimLoop
+from e2e.sim.network import Network
+from e2e.sim.operators import HOME, Operator
+from e2e.sim.wire import TopicPartition
+
+EPOCH: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+
+class World:
+    """One simulated cluster and who uses it."""
+
+    def __init__(self, loop: SimLoop, seed: str, brokers: int, operators: int) -> None:
+        self.loop = loop
+        self.chance = random.Random(seed)  # noqa: S311 - not for secrets
+        self.faults: Counter[str] = Counter()
+        self.hash = hashlib.blake2b(digest_size=8)
+        self.network = Network(loop, self.own_chance())
+        loop.network = self.network
+        self.store = ApiStore(now=self.now)
+        self.server = ApiServer(loop, self.store, self.network, self.own_chance(), self.faults)
+        self.server.on_write.append(self.trace)
+        around = Surroundings(
+            loop=loop,
+            network=self.network,
+            server=self.server,
+            chance=self.own_chance(),
+            faults=self.faults,
+            epoch_s=EPOCH.timestamp(),
+        )
+        self.nodes = {number: Node(around, number) for number in range(1, brokers + 1)}
+        self.operators = [Operator(around, number) for number in range(1, operators + 1)]
+        self.notebook = Notebook(loop.time)
+        self.producers: list[Producer] = []
+        self.clients: list[Process] = []
+        self.partitions: list[TopicPartition] = []
+        self._keepers: list[asyncio.Task[None]] = []
+
+    def own_chance(self) -> random.Random:
+        """A stream of its own for each part, so that one draws nothing from another's."""
+        return random.Random(self.chance.getrandbits(64))  # noqa: S311
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.loop.now_s - START_S)
+
+    def trace(self, *what: object) -> None:
+        """What happened goes into the hash, with its time."""
+        self.hash.update(repr((round(self.loop.now_s, 9), *what)).encode())
+
+    # -- what a user does
+
+    def begin(self) -> None:
+        """Kubernetes as it is before anybody asks for a cluster, and the operator's Deployment."""
+        store = self.store
+        for kind, name in (
+            (kinds.DEFINITIONS, "topics.chiplog.dev"),
+            (kinds.NAMESPACES, NAMESPACE),
+            (kinds.NAMESPACES, HOME),
+        ):
+            store.create(kind, {"metadata": {"name": name}})
+        for number in self.nodes:
+            address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
+            store.create(
+                kinds.NODES,
+                {"metadata": {"name": f"node-{number}"}, "status": {"addresses": [address]}},
+            )
+        parts: list[Operator | Node] = [*self.operators, *self.nodes.values()]
+        for one in parts:
+            self._keepers.append(self.loop.create_task(one.run()))
+
+    def apply_cluster(self, **spec: Any) -> None:
+        given = {"replicas": len(self.nodes), "storage": {"size": "1Gi"}, **spec}
+        made = self.store.create(kinds.BROKER_CLUSTERS, manifest("BrokerCluster", CLUSTER, given))
+        # With a password of ours, which the operator keeps: its own would come from the machine.
+        secret = internal_secret(BrokerCluster.from_manifest(made), PASSWORD)
+        self.store.create(kinds.SECRETS, secret)
+
+    def apply_topic(self, name: str, partitions: int, **spec: Any) -> None:
+        given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
+        self.store.create(kinds.TOPICS, manifest("Topic", name, given))
+        self.partitions += [TopicPartition(name, index) for index in range(partitions)]
+
+    def start_clients(self, producers: int, consumers: int, pause_s: float) -> None:
+        for number in range(1, producers + 1):
+            producer = Producer(f"p{number}", self.bootstrap, self.own_chance(), self.notebook)
+            producer.acks = -1 if number > 1 or producers == 1 else 1
+            producer.pause_s = pause_s
+            self.producers.append(producer)
+            self.as_client(producer.name, producer.run(self.partitions))
+        for number in range(1, consumers + 1):
+            consumer = Consumer(f"c{number}", self.bootstrap, self.own_chance(), self.notebook)
+            work = consumer.run(self.partitions, sorted(self.nodes))
+            self.as_client(consumer.name, work)
+
+    def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run it on a host of its own."""
+        process = Process(name, f"client-{name}")
+        self.clients.append(process)
+        return process.spawn(work, name)
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [one.host for one in self.nodes.values()]
+
+    async def audit(self) -> None:
+        """Read all partitions to their ends."""
+        auditor = Auditor("auditor", self.bootstrap, self.own_chance(), self.notebook)
+
+        async def everything() -> None:
+            for one in self.partitions:
+                await auditor.read(one)
+
+        await self.as_client("auditor", everything())
+
+    # -- how it is
+
+    def is_well(self) -> str:
+        """Empty, or what is not as it should be."""
+        for topic in self.store.all_of(kinds.TOPICS):
+            if not is_ready(topic):
+                return f"Topic {topic['metadata']['name']} is not Ready"
+        for number, node in self.nodes.items():
+            spec = (self.store.find(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{number}") or {}).get(
+                "spec", {}
+            )
+            if spec.get("fenced") or not spec.get("session"):
+                return f"broker {number} is not admitted"
+            if node.broker is None or not node.broker.health.readiness()[0]:
+                return f"broker {number} is not ready"
+        return ""
+
+    def has_records_at_risk(self) -> bool:
+        """Whether a Topic says that no in-sync replica can vouch for its disk."""
+        return any(
+            one.get("reason") == "RecordsAtRisk"
+            for topic in self.store.all_of(kinds.TOPICS)
+            for one in topic.get("status", {}).get("conditions", [])
+        )
+
+    def heal(self) -> None:
+        """Take back every fault."""
+        server = self.server
+        server.is_away = False
+        server.refuses = server.swallows = server.stale_s = 0.0
+        self.network.slowest_s = 0.002
+        for node in self.nodes.values():
+            node.resume()
+            node.power_on()
+            node.disks.slow_s, node.disks.fails = 0.0, False
+            node.disks.make_room()
+        for one in self.operators:
+            one.resume()
+        self.network.heal()
+
+    def everybody(self) -> list[Process]:
+        """Every process there ever was."""
+        found = list(self.clients)
+        parts: list[Operator | Node] = [*self.operators, *self.nodes.values()]
+        for one in parts:
+            found += one.dead
+            if one.process is not None:
+                found.append(one.process)
+        return found
+
+    async def end(self) -> None:
+        """Let every coroutine end, so that none is left for the garbage collector.
+
+        Disks are off and nobody is reached: what runs now changes nothing.
+        """
+        self.server.is_away = True
+        for node in self.nodes.values():
+            node.disks.process_ended()
+        tasks = list(self._keepers)
+        for process in self.everybody():
+            process.is_alive, process.is_paused = True, False
+            tasks += [task for task in process.tasks if not task.done()]
+        for _ in range(20):
+            tasks = [task for task in tasks if not task.done()]
+            if not tasks:
+                return
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=30.0)
+
+
+def manifest(kind: str, name: str, spec: dict[str, Any]) -> Manifest:
+    return {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"namespace": NAMESPACE, "name": name},
+        "spec": spec,
+    }
+
+
+def is_ready(topic: Manifest) -> bool:
+    return any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in topic.get("status", {}).get("conditions", [])
+    )
