@@ -23,7 +23,8 @@ from chiplog_broker.metadata.kubernetes.session_file import (
     write_session,
 )
 from chiplog_broker.metadata.kubernetes.status import Attested
-from chiplog_broker.metadata.kubernetes.store import KubernetesStore, StoreParts
+from chiplog_broker.metadata.kubernetes.store import KubernetesStore
+from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
 from chiplog_broker.metadata.kubernetes.topic_views import topic_view
 from chiplog_broker.metadata.view import BrokerView, TopicView
 from chiplog_broker.ports.clock import Clock

@@ -5,34 +5,29 @@ Callbacks of the caches only note what changed and wake the task that acts on it
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, MutableMapping
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
 from chiplog_broker.metadata.kubernetes.brokers import Brokers
-from chiplog_broker.metadata.kubernetes.map_files import MapFiles
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
-from chiplog_broker.metadata.kubernetes.outages import Outages
-from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.readiness import behind
 from chiplog_broker.metadata.kubernetes.registration import Registration
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord, write_session
 from chiplog_broker.metadata.kubernetes.status import Attested, StatusParts, broker_status
 from chiplog_broker.metadata.kubernetes.status_writer import StatusWriter
+from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
 from chiplog_broker.metadata.kubernetes.watching import watch
 from chiplog_broker.metadata.operations import Outcome
-from chiplog_broker.ports.clock import Clock
-from chiplog_broker.ports.disk import Disk, DiskUsage
-from chiplog_broker.ports.metadata import Node
-from chiplog_broker.ports.rng import Rng
+from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_core.admin.operations import Operation
 from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef, Session
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_core.model.partition_map import PartitionMapSpec
-from chiplog_kube.api import KubeApi, Manifest
+from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import BROKERS, PARTITION_MAPS
 
 logger = logging.getLogger(__name__)
@@ -43,25 +38,6 @@ DRAIN_S = 10.0
 DRAIN_STEP_S = 0.05
 SHOWN_BEHIND = 5
 RETRY_S = 1.0
-
-StartTask = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreParts:
-    """What the store is made of."""
-
-    process: Process
-    api: KubeApi
-    clock: Clock
-    rng: Rng
-    metadata: Disk
-    data: Disk
-    outages: Outages
-    files: MapFiles
-    node: Node
-    config: MutableMapping[str, str]
-    start: StartTask
 
 
 class KubernetesStore:

@@ -1,17 +1,14 @@
 """Following one kind of the cluster's objects."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
+from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
 from chiplog_core import labels
 from chiplog_kube.api import Manifest
 from chiplog_kube.cache import ObjectCache, OnChange
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import without_managed_fields
 from chiplog_kube.reflector import Pace, Reflector, Scope
-
-if TYPE_CHECKING:
-    from chiplog_broker.metadata.kubernetes.store import StoreParts
 
 Listed = Callable[[Iterable[Manifest]], None]
 
@@ -35,7 +32,7 @@ class _Listening:
 
 
 def watch(
-    parts: "StoreParts", kind: Kind, seen: OnChange, listed: Listed = nothing_to_do
+    parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = nothing_to_do
 ) -> Reflector:
     """A reflector of the cluster's objects of this kind; `seen` is told of every change."""
     cache = ObjectCache(seen, without_managed_fields)

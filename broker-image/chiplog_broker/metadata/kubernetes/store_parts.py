@@ -1,0 +1,34 @@
+"""What the store works with: who it is, and its ports."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_broker.metadata.kubernetes.map_files import MapFiles
+from chiplog_broker.metadata.kubernetes.outages import Outages
+from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.rng import Rng
+from chiplog_kube.api import KubeApi
+
+StartTask = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParts:
+    """What the store is made of."""
+
+    process: Process
+    api: KubeApi
+    clock: Clock
+    rng: Rng
+    metadata: Disk
+    data: Disk
+    outages: Outages
+    files: MapFiles
+    node: Node
+    config: MutableMapping[str, str]
+    start: StartTask
