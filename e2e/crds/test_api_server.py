@@ -43,7 +43,22 @@ def definitions(target: Target) -> None:
 
 
 @pytest.fixture(scope="module")
-def namespace(target: Target, definitions: None) -> Iterator[Kubectl]:
+def no_operator(target: Target) -> Iterator[None]:
+    """An operator that a demo or an earlier run left would write what these tests write."""
+    kubectl = Kubectl(target.kubeconfig, "chiplog-system")
+    labelled = ("-l", "app.kubernetes.io/name=chiplog-operator")
+    found = kubectl.get("deployments", *labelled)["items"]
+    scales = {one["metadata"]["name"]: one["spec"]["replicas"] for one in found}
+    for name in scales:
+        kubectl("scale", f"deployment/{name}", "--replicas=0")
+    eventually("no operator", lambda: not kubectl.get("pods", *labelled)["items"], 90)
+    yield
+    for name, replicas in scales.items():
+        kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")
+
+
+@pytest.fixture(scope="module")
+def namespace(target: Target, definitions: None, no_operator: None) -> Iterator[Kubectl]:
     """One namespace for all files: each test removes its own objects."""
     kubectl = Kubectl(target.kubeconfig, "e2e-crds")
     kubectl.recreate_namespace()
