@@ -80,8 +80,13 @@ async def run(
     caches: Caches,
     namespaces: Sequence[str],
     on_signal: Callable[[], None],
+    on_end: Callable[[], None],
 ) -> None:
-    """Watch until cancelled. Signals stay with `on_signal`: Kopf would take them for itself."""
+    """Watch until cancelled. Signals stay with `on_signal`: Kopf would take them for itself.
+
+    `on_end` is told when one of Kopf's own tasks is over. Kopf then ends the others, which may
+    take for ever: a watch that wants to log in again waits for a login that has been ended.
+    """
     before = asyncio.all_tasks()
     tasks = await kopf.spawn_tasks(
         registry=registry(connection, caches),
@@ -93,4 +98,6 @@ async def run(
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, on_signal)
+    for task in tasks:
+        task.add_done_callback(lambda _: on_end())
     await kopf.run_tasks(tasks, ignored=before)

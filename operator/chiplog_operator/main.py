@@ -175,7 +175,16 @@ async def _watch_users(
     # A standby needs no Kopf, and its memory is better spent elsewhere.
     from chiplog_operator import kopf_settings  # noqa: PLC0415
 
-    await kopf_settings.run(connection, caches, chosen.watch_namespaces, stopping.set)
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        # Seen when a definition goes while Kopf asks for its objects: without a watch on what
+        # users write, a process that keeps the Lease is worse than none.
+        if not stopping.is_set():
+            logger.critical("watch_ended")
+            loop.call_later(LAST_WORDS_S, os._exit, 1)
+
+    await kopf_settings.run(connection, caches, chosen.watch_namespaces, stopping.set, ended)
     if not stopping.is_set():
         raise RuntimeError("Kopf ended by itself")
 

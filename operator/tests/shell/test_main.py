@@ -6,6 +6,7 @@ import logging
 import operator
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,34 @@ def test_an_event_goes_into_the_cache_as_a_copy() -> None:
     body["metadata"]["name"] = "t"
     feed.take(kinds.TOPICS, kopf.RawEvent(type="DELETED", object=body))
     assert len(caches[kinds.TOPICS]) == 0
+
+
+def test_a_part_of_kopf_that_fails_is_told_though_another_never_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails() -> None:
+        raise RuntimeError("404 page not found")
+
+    async def scenario() -> None:
+        released, told = asyncio.Event(), asyncio.Event()
+
+        async def never_ends() -> None:
+            while not released.is_set():
+                with suppress(asyncio.CancelledError):
+                    await released.wait()
+
+        async def spawn(**_: object) -> list[asyncio.Task[None]]:
+            return [asyncio.create_task(fails()), asyncio.create_task(never_ends())]
+
+        monkeypatch.setattr(kopf, "spawn_tasks", spawn)
+        connection = Connection(server="http://127.0.0.1:1")
+        running = asyncio.create_task(
+            kopf_settings.run(connection, Caches(Deaf()), (), lambda: None, told.set)
+        )
+        await asyncio.wait_for(told.wait(), 5)
+        assert not running.done()
+        released.set()
+        with pytest.raises(RuntimeError, match="404"):
+            await running
+
+    asyncio.run(scenario())
