@@ -42,7 +42,7 @@ check: setup ## Format, lint, types, import contracts, generated files, unit tes
 	$(BIN)/lint-imports
 	$(BIN)/python crds/generate.py --check
 	$(BIN)/python charts/generate.py --check
-	$(BIN)/pytest -m "not clients and not cluster and not main"
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main"
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,15 +12,21 @@ from e2e import measured
 from e2e.cluster import images
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target, current_target
+from e2e.lanes import GROUPS
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that stop and start the whole cluster come before those that use it.
 
     Those with an operator come after all others, and of them those last that take away what
-    the others stand on.
+    the others stand on. Where processes share the tests, one of them has all that need the
+    cluster, of which there is one, in this order.
     """
     items.sort(key=stage)
+    for item in items:
+        if marker := next((one for one in GROUPS if item.get_closest_marker(one)), None):
+            item.add_marker(pytest.mark.xdist_group(GROUPS[marker]))
 
 
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
@@ -30,6 +37,17 @@ def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
         item.get_closest_marker("main") is not None,
         module is not None and getattr(module.obj, "RUNS_LAST", False),
     )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that shares the tests with others sends its figures to the one that reports."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["measured"] = measured.noted()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    measured.take(getattr(node, "workeroutput", {}).get("measured", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

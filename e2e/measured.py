@@ -3,6 +3,8 @@
 What a passing test prints is not seen; a figure beside its limit should be.
 """
 
+from collections.abc import Iterable
+
 _LINES: list[str] = []
 
 
@@ -10,6 +12,11 @@ def note(line: str) -> None:
     """Print a figure now, and again in the summary of the run."""
     print(line)
     _LINES.append(line)
+
+
+def take(lines: Iterable[str]) -> None:
+    """Figures of another process of this run."""
+    _LINES.extend(lines)
 
 
 def noted() -> tuple[str, ...]:

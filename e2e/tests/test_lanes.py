@@ -49,3 +49,14 @@ def test_everything_that_needs_more_than_python_is_kept_out_of_make_check(checko
     makefile = (checkout / "Makefile").read_text()
     kept_out = " and ".join(f"not {name}" for name in lanes.ALL.split(" or "))
     assert f'-m "{kept_out}"' in makefile
+
+
+def test_every_lane_is_in_a_group_so_that_no_two_processes_share_the_cluster() -> None:
+    assert set(lanes.GROUPS) == set(lanes.LANES)
+    assert {lanes.GROUPS[name] for name in lanes.LANES if name != "clients"} == {"cluster"}
+
+
+def test_only_the_short_form_of_all_lanes_runs_side_by_side() -> None:
+    assert "--dist=loadgroup" in lanes.arguments_for("", full=False)
+    for lane, full in (("main", False), ("", True), ("main", True)):
+        assert "--dist=loadgroup" not in lanes.arguments_for(lane, full=full)
