@@ -1,26 +1,9 @@
-"""Logs as JSON: one line an event, the event's name first, its facts as fields."""
+"""Where a broker's log goes."""
 
-import json
 import logging
 import sys
-from datetime import UTC, datetime
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line. What was passed as `extra` becomes fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        event = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **{key: value for key, value in vars(record).items() if key not in _STANDARD},
-        }
-        if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
-        return json.dumps(event, default=str)
+from chiplog_core.log_lines import JsonFormatter
 
 
 def set_up(level: str) -> None:

@@ -1,8 +1,6 @@
 """The process: what it is told, and what it says when that does not work."""
 
 import asyncio
-import json
-import logging
 import operator
 import subprocess
 import sys
@@ -20,7 +18,6 @@ from chiplog_operator import kopf_settings
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.handlers.feed import Feed
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
-from chiplog_operator.logs import JsonFormatter
 from chiplog_operator.main import options
 from chiplog_operator.metrics import Metrics
 
@@ -114,12 +111,6 @@ def test_an_address_that_is_taken() -> None:
         await first.cleanup()
 
     asyncio.run(scenario())
-
-
-def test_a_log_line_is_an_event_with_facts() -> None:
-    record = logging.makeLogRecord({"msg": "in_charge", "levelno": 20, "identity": "op-1"})
-    written = json.loads(JsonFormatter().format(record))
-    assert (written["event"], written["identity"]) == ("in_charge", "op-1")
 
 
 def test_kopf_hears_of_users_kinds_and_writes_nothing() -> None:
