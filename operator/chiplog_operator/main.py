@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_NAMESPACE = "chiplog-system"
 LAST_WORDS_S = 2.0
-"""So long a process without the Lease may take to close its connections."""
+"""So long a process that must end may take to close its connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +161,17 @@ async def _lead(
 
 
 async def _keep(leadership: Leadership) -> None:
-    """Hold the Lease. When it is lost, this process ends, whatever else wants to be ended well."""
+    """Hold the Lease. When it is lost, this process ends."""
     try:
         await leadership.keep()
     except LeaseLost:
-        asyncio.get_running_loop().call_later(LAST_WORDS_S, os._exit, 1)
+        _end_soon()
         raise
+
+
+def _end_soon() -> None:
+    """Whatever else wants to be ended well: this process is gone after its last words."""
+    asyncio.get_running_loop().call_later(LAST_WORDS_S, os._exit, 1)
 
 
 async def _watch_users(
@@ -175,14 +180,12 @@ async def _watch_users(
     # A standby needs no Kopf, and its memory is better spent elsewhere.
     from chiplog_operator import kopf_settings  # noqa: PLC0415
 
-    loop = asyncio.get_running_loop()
-
     def ended() -> None:
         # Seen when a definition goes while Kopf asks for its objects: without a watch on what
         # users write, a process that keeps the Lease is worse than none.
         if not stopping.is_set():
             logger.critical("watch_ended")
-            loop.call_later(LAST_WORDS_S, os._exit, 1)
+            _end_soon()
 
     await kopf_settings.run(connection, caches, chosen.watch_namespaces, stopping.set, ended)
     if not stopping.is_set():
