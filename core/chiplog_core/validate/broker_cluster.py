@@ -8,7 +8,7 @@ from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.durations import Duration, duration_ms
-from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterSpec
+from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.topic_policies import TopicPolicies
 from chiplog_core.names import (
@@ -47,19 +47,6 @@ def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[P
             )
         )
     return tuple(problems)
-
-
-def check_scale_in(spec: BrokerClusterSpec, most_replicas: int) -> tuple[Problem, ...]:
-    """Whether the brokers suffice for the topics, the widest of which has `most_replicas`."""
-    if spec.replicas >= most_replicas:
-        return ()
-    return (
-        Problem(
-            "spec.replicas",
-            f"is {spec.replicas}, but there is a topic with {most_replicas} replicas",
-            f"set it to {most_replicas} or more, or lower that topic's replicas first",
-        ),
-    )
 
 
 def _name(cluster: BrokerCluster) -> Iterator[Problem]:

@@ -14,7 +14,6 @@ from chiplog_core.problems import Problem, Reason
 from chiplog_core.validate.broker_cluster import (
     check_cluster,
     check_cluster_change,
-    check_scale_in,
 )
 
 
@@ -247,16 +246,6 @@ def test_volumes_stay_in_their_class(before: str | None, after: str | None, reme
 
     assert problem.field == "spec.storage.class"
     assert problem.remedy == remedy
-
-
-def test_brokers_must_suffice_for_the_widest_topic() -> None:
-    assert check_scale_in(cluster(replicas=3).spec, most_replicas=3) == ()
-    assert texts(check_scale_in(cluster(replicas=2).spec, most_replicas=3)) == [
-        (
-            "spec.replicas is 2, but there is a topic with 3 replicas: "
-            "set it to 3 or more, or lower that topic's replicas first"
-        )
-    ]
 
 
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
