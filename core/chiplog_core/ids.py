@@ -10,8 +10,10 @@ one of the ids Kafka reserves.
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NewType, Self
+from uuid import UUID
 
 BrokerId = NewType("BrokerId", int)
 """A broker's number, counted from 1. It takes 15 bits of every producer id."""
@@ -116,14 +118,25 @@ class TopicId(Uuid):
     """The identity of one topic's data: a deleted and re-created name has another one.
 
     Kafka reserves two values, zero for "no id" and one for its own metadata topic; neither can
-    be a topic here. Making new ids needs chance and is the caller's business; like Kafka it
-    should draw again when the text starts with '-', which command lines read as an option.
+    be a topic here.
     """
 
     def __post_init__(self) -> None:
         Uuid.__post_init__(self)
         if int.from_bytes(self.value, "big") <= 1:
             raise ValueError(f"{self} is reserved by Kafka and names no topic")
+
+    @classmethod
+    def draw(cls, token: Callable[[int], bytes]) -> Self:
+        """A new one, from that many unpredictable bytes.
+
+        Like Kafka's, it is a UUID of version 4 whose text does not begin with '-', which command
+        lines read as an option.
+        """
+        while True:
+            drawn = cls(UUID(bytes=token(16), version=4).bytes)
+            if not str(drawn).startswith("-"):
+                return drawn
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -40,6 +40,14 @@ def test_ids_reserved_by_kafka_are_no_topics(number: int) -> None:
         TopicId(number.to_bytes(16, "big"))
 
 
+def test_a_drawn_topic_id_is_no_option_of_a_command_line() -> None:
+    tokens = iter([b"\xf8" + bytes(15), bytes(16)])
+
+    drawn = TopicId.draw(lambda size_bytes: next(tokens)[:size_bytes])
+
+    assert str(drawn) == "AAAAAAAAQACAAAAAAAAAAA"  # the second: the first begins with '-'
+
+
 @pytest.mark.parametrize(
     "text",
     [

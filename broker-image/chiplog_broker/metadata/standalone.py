@@ -58,7 +58,7 @@ async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
         cluster_id, session = read_json(disk, CLUSTER_FILE, "clusterId", "session")
         record = ClusterRecord(str(cluster_id), int(str(session)) + 1)
     else:
-        record = ClusterRecord(random_uuid_text(rng), 1)
+        record = ClusterRecord(str(TopicId.draw(rng.token)), 1)
     text = json.dumps({"clusterId": record.cluster_id, "session": record.session})
     await disk.replace(CLUSTER_FILE, text.encode())
     return record
@@ -114,7 +114,7 @@ class StandaloneStore:
 
     async def _carry_out(self, operation: Operation) -> Outcome:
         if isinstance(operation, CreateTopic):
-            topic_id = new_topic_id(self._rng)
+            topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
             record = plan.created(operation, self._topics, self._defaults, topic_id)
             return await self._put(record, validate_only=operation.validate_only)
         old = self._topics.get(operation.name)
@@ -214,20 +214,3 @@ def read_json(disk: Disk, path: str, *fields: str) -> list[object]:
         raise ValueError(f"{path} is not what this broker wrote: {error!r}") from error
     finally:
         file.close()
-
-
-def new_topic_id(rng: Rng) -> UUID:
-    """A random id whose text does not look like an option to a command line, as Kafka's."""
-    while True:
-        topic_id = UUID(bytes=rng.token(16), version=4)
-        if not uuid_text(topic_id).startswith("-"):
-            return topic_id
-
-
-def random_uuid_text(rng: Rng) -> str:
-    return uuid_text(new_topic_id(rng))
-
-
-def uuid_text(value: UUID) -> str:
-    """Kafka's form of a UUID: 22 characters of URL-safe base64."""
-    return str(TopicId(value.bytes))
