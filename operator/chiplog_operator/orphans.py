@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from chiplog_core import api, labels
-from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict, merge
+from chiplog_core.conditions import ConditionType, merge
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.planner.actions import Action, Plan, Report, SetFinalizers
+from chiplog_core.planner.verdicts import fails
 from chiplog_core.planner.world import World
 
 REASON = "ClusterNotFound"
@@ -40,11 +41,10 @@ def _let_go(meta: Metadata) -> Iterator[Action]:
 
 
 def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:
-    verdict = Verdict(
-        type=ConditionType.READY,
-        status=ConditionStatus.FALSE,
-        reason=REASON,
-        message=f"there is no BrokerCluster {world.metadata.name} in namespace "
+    verdict = fails(
+        ConditionType.READY,
+        REASON,
+        f"there is no BrokerCluster {world.metadata.name} in namespace "
         f"{world.metadata.namespace}: make it, or correct spec.clusterRef in a new Topic. "
         "A cluster in a namespace that the operator does not watch counts as none",
     )
