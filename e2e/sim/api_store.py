@@ -96,6 +96,8 @@ class ApiStore:
     """All objects. Every method raises as `KubeApi` says."""
 
     now: Callable[[], datetime]
+    held: frozenset[Kind] = frozenset({PODS})
+    """Kinds whose objects somebody must end by `remove`: the kubelet its pods."""
     on_change: list[Callable[[Change], None]] = field(default_factory=list)
     version: int = 0
     compacted: int = 0
@@ -183,7 +185,7 @@ class ApiStore:
     def delete(self, kind: Kind, key: ObjectKey, *, uid: str = "", version: str = "") -> None:
         before = self._there(kind, key)
         _check(before, {"uid": uid, "resourceVersion": version})
-        if not metadata(before).get("finalizers") and kind != PODS:
+        if not metadata(before).get("finalizers") and kind not in self.held:
             self._remove(kind, before)
         elif "deletionTimestamp" not in metadata(before):
             ending = copied(before)
@@ -211,7 +213,7 @@ class ApiStore:
         if after.get("spec") != before.get("spec"):
             meta["generation"] = kept.get("generation", 1) + 1
         meta["resourceVersion"] = kept["resourceVersion"]
-        if "deletionTimestamp" in meta and not meta.get("finalizers") and kind != PODS:
+        if "deletionTimestamp" in meta and not meta.get("finalizers") and kind not in self.held:
             return self._remove(kind, after)
         if after == before:
             return copied(before)  # a write that changes nothing is none

@@ -1,24 +1,18 @@
-"""An API server in memory: compare-and-set, finalizers, watches, and the faults of a real one.
+"""An API server in memory, with the faults of a real one: `KubeApi` on the simulator's store.
 
-It keeps every object as of every change in one numbered history, as etcd does, so that a watch
-can begin at any version that was not compacted away. It knows nothing of schemas and nothing of
-time; creation and deletion are dated by the clock it is given.
+It knows nothing of schemas and nothing of time; creation and deletion are dated by the clock it
+is given. Tests read every call and let single ones fail.
 """
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 from chiplog_kube.api import (
-    AlreadyExists,
     ApiError,
-    Conflict,
     EventType,
-    Gone,
-    Invalid,
     Manifest,
     NotFound,
     ObjectList,
@@ -26,20 +20,12 @@ from chiplog_kube.api import (
     WatchEvent,
 )
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import ObjectKey, key_of, labels_of, metadata
+from chiplog_kube.manifests import ObjectKey, key_of
+from e2e.sim.api_store import ApiStore, Selection
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entry of the history."""
-
-    version: int
-    kind: Kind
-    type: EventType
-    object: Manifest
-    labels_before: Mapping[str, str] | None
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +52,18 @@ class MemoryApi:
     fault_after: Fault = lambda _: None
     """Asked after each write; what it returns is raised although the write happened."""
     missing_kinds: set[str] = field(default_factory=set)
-    _objects: dict[Kind, dict[ObjectKey, Manifest]] = field(default_factory=dict)
-    _history: list[Change] = field(default_factory=list)
-    _version: int = 0
-    _compacted: int = 0
+    _store: ApiStore = field(init=False)
     _changed: asyncio.Condition | None = None
     _broken_watches: int = 0
+
+    def __post_init__(self) -> None:
+        self._store = ApiStore(self.now, held=frozenset())
 
     # ---- what tests do to it ----
 
     def compact(self) -> None:
         """Forget the history: older watches get `Gone`."""
-        self._compacted = self._version
-        self._history.clear()
+        self._store.compact()
 
     async def break_watches(self) -> None:
         """Every watch ends with `Unavailable`, as when the server restarts."""
@@ -87,12 +72,12 @@ class MemoryApi:
 
     async def send_bookmarks(self) -> None:
         """A bookmark to every watch: the version moves on without a change."""
-        self._version += 1
+        self._store.version += 1
         await self._wake()
 
     def all_of(self, kind: Kind) -> list[Manifest]:
         """Every object of a kind, for assertions."""
-        return [copy.deepcopy(one) for _, one in sorted(self._objects.get(kind, {}).items())]
+        return self._store.all_of(kind)
 
     def writes(self) -> list[Call]:
         return [call for call in self.calls if call.verb not in {"get", "list", "watch"}]
@@ -103,12 +88,7 @@ class MemoryApi:
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjectList:
         self._begin(Call("list", kind.kind, ""), kind)
-        items = [
-            copy.deepcopy(one)
-            for key, one in sorted(self._objects.get(kind, {}).items())
-            if namespace in {"", key.namespace} and _selects(labels, fields, one)
-        ]
-        return ObjectList(items, str(self._version))
+        return self._store.list_(Selection(kind, namespace, labels, fields))
 
     async def watch(
         self,
@@ -120,23 +100,17 @@ class MemoryApi:
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
         self._begin(Call("watch", kind.kind, ""), kind)
+        wanted = Selection(kind, namespace, labels, fields)
         position, broken = int(resource_version), self._broken_watches
         while True:
-            if position < self._compacted:
-                raise Gone(f"too old resource version: {position} ({self._compacted})")
-            for change in [one for one in self._history if one.version > position]:
+            for change in self._store.since(position):
                 position = change.version
-                is_there = change.kind == kind and namespace in {
-                    "",
-                    key_of(change.object).namespace,
-                }
-                seen = _as_seen(change, labels, fields) if is_there else None
-                if seen is not None:
-                    yield WatchEvent(seen, copy.deepcopy(change.object))
+                if (event := wanted.sees(change)) is not None:
+                    yield event
             if self._broken_watches != broken:
                 raise Unavailable("the connection broke")
-            if position < self._version:
-                position = self._version
+            if position < self._store.version:
+                position = self._store.version
                 bookmark = {"metadata": {"resourceVersion": str(position)}}
                 yield WatchEvent(EventType.BOOKMARK, bookmark)
                 continue
@@ -145,37 +119,24 @@ class MemoryApi:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
         self._begin(Call("get", kind.kind, name), kind)
-        return copy.deepcopy(self._there(kind, ObjectKey(namespace, name)))
+        return self._store.get(kind, namespace, name)
 
     async def create(
         self, kind: Kind, manifest: Manifest, *, field_manager: str, dry_run: bool = False
     ) -> Manifest:
-        made = copy.deepcopy(manifest)
-        meta = made.setdefault("metadata", {})
-        if not meta.get("name"):
-            meta["name"] = f"{meta['generateName']}{self._version + 1:x}"
-        call = Call("create", kind.kind, meta["name"], field_manager)
-        self._begin(call, kind)
-        key = key_of(made)
-        if key in self._objects.get(kind, {}):
-            raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
-        if meta.get("resourceVersion"):
-            raise Invalid("resourceVersion should not be set on objects to be created")
-        moment = self._moment()
-        meta |= {"uid": f"uid-{self._version + 1}", "generation": 1, "creationTimestamp": moment}
-        return made if dry_run else await self._store(call, kind, made, EventType.ADDED)
+        name = manifest["metadata"].get("name") or manifest["metadata"]["generateName"]
+        call = Call("create", kind.kind, name, field_manager)
+        return await self._write(
+            call, kind, lambda: self._store.create(kind, manifest, dry_run=dry_run)
+        )
 
     async def replace(
         self, kind: Kind, manifest: Manifest, *, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        key = key_of(manifest)
-        call = Call("replace", kind.kind, key.name, field_manager)
-        self._begin(call, kind)
-        before = self._there(kind, key)
-        _check(before, metadata(manifest))
-        if not metadata(manifest).get("resourceVersion"):
-            raise Invalid("metadata.resourceVersion: must be specified for an update")
-        return await self._update(call, kind, before, copy.deepcopy(manifest), subresource)
+        call = Call("replace", kind.kind, key_of(manifest).name, field_manager)
+        return await self._write(
+            call, kind, lambda: self._store.replace(kind, manifest, subresource)
+        )
 
     async def patch(
         self,
@@ -188,25 +149,18 @@ class MemoryApi:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Manifest:
-        call = Call("patch", kind.kind, name, field_manager)
-        self._begin(call, kind)
-        before = self._there(kind, ObjectKey(namespace, name))
-        given = patch.get("metadata")
-        _check(before, given if isinstance(given, Mapping) else {})
-        patched: Manifest = _merged(before, copy.deepcopy(dict(patch)))
-        if dry_run:
-            return patched
-        return await self._update(call, kind, before, patched, subresource)
+        key = ObjectKey(namespace, name)
+        return await self._write(
+            Call("patch", kind.kind, name, field_manager),
+            kind,
+            lambda: self._store.patch(kind, key, patch, subresource=subresource, dry_run=dry_run),
+        )
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
-        """Like the real one as long as one manager owns the object: what it names is set."""
         key = key_of(manifest)
-        call = Call("apply", kind.kind, key.name, field_manager)
-        before = self._objects.get(kind, {}).get(key)
-        if before is None:
-            return await self.create(kind, manifest, field_manager=field_manager)
-        self._begin(call, kind)
-        return await self._update(call, kind, before, _merged(before, copy.deepcopy(manifest)), "")
+        is_there = self._store.find(kind, key.namespace, key.name) is not None
+        call = Call("apply" if is_there else "create", kind.kind, key.name, field_manager)
+        return await self._write(call, kind, lambda: self._store.apply(kind, manifest))
 
     async def delete(
         self,
@@ -218,16 +172,12 @@ class MemoryApi:
         resource_version: str = "",
         orphan: bool = False,
     ) -> None:
-        call = Call("orphan" if orphan else "delete", kind.kind, name)
-        self._begin(call, kind)
-        before = self._there(kind, ObjectKey(namespace, name))
-        _check(before, {"uid": uid, "resourceVersion": resource_version})
-        if not metadata(before).get("finalizers"):
-            await self._remove(call, kind, before)
-        elif "deletionTimestamp" not in metadata(before):
-            ending = copy.deepcopy(before)
-            metadata(ending)["deletionTimestamp"] = self._moment()
-            await self._store(call, kind, ending, EventType.MODIFIED)
+        key = ObjectKey(namespace, name)
+        await self._write(
+            Call("orphan" if orphan else "delete", kind.kind, name),
+            kind,
+            lambda: self._store.delete(kind, key, uid=uid, version=resource_version),
+        )
 
     # ---- inside ----
 
@@ -238,56 +188,16 @@ class MemoryApi:
         if kind.kind in self.missing_kinds:
             raise NotFound("the server could not find the requested resource")
 
-    def _there(self, kind: Kind, key: ObjectKey) -> Manifest:
-        try:
-            return self._objects[kind][key]
-        except KeyError:
-            raise NotFound(f'{kind.plural} "{key.name}" not found') from None
-
-    async def _update(
-        self, call: Call, kind: Kind, before: Manifest, after: Manifest, subresource: str
-    ) -> Manifest:
-        after = _only(before, after, subresource)
-        kept = metadata(before)
-        meta = metadata(after)
-        for name in ("uid", "creationTimestamp", "deletionTimestamp", "generation"):
-            if name in kept:
-                meta[name] = kept[name]
-        if after.get("spec") != before.get("spec"):
-            meta["generation"] = kept.get("generation", 1) + 1
-        meta["resourceVersion"] = kept["resourceVersion"]
-        if "deletionTimestamp" in meta and not meta.get("finalizers"):
-            return await self._remove(call, kind, after)
-        if after == before:
-            return copy.deepcopy(before)  # a write that changes nothing is none
-        return await self._store(call, kind, after, EventType.MODIFIED)
-
-    async def _store(self, call: Call, kind: Kind, made: Manifest, event: EventType) -> Manifest:
-        before = self._objects.get(kind, {}).get(key_of(made))
-        self._version += 1
-        metadata(made)["resourceVersion"] = str(self._version)
-        made.setdefault("apiVersion", kind.api_version)
-        made.setdefault("kind", kind.kind)
-        self._objects.setdefault(kind, {})[key_of(made)] = made
-        labels_before = labels_of(before) if before is not None else None
-        self._history.append(Change(self._version, kind, event, made, labels_before))
-        await self._finish(call)
-        return copy.deepcopy(made)
-
-    async def _remove(self, call: Call, kind: Kind, last: Manifest) -> Manifest:
-        del self._objects[kind][key_of(last)]
-        self._version += 1
-        gone = copy.deepcopy(last)
-        metadata(gone)["resourceVersion"] = str(self._version)
-        change = Change(self._version, kind, EventType.DELETED, gone, labels_of(last))
-        self._history.append(change)
-        await self._finish(call)
-        return copy.deepcopy(gone)
-
-    async def _finish(self, call: Call) -> None:
+    async def _write(self, call: Call, kind: Kind, write: Callable[[], T]) -> T:
+        self._begin(call, kind)
+        before = self._store.version
+        written = write()
+        if self._store.version == before:
+            return written  # a write that changes nothing is none
         await self._wake()
         if (error := self.fault_after(call)) is not None:
             raise error
+        return written
 
     async def _wake(self) -> None:
         async with self._condition():
@@ -297,60 +207,3 @@ class MemoryApi:
         if self._changed is None:
             self._changed = asyncio.Condition()
         return self._changed
-
-    def _moment(self) -> str:
-        return self.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
-
-
-def _check(before: Manifest, given: Mapping[str, Any]) -> None:
-    for name in ("uid", "resourceVersion"):
-        if given.get(name) and given[name] != metadata(before)[name]:
-            raise Conflict(f"the object has been modified: its {name} is another")
-
-
-def _only(before: Manifest, after: Manifest, subresource: str) -> Manifest:
-    """A write to the status changes nothing else, and one to the object no status."""
-    mine, others = (after, before) if subresource == "status" else (before, after)
-    made = copy.deepcopy(others)
-    made.pop("status", None)
-    if "status" in mine:
-        made["status"] = copy.deepcopy(mine["status"])
-    return made
-
-
-def _merged(before: Any, patch: Any) -> Any:
-    """RFC 7396."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = copy.deepcopy(before) if isinstance(before, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value)
-    return merged
-
-
-def _selects(labels: str, fields: str, manifest: Manifest) -> bool:
-    return _has_labels(labels, labels_of(manifest)) and all(
-        key_of(manifest).name == one.removeprefix("metadata.name=")
-        for one in fields.split(",")
-        if one
-    )
-
-
-def _has_labels(selector: str, labels: Mapping[str, str]) -> bool:
-    for one in filter(None, selector.split(",")):
-        name, _, value = one.partition("=")
-        if name not in labels or (value and labels[name] != value):
-            return False
-    return True
-
-
-def _as_seen(change: Change, labels: str, fields: str) -> EventType | None:
-    """What a watch with selectors sees of a change: entering is ADDED, leaving is DELETED."""
-    is_in = change.type is not EventType.DELETED and _selects(labels, fields, change.object)
-    was_in = change.labels_before is not None and _has_labels(labels, change.labels_before)
-    if is_in:
-        return EventType.MODIFIED if was_in else EventType.ADDED
-    return EventType.DELETED if was_in else None
