@@ -14,7 +14,7 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.records.writer import Producer as ProducerState
 from e2e.sim.history import Event, History, Kind
-from e2e.sim.wire import UNREACHED, Fetched, TopicPartition, Wire
+from e2e.sim.wire import EARLIEST, UNREACHED, Fetched, TopicPartition, Wire
 
 DUPLICATE: Final = ErrorCode.duplicate_sequence_number
 OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
@@ -26,6 +26,8 @@ LOST_STATE: Final = frozenset(
     }
 )
 """What an idempotent producer that sends one batch at a time is never told."""
+END_SHARE: Final = 0.1
+"""Of the fetches after which a reader asks for the end of a log, too."""
 FOR_GOOD: Final = frozenset(
     {ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large}
 )
@@ -134,8 +136,10 @@ class Producer(Client):
     ) -> ProducerState | None:
         """Until it is answered for good; the state for the next batch."""
         assert state is not None
+        attempts = 0
         while True:
             error, offset = await self._attempt(partition, batch)
+            attempts += 1
             if error in {0, DUPLICATE}:
                 for index, one in enumerate(values):
                     at = offset + index if offset >= 0 else -1
@@ -150,7 +154,8 @@ class Producer(Client):
                 self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
                 return None
             if error in FOR_GOOD:
-                for one in values:
+                # An earlier attempt may have been stored.
+                for one in values if attempts == 1 else ():
                     self.notebook.note(Kind.FAILED, self.name, partition, one)
                 return None
             await self.back_off()
@@ -197,11 +202,25 @@ class Consumer(Client):
                 continue
             try:
                 answers = await self.wire.fetch(at, led)
+                if self.chance.random() < END_SHARE:
+                    await self._look_at_end(at, self.chance.choice(sorted(led)))
             except UNREACHED:
                 await self.back_off()
                 continue
             if not all(self._take(one, led, positions) for one in answers):
                 await self.back_off()
+
+    async def _look_at_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
+        """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""
+        led_by, epoch = self.wire.leaders.get(partition), self.wire.epochs.get(partition)
+        error, end = await self.wire.offset(at, partition)
+        # Another reign may have begun while we waited, and its answers may be here already.
+        is_current = (led_by, epoch) == (
+            self.wire.leaders.get(partition),
+            self.wire.epochs.get(partition),
+        )
+        if not error and is_current:
+            self.notebook.note(Kind.END, self.name, partition, "", end)
 
     def _take(
         self,
@@ -212,8 +231,8 @@ class Consumer(Client):
         """Whether it was an answer."""
         partition, error, records = answer
         if error == OUT_OF_RANGE:
-            what = f"{self.name} was out of range at {partition} {asked[partition]}"
-            self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
+            at = asked[partition]
+            self.notebook.note(Kind.OUT_OF_RANGE, self.name, partition, "", at)
         if error:
             self.notebook.error(ErrorCode(error).name)
             return False
@@ -233,25 +252,28 @@ class Auditor(Client):
         """A whole partition into the history, for as long as it takes."""
         while True:
             try:
-                found = await self._read(partition)
+                is_done = await self._read(partition)
             except UNREACHED:
-                found = None
-            if found is not None:
-                self.notebook.history.final[str(partition)] = found
+                is_done = False
+            if is_done:
                 return
             await self.back_off()
 
-    async def _read(self, partition: TopicPartition) -> list[tuple[int, str]] | None:
+    async def _read(self, partition: TopicPartition) -> bool:
+        """Whether it was read, whole. Raises one of `UNREACHED`."""
         at = self.wire.leader(partition)
         if at is None:
-            return None
-        error, end = await self.wire.end_offset(at, partition)
-        if error:
-            return None
+            return False
+        history, label = self.notebook.history, str(partition)
+        error, end = await self.wire.offset(at, partition)
+        starts_error, start = await self.wire.offset(at, partition, EARLIEST)
+        if error or starts_error:
+            return False
         found: list[tuple[int, str]] = []
-        while (position := found[-1][0] + 1 if found else 0) < end:
+        while (position := found[-1][0] + 1 if found else start) < end:
             (answer,) = await self.wire.fetch(at, {partition: position})
             if answer.error or not answer.records:
-                return None
+                return False
             found += [one for one in answer.records if one[0] >= position]
-        return found
+        history.final[label], history.starts[label], history.ends[label] = found, start, end
+        return True

@@ -11,6 +11,7 @@ import importlib.util
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,12 +48,19 @@ class Disks:
         """Syncs take up to so long."""
         self.fails = False
         """The next sync fails with EIO, and what it should have made durable may be gone."""
+        self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
+        """Told of what is written to the end of a file of data, and to which."""
         self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
-        self.metadata: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
+        self.metadata: MemoryDisk = self._ready(_memory_disk.MemoryDisk(), is_data=False)
 
-    def _ready(self, disk: "MemoryDisk") -> "MemoryDisk":
+    def _ready(self, disk: "MemoryDisk", *, is_data: bool = True) -> "MemoryDisk":
         disk.device = self._device
+        if is_data:
+            disk.appended = self._appended
         return disk
+
+    def _appended(self, path: str, data: bytes) -> None:
+        self.on_append(self, path, data)
 
     async def _device(self, path: str) -> None:
         fails, self.fails = self.fails and path.endswith(".log"), False
@@ -72,9 +80,10 @@ class Disks:
     def process_ended(self) -> None:
         """The next process finds everything that was written, synced or not."""
         self.data = self._ready(self.data.after_kill())
-        self.metadata = self._ready(self.metadata.after_kill())
+        self.metadata = self._ready(self.metadata.after_kill(), is_data=False)
 
     def power_cut(self) -> None:
         """The next start finds what was synced, and of the rest what chance kept."""
         self.data = self._ready(self.data.after_power_cut(self._chance.getrandbits(32)))
-        self.metadata = self._ready(self.metadata.after_power_cut(self._chance.getrandbits(32)))
+        after = self.metadata.after_power_cut(self._chance.getrandbits(32))
+        self.metadata = self._ready(after, is_data=False)

@@ -14,7 +14,7 @@ from typing import Final
 from chiplog_core import unbuilt
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.faults import FAULT_NAMES, Faults, Mix
-from e2e.sim.history import Kind
+from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.world import World
 
@@ -22,7 +22,7 @@ START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
 AUDIT_WITHIN_S: Final = 60.0
 QUIET_S: Final = 10.0
-OF_LIVENESS: Final = frozenset({"not-healed", "no-progress", "not-readable"})
+OF_LIVENESS: Final = frozenset({"not-healed", "no-progress", "not-readable", "unseen"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,13 +108,11 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     result.errors = dict(sorted(notebook.errors.items()))
     problems += [Anomaly("client-problem", "", one) for one in notebook.problems]
     problems += [Anomaly("blocked", "", one) for one in loop.blocked]
+    problems += check(notebook.history)
     if is_left_to_the_user:
         # Disks failed under all in-sync replicas: only a user may go on with what is left (R3).
         problems = [one for one in problems if one.name not in OF_LIVENESS]
-        result.anomalies = [one for one in check(notebook.history) if one.name != "unseen"]
-    else:
-        result.anomalies = check(notebook.history)
-    result.anomalies += problems
+    result.anomalies = problems
     for event in notebook.history.events:
         world.trace(event)
     world.trace(sorted(notebook.history.final.items()))
@@ -140,12 +138,14 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     await Faults(world, mix, chance).run(mix.faults_s)
     world.heal()
     found = []
-    if why := await well_within(world, HEAL_WITHIN_S):
-        found.append(Anomaly("not-healed", "", why))
+    why = await well_within(world, HEAL_WITHIN_S)
     healed_s = world.loop.time()
     await asyncio.sleep(QUIET_S)
-    if world.notebook.last_acked_s < healed_s:
-        found.append(Anomaly("no-progress", "", f"nothing acknowledged in {QUIET_S} s"))
+    if why:
+        found.append(Anomaly("not-healed", "", why))
+    else:
+        written = frozenset(str(one) for one in world.written)
+        world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
     for one in world.producers:
         one.is_stopping = True
     await asyncio.sleep(QUIET_S)
@@ -154,6 +154,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
             await world.audit()
     except TimeoutError:
         found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
+    world.look_at_disks()
     return found
 
 

@@ -1,13 +1,14 @@
 """A Kafka client's connections: who leads what, and one connection to each broker.
 
-Requests are kio's, of versions that name topics; frames and answers go through the broker's own
-client half (`peers.connection`).
+Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids. Frames and answers
+go through the broker's own client half (`peers.connection`).
 """
 
 import random
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from kio.serial import entity_reader
 
@@ -26,21 +27,25 @@ MAX_BYTES: Final = 1 << 20
 VERSIONS: Final = {
     ApiKey.METADATA: 12,
     ApiKey.PRODUCE: 9,
-    ApiKey.FETCH: 12,
+    ApiKey.FETCH: 13,
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.INIT_PRODUCER_ID: 4,
 }
+LATEST: Final = -1
+EARLIEST: Final = -2
 UNREACHED: Final = (PeerError, OSError, TimeoutError)
 
 
 class TopicPartition(NamedTuple):
-    """One partition."""
+    """One partition; the same number under a name that was given anew is another one."""
 
     topic: str
     number: int
+    topic_id: UUID
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.number}"
+        """The label of histories."""
+        return f"{self.topic}-{self.number}/{self.topic_id.hex[2:10]}"
 
 
 class Fetched(NamedTuple):
@@ -93,8 +98,9 @@ class Wire:
         self._brokers = {int(one.node_id): (one.host, int(one.port)) for one in answer.brokers}
         for topic in answer.topics:
             for one in topic.partitions:
-                partition = TopicPartition(str(topic.name), int(one.partition_index))
-                self._learned(partition, one)
+                if topic.topic_id is not None:
+                    number = int(one.partition_index)
+                    self._learned(TopicPartition(str(topic.name), number, topic.topic_id), one)
 
     def _learned(self, partition: TopicPartition, one: Any) -> None:
         """What an older reign says of itself is not believed, as Java's client does it."""
@@ -153,7 +159,7 @@ class Wire:
     ) -> list[Fetched]:
         """Raises one of `UNREACHED`."""
         kio = types(ApiKey.FETCH)
-        topics = {one.topic: None for one in wanted}
+        topics = {one.topic_id: one.topic for one in wanted}
         request = kio.FetchRequest(
             replica_id=-1,
             max_wait=timedelta(milliseconds=wait_ms),
@@ -164,7 +170,7 @@ class Wire:
             session_epoch=-1,
             topics=tuple(
                 kio.FetchTopic(
-                    topic=topic,
+                    topic_id=topic_id,
                     partitions=tuple(
                         kio.FetchPartition(
                             partition=one.number,
@@ -175,10 +181,10 @@ class Wire:
                             partition_max_bytes=MAX_BYTES,
                         )
                         for one, offset in wanted.items()
-                        if one.topic == topic
+                        if one.topic_id == topic_id
                     ),
                 )
-                for topic in topics
+                for topic_id in topics
             ),
             forgotten_topics_data=(),
             rack_id="",
@@ -186,16 +192,19 @@ class Wire:
         answer = await self.ask(at, ApiKey.FETCH, request)
         return [
             Fetched(
-                TopicPartition(str(topic.topic), int(one.partition_index)),
+                TopicPartition(topics[topic.topic_id], int(one.partition_index), topic.topic_id),
                 int(one.error_code),
                 records_in(bytes(one.records or b"")),
             )
             for topic in answer.responses
+            if topic.topic_id in topics
             for one in topic.partitions
         ]
 
-    async def end_offset(self, at: tuple[str, int], partition: TopicPartition) -> tuple[int, int]:
-        """(error, offset of the next record). Raises one of `UNREACHED`."""
+    async def offset(
+        self, at: tuple[str, int], partition: TopicPartition, timestamp_ms: int = LATEST
+    ) -> tuple[int, int]:
+        """(error, offset), of the next record or the first. Raises one of `UNREACHED`."""
         kio = types(ApiKey.LIST_OFFSETS)
         request = kio.ListOffsetsRequest(
             replica_id=-1,
@@ -207,7 +216,7 @@ class Wire:
                         kio.ListOffsetsPartition(
                             partition_index=partition.number,
                             current_leader_epoch=self.epochs.get(partition, -1),
-                            timestamp=-1,
+                            timestamp=timestamp_ms,
                         ),
                     ),
                 ),

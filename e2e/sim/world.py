@@ -16,7 +16,9 @@ from e2e.sim.api_server import ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import Auditor, Consumer, Notebook, Producer
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
+from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
+from e2e.sim.maps import in_sync_in, partitions_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator
 from e2e.sim.wire import TopicPartition
@@ -37,6 +39,7 @@ class World:
         self.store = ApiStore(now=self.now)
         self.server = ApiServer(loop, self.store, self.network, self.own_chance(), self.faults)
         self.server.on_write.append(self.trace)
+        self.trace_of_appends = AppendTrace()
         around = Surroundings(
             loop=loop,
             network=self.network,
@@ -47,10 +50,13 @@ class World:
         )
         self.nodes = {number: Node(around, number) for number in range(1, brokers + 1)}
         self.operators = [Operator(around, number) for number in range(1, operators + 1)]
+        for node in self.nodes.values():
+            node.disks.on_append = self.trace_of_appends.wrote
         self.notebook = Notebook(loop.time)
         self.producers: list[Producer] = []
         self.clients: list[Process] = []
-        self.partitions: list[TopicPartition] = []
+        self.written: list[TopicPartition] = []
+        """What clients were set to write and read."""
         self._keepers: list[asyncio.Task[None]] = []
 
     def own_chance(self) -> random.Random:
@@ -95,18 +101,18 @@ class World:
     def apply_topic(self, name: str, partitions: int, **spec: Any) -> None:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
-        self.partitions += [TopicPartition(name, index) for index in range(partitions)]
 
     def start_clients(self, producers: int, consumers: int, pause_s: float) -> None:
+        self.written = partitions_in(self.store)
         for number in range(1, producers + 1):
             producer = Producer(f"p{number}", self.bootstrap, self.own_chance(), self.notebook)
             producer.acks = -1 if number > 1 or producers == 1 else 1
             producer.pause_s = pause_s
             self.producers.append(producer)
-            self.as_client(producer.name, producer.run(self.partitions))
+            self.as_client(producer.name, producer.run(self.written))
         for number in range(1, consumers + 1):
             consumer = Consumer(f"c{number}", self.bootstrap, self.own_chance(), self.notebook)
-            work = consumer.run(self.partitions, sorted(self.nodes))
+            work = consumer.run(self.written, sorted(self.nodes))
             self.as_client(consumer.name, work)
 
     def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
@@ -124,10 +130,17 @@ class World:
         auditor = Auditor("auditor", self.bootstrap, self.own_chance(), self.notebook)
 
         async def everything() -> None:
-            for one in self.partitions:
+            for one in self.written:
                 await auditor.read(one)
 
         await self.as_client("auditor", everything())
+
+    def look_at_disks(self) -> None:
+        """Put what brokers wrote, and what is on their disks, into the history."""
+        history = self.notebook.history
+        history.appends = self.trace_of_appends.appends
+        disks = {number: node.disks for number, node in self.nodes.items()}
+        history.replicas = list(replicas_on(disks, in_sync_in(self.store)))
 
     # -- how it is
 

@@ -98,6 +98,8 @@ class MemoryDisk:
         self.capacity_bytes = _TOTAL_BYTES
         self.device: Callable[[str], Awaitable[object]] = _answer_soon
         """What a sync of a path waits for."""
+        self.appended: Callable[[str, bytes], None] = _tell_nobody
+        """Told of each append, with its path."""
 
     # --- the port --------------------------------------------------------------------
 
@@ -290,7 +292,9 @@ class MemoryFile:
         if self._disk.usage().free_bytes < len(data):
             self._check()
             raise OSError(errno.ENOSPC, "no space left on device", self._path)
-        self._change("append", _Write(position, bytes(data)))
+        written = bytes(data)
+        self._change("append", _Write(position, written))
+        self._disk.appended(self._path, written)
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -372,6 +376,9 @@ class SeededRng:
 
     def token(self, size_bytes: int) -> bytes:
         return self._random.randbytes(size_bytes)
+
+
+def _tell_nobody(_path: str, _data: bytes) -> None: ...
 
 
 async def _answer_soon(_: str) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from e2e.sim.checkers import check
-from e2e.sim.history import Event, History, Kind
+from e2e.sim.history import Append, Batch, Event, History, Kind, Replica, Span
 
-P = "orders-0"
+P = "orders-0/aa"
 
 
 def sound() -> History:
@@ -123,7 +123,7 @@ def test_a_value_that_nobody_sent() -> None:
 
 def test_a_value_sent_to_another_partition() -> None:
     history = sound()
-    history.final["orders-1"] = [(0, "a")]
+    history.final["orders-1/aa"] = [(0, "a")]
     assert names(history) == {"never-sent"}
 
 
@@ -150,4 +150,260 @@ def test_a_reader_may_go_where_it_wants() -> None:
     history = sound()
     add(history, Kind.SOUGHT, offset=1, client="c1")
     add(history, Kind.READ, "b", 1, "c1")
+    assert names(history) == set()
+
+
+# -- what only some may lose
+
+
+def test_what_acks_1_was_told_may_be_lost() -> None:
+    """Its answers are never noted, so its records are as those of which nothing is known."""
+    history = sound()
+    add(history, Kind.SENT, "from acks=1", client="p2")
+    assert names(history) == set()
+
+
+def test_what_retention_took_is_not_lost() -> None:
+    history = sound()
+    history.final[P] = history.final[P][2:]
+    assert names(history) == {"lost-write", "dirty-read"}
+    history.starts[P] = 2
+    assert names(history) == set()
+
+
+def test_what_users_deleted_is_not_lost() -> None:
+    history = sound()
+    del history.final[P]
+    history.deleted[P] = 3.0
+    assert names(history) == set()
+
+
+def test_sends_are_compared_with_the_furthest_one() -> None:
+    """An acknowledgement without an offset between the two hides nothing."""
+    history = sound()
+    for value, offset in (("d", -1), ("e", 1)):
+        add(history, Kind.SENT, value)
+        add(history, Kind.ACKED, value, offset)
+    assert "nonmonotonic-send" in names(history)
+
+
+# -- topics made anew
+
+NEW = "orders-0/bb"
+
+
+def made_anew() -> History:
+    """The topic is deleted and made again; a send that was under way lands in the new one."""
+    history = sound()
+    del history.final[P]
+    add(history, Kind.SENT, "under way")
+    history.deleted[P] = history.made[NEW] = float(len(history.events))
+    history.final[NEW] = [(0, "under way")]
+    return history
+
+
+def test_a_send_under_way_may_land_in_the_new_topic() -> None:
+    assert check(made_anew()) == []
+
+
+def test_an_old_record_in_the_new_topic() -> None:
+    history = made_anew()
+    history.final[NEW].append((1, "b"))
+    assert names(history) == {"old-in-new"}
+
+
+def test_an_unacknowledged_old_record_that_was_read_before() -> None:
+    history = made_anew()
+    history.final[NEW].append((1, "unknown but stored"))
+    assert names(history) == {"old-in-new"}
+
+
+def test_a_record_of_another_number_is_no_old_one() -> None:
+    history = made_anew()
+    history.final["orders-1/bb"] = [(0, "under way")]
+    assert "never-sent" in names(history)
+
+
+# -- readers
+
+
+def test_a_position_out_of_range() -> None:
+    history = sound()
+    add(history, Kind.OUT_OF_RANGE, offset=4, client="c1")
+    assert names(history) == {"out-of-range"}
+
+
+def test_a_position_that_expired_may_be_out_of_range() -> None:
+    history = sound()
+    history.starts[P] = 1
+    history.final[P] = history.final[P][1:]
+    add(history, Kind.OUT_OF_RANGE, offset=0, client="c1")
+    assert names(history) == set()
+
+
+def test_the_end_goes_back() -> None:
+    history = sound()
+    add(history, Kind.END, offset=4, client="c1")
+    assert names(history) == set()
+    add(history, Kind.END, offset=3, client="c1")
+    assert names(history) == {"end-regression"}
+
+
+def test_the_end_lies_below_what_was_read() -> None:
+    history = sound()
+    add(history, Kind.END, offset=2, client="c1")
+    assert names(history) == {"end-regression"}
+
+
+def test_two_readers_may_see_different_ends() -> None:
+    history = sound()
+    add(history, Kind.END, offset=4, client="c1")
+    add(history, Kind.END, offset=2, client="c2")
+    assert names(history) == set()
+
+
+# -- what brokers wrote
+
+
+def append(history: History, process: str, epoch: int, offset: int, digest: int) -> None:
+    history.appends.append(Append(0.0, process, P, epoch, offset, digest))
+
+
+def test_one_leader_an_epoch() -> None:
+    history = sound()
+    for process in ("broker-1#1", "broker-2#1"):
+        append(history, process, 5, 0, 10)
+        append(history, process, 5, 1, 11)
+    append(history, "broker-2#1", 6, 2, 12)
+    append(history, "broker-3#1", 6, 2, 12)
+    append(history, "broker-1#2", 7, 3, 13)
+    assert names(history) == set()
+
+
+def test_two_leaders_in_one_epoch() -> None:
+    history = sound()
+    append(history, "broker-1#1", 5, 0, 10)
+    append(history, "broker-2#1", 5, 0, 10)
+    append(history, "broker-2#1", 5, 1, 11)
+    assert names(history) == {"epoch-fork"}
+
+
+def test_a_leader_that_goes_on_in_its_epoch_after_a_restart() -> None:
+    history = sound()
+    append(history, "broker-1#1", 5, 0, 10)
+    append(history, "broker-1#2", 5, 1, 11)
+    assert names(history) == {"epoch-fork"}
+
+
+def test_another_partition_has_its_own_epochs() -> None:
+    history = sound()
+    append(history, "broker-1#1", 5, 0, 10)
+    history.appends.append(Append(0.0, "broker-2#1", NEW, 5, 0, 11))
+    assert names(history) == set()
+
+
+# -- what is on the disks
+
+
+def batch(offset: int, *values: str, epoch: int = 5) -> Batch:
+    placed = tuple(enumerate(values, offset))
+    return Batch(offset, offset + len(values) - 1, epoch, repr((epoch, placed)).encode(), placed)
+
+
+WHOLE = (batch(0, "a", "b"), batch(2, "c"), batch(3, "unknown but stored"))
+
+
+def replica(broker_id: int, *batches: Batch, is_in_sync: bool = True, rotten: int = -1) -> Replica:
+    return Replica(
+        broker_id=broker_id,
+        partition=P,
+        is_in_sync=is_in_sync,
+        log_start_offset=batches[0].base_offset if batches else 0,
+        batches=batches,
+        rotten=frozenset({rotten} - {-1}),
+    )
+
+
+def replicated(*others: Replica) -> History:
+    history = sound()
+    history.ends[P] = 4
+    history.replicas = [replica(1, *WHOLE), *others]
+    return history
+
+
+def test_equal_replicas() -> None:
+    assert check(replicated(replica(2, *WHOLE), replica(3, *WHOLE))) == []
+
+
+def test_a_replica_may_hold_more_than_readers_see() -> None:
+    assert check(replicated(replica(2, *WHOLE, batch(4, "d")))) == []
+
+
+def test_retention_may_have_taken_more_of_one_replica() -> None:
+    assert check(replicated(replica(2, *WHOLE[1:]))) == []
+
+
+def test_other_bytes_in_an_in_sync_replica() -> None:
+    """The same records in another epoch are other bytes."""
+    history = replicated(replica(2, *WHOLE[:2], batch(3, "unknown but stored", epoch=6)))
+    assert names(history) == {"replica-divergence"}
+
+
+def test_another_value_in_an_in_sync_replica() -> None:
+    history = replicated(replica(2, *WHOLE[:2], batch(3, "x", epoch=6)))
+    assert names(history) == {"replica-divergence", "inconsistent-offsets"}
+
+
+def test_an_in_sync_replica_that_lacks_records() -> None:
+    assert names(replicated(replica(2, *WHOLE[:2]))) == {"replica-divergence"}
+
+
+def test_a_hole_in_an_in_sync_replica() -> None:
+    assert names(replicated(replica(2, WHOLE[0], WHOLE[2]))) == {"replica-divergence"}
+
+
+def test_an_old_replica_may_differ_but_not_within_an_epoch() -> None:
+    old = replica(2, *WHOLE[:2], batch(3, "of an older reign", epoch=4), is_in_sync=False)
+    assert check(replicated(old)) == []
+    forked = replica(2, *WHOLE[:2], batch(3, "x"), is_in_sync=False)
+    assert names(replicated(forked)) == {"epoch-fork"}
+
+
+def test_damage_that_nobody_read_yet_is_no_divergence() -> None:
+    damaged = Batch(2, 2, 5, b"?")
+    assert names(replicated(replica(2, WHOLE[0], damaged, WHOLE[2]))) != set()
+    assert check(replicated(replica(2, WHOLE[0], damaged, WHOLE[2], rotten=2))) == []
+
+
+# -- work is done
+
+
+def well(history: History, seconds: float, partition: str = P) -> None:
+    from_s = float(len(history.events))
+    history.well.append(Span(from_s, from_s + seconds, frozenset({partition})))
+
+
+def test_no_progress() -> None:
+    history = sound()
+    well(history, 9.0)
+    assert names(history) == set()
+    well(history, 10.0)
+    assert names(history) == {"no-progress"}
+
+
+def test_no_progress_in_one_of_two_partitions() -> None:
+    history = sound()
+    well(history, 12.0, "orders-1/aa")
+    add(history, Kind.SENT, "d")
+    history.events.append(Event(history.well[0].from_s + 6.0, Kind.ACKED, "p1", P, "d", 4))
+    history.final[P].append((4, "d"))
+    assert [one.partition for one in check(history)] == ["orders-1/aa"]
+
+
+def test_progress() -> None:
+    history = sound()
+    well(history, 12.0)
+    add(history, Kind.SENT, "d")
+    history.events.append(Event(history.well[0].from_s + 6.0, Kind.ACKED, "p1", P, "d", 4))
+    history.final[P].append((4, "d"))
     assert names(history) == set()

@@ -1,0 +1,47 @@
+"""What may never be seen in a history. Names are those of `jepsen/tests/kafka.clj`.
+
+Pure functions: a history in, anomalies out. What a client does not know (a send without an
+answer) is neither lost nor failed: it may be there or not.
+"""
+
+from e2e.sim.checkers.anomaly import Anomaly, Checker
+from e2e.sim.checkers.liveness import no_progress
+from e2e.sim.checkers.places import duplicate, inconsistent_offsets
+from e2e.sim.checkers.readers import (
+    dirty_read,
+    end_regression,
+    never_sent,
+    old_in_new,
+    out_of_range,
+    polls,
+)
+from e2e.sim.checkers.replicas import epoch_fork, forked_files, replica_divergence
+from e2e.sim.checkers.writes import g1a, lost_write, nonmonotonic_send, reordered, unseen
+from e2e.sim.history import History
+
+__all__ = ["CHECKERS", "Anomaly", "Checker", "check"]
+
+CHECKERS: tuple[Checker, ...] = (
+    lost_write,
+    unseen,
+    inconsistent_offsets,
+    duplicate,
+    nonmonotonic_send,
+    reordered,
+    g1a,
+    never_sent,
+    old_in_new,
+    dirty_read,
+    polls,
+    out_of_range,
+    end_regression,
+    epoch_fork,
+    forked_files,
+    replica_divergence,
+    no_progress,
+)
+
+
+def check(history: History) -> list[Anomaly]:
+    """Everything that is wrong with it."""
+    return [found for checker in CHECKERS for found in checker(history)]

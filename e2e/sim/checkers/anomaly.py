@@ -1,0 +1,47 @@
+"""What a checker says, and the views of a history that several of them share."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from e2e.sim.history import Event, History, Kind
+
+
+class Anomaly(NamedTuple):
+    """One thing that should not be."""
+
+    name: str
+    partition: str
+    what: str
+
+
+Checker = Callable[[History], Iterator[Anomaly]]
+
+
+def events_of(history: History, kind: Kind) -> Iterator[Event]:
+    """In their order."""
+    return (one for one in history.events if one.kind is kind)
+
+
+def all_reads(history: History) -> Iterator[tuple[str, int, str, str]]:
+    """(partition, offset, value, who read it), those at the end last."""
+    for one in events_of(history, Kind.READ):
+        yield one.partition, one.offset, one.value, one.client
+    for partition, stored in sorted(history.final.items()):
+        for offset, value in stored:
+            yield partition, offset, value, "the last reader"
+
+
+def all_places(history: History) -> Iterator[tuple[str, int, str, str]]:
+    """As `all_reads`, and what acknowledgements and the files of in-sync replicas say."""
+    for one in events_of(history, Kind.ACKED):
+        if one.offset >= 0:
+            yield one.partition, one.offset, one.value, f"{one.client}'s acknowledgement"
+    yield from all_reads(history)
+    for replica in history.replicas:
+        if not replica.is_in_sync:
+            continue  # its last records may be of a reign that nobody acknowledged
+        end, who = history.ends.get(replica.partition, 0), f"the disk of {replica.broker_id}"
+        for batch in replica.batches:
+            if batch.last_offset < end and batch.base_offset not in replica.rotten:
+                for offset, value in batch.values:
+                    yield replica.partition, offset, value, who

@@ -1,0 +1,30 @@
+"""Where all is well, work is done."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from e2e.sim.checkers.anomaly import Anomaly, events_of
+from e2e.sim.history import History, Kind, Span
+
+LONGEST_S = 10.0
+"""Without an acknowledgement; a request without an answer is given up after 5 s."""
+
+
+def no_progress(history: History) -> Iterator[Anomaly]:
+    """Nothing was acknowledged for too long in a partition that somebody wrote to."""
+    for span in history.well:
+        acked: dict[str, list[float]] = {one: [] for one in span.partitions}
+        for one in events_of(history, Kind.ACKED):
+            if one.partition in acked and span.from_s <= one.at_s <= span.to_s:
+                acked[one.partition].append(one.at_s)
+        for partition, times in sorted(acked.items()):
+            gap_s, from_s = _longest_gap(span, times)
+            if gap_s >= LONGEST_S and partition not in history.deleted:
+                what = f"nothing acknowledged in {gap_s:.1f} s from t={from_s:.1f}"
+                yield Anomaly("no-progress", partition, what)
+
+
+def _longest_gap(span: Span, times: list[float]) -> tuple[float, float]:
+    """(seconds, since when)."""
+    edges = [span.from_s, *times, span.to_s]
+    return max((after - before, before) for before, after in pairwise(edges))

@@ -1,0 +1,28 @@
+"""One offset holds one value, and one value one offset: for all who ever said where it is."""
+
+from collections.abc import Iterator
+
+from e2e.sim.checkers.anomaly import Anomaly, all_places
+from e2e.sim.history import History
+
+
+def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
+    """Two values at one offset, across acknowledgements, reads and the replicas' files."""
+    seen: dict[tuple[str, int], str] = {}
+    for partition, offset, value, who in all_places(history):
+        known = seen.setdefault((partition, offset), value)
+        if known != value:
+            what = f"offset {offset} is {known} and, to {who}, {value}"
+            yield Anomaly("inconsistent-offsets", partition, what)
+
+
+def duplicate(history: History) -> Iterator[Anomaly]:
+    """One value at two offsets, although producers are idempotent."""
+    if not history.was_idempotent:
+        return
+    seen: dict[tuple[str, str], int] = {}
+    for partition, offset, value, who in all_places(history):
+        known = seen.setdefault((partition, value), offset)
+        if known != offset:
+            what = f"{value} is at {known} and, to {who}, at {offset}"
+            yield Anomaly("duplicate", partition, what)

@@ -1,0 +1,84 @@
+"""What brokers wrote and what their disks hold: one leader an epoch, and replicas alike."""
+
+from collections.abc import Iterator
+
+from e2e.sim.checkers.anomaly import Anomaly
+from e2e.sim.history import Append, Batch, History, Replica
+
+
+def epoch_fork(history: History) -> Iterator[Anomaly]:
+    """Two processes appended as leaders under one leader epoch of a partition.
+
+    Followers write what the leader wrote before them, so whoever writes a batch first leads.
+    A broker that restarted is another process.
+    """
+    first: dict[tuple[str, int, int, int], Append] = {}
+    leaders: dict[tuple[str, int], Append] = {}
+    for one in history.appends:
+        key = (one.partition, one.leader_epoch, one.base_offset, one.digest)
+        if first.setdefault(key, one) is not one:
+            continue
+        leader = leaders.setdefault((one.partition, one.leader_epoch), one)
+        if leader.process != one.process:
+            what = (
+                f"epoch {one.leader_epoch}: {leader.process} wrote at {leader.base_offset}, "
+                f"{one.process} at {one.base_offset}, t={one.at_s:.3f}"
+            )
+            yield Anomaly("epoch-fork", one.partition, what)
+
+
+def forked_files(history: History) -> Iterator[Anomaly]:
+    """Two disks hold different batches of one leader epoch at one offset."""
+    seen: dict[tuple[str, int, int], tuple[int, bytes]] = {}
+    for replica in history.replicas:
+        for batch in replica.batches:
+            if batch.base_offset in replica.rotten:
+                continue
+            key = (replica.partition, batch.leader_epoch, batch.base_offset)
+            broker_id, data = seen.setdefault(key, (replica.broker_id, batch.data))
+            if data != batch.data:
+                what = (
+                    f"epoch {batch.leader_epoch}, offset {batch.base_offset}: the disks of "
+                    f"{broker_id} and {replica.broker_id} differ"
+                )
+                yield Anomaly("epoch-fork", replica.partition, what)
+
+
+def replica_divergence(history: History) -> Iterator[Anomaly]:
+    """Below the high watermark, in-sync replicas are not alike, byte for byte."""
+    models: dict[str, Replica] = {}
+    for replica in history.replicas:
+        end = history.ends.get(replica.partition)
+        if end is None or not replica.is_in_sync:
+            continue
+        if replica.end_offset < end:
+            what = f"{replica.broker_id} ends at {replica.end_offset}, readers at {end}"
+            yield Anomaly("replica-divergence", replica.partition, what)
+        model = models.setdefault(replica.partition, replica)
+        if model is not replica and (where := _differs(model, replica, end)):
+            what = f"{model.broker_id} and {replica.broker_id}: {where}"
+            yield Anomaly("replica-divergence", replica.partition, what)
+
+
+def _differs(one: Replica, other: Replica, end: int) -> str:
+    """Where, as far as both hold it; empty if nowhere."""
+    begin = max(one.log_start_offset, other.log_start_offset)
+    rotten = one.rotten | other.rotten
+    mine, others = _by_offset(one, begin, end), _by_offset(other, begin, end)
+    for offset in sorted(mine.keys() | others.keys()):
+        here, there = mine.get(offset), others.get(offset)
+        if offset in rotten or here == there:
+            continue
+        if here is None or there is None:
+            return f"one of them has no batch at offset {offset}"
+        return f"batches differ at offset {offset}"
+    return ""
+
+
+def _by_offset(replica: Replica, begin: int, end: int) -> dict[int, Batch]:
+    """Only whole batches: retention cuts at segments, readers see batches whole."""
+    return {
+        batch.base_offset: batch
+        for batch in replica.batches
+        if batch.base_offset >= begin and batch.last_offset < end
+    }

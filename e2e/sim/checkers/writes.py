@@ -1,0 +1,69 @@
+"""What became of acknowledged and of refused records.
+
+What a client does not know (a send without an answer) is neither lost nor failed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from e2e.sim.checkers.anomaly import Anomaly, all_reads, events_of
+from e2e.sim.history import Event, History, Kind
+
+
+def lost_write(history: History) -> Iterator[Anomaly]:
+    """Acknowledged, and not in the partition at the end, though neither user nor limit took it."""
+    stored = {partition: {value for _, value in all_} for partition, all_ in history.final.items()}
+    for one in events_of(history, Kind.ACKED):
+        if one.partition not in stored or one.partition in history.deleted:
+            continue
+        start = history.starts.get(one.partition, 0)
+        if start > 0 and one.offset < start:
+            continue
+        if one.value not in stored[one.partition]:
+            what = f"{one.value} was acknowledged at {one.offset}, t={one.at_s:.3f}"
+            yield Anomaly("lost-write", one.partition, what)
+
+
+def unseen(history: History) -> Iterator[Anomaly]:
+    """A partition with acknowledged records that could not be read at the end."""
+    for partition in sorted({one.partition for one in events_of(history, Kind.ACKED)}):
+        if partition not in history.final and partition not in history.deleted:
+            yield Anomaly("unseen", partition, "it could not be read after everything healed")
+
+
+def g1a(history: History) -> Iterator[Anomaly]:
+    """Read although it was refused for good."""
+    failed = {(one.partition, one.value) for one in events_of(history, Kind.FAILED)}
+    for partition, offset, value, who in all_reads(history):
+        if (partition, value) in failed:
+            yield Anomaly("G1a", partition, f"{who} read {value}, refused, at {offset}")
+
+
+def nonmonotonic_send(history: History) -> Iterator[Anomaly]:
+    """What a producer sent later lies earlier."""
+    if not history.was_idempotent:
+        return
+    furthest: dict[tuple[str, str], Event] = {}
+    for one in events_of(history, Kind.ACKED):
+        if one.offset < 0:
+            continue
+        before = furthest.get((one.client, one.partition))
+        if before is not None and one.offset <= before.offset:
+            what = f"{one.value} at {one.offset} after {before.value} at {before.offset}"
+            yield Anomaly("nonmonotonic-send", one.partition, what)
+        else:
+            furthest[one.client, one.partition] = one
+
+
+def reordered(history: History) -> Iterator[Anomaly]:
+    """In the final log, a producer's records are not in the order in which it sent them."""
+    sent_as: dict[tuple[str, str], tuple[str, int]] = {}
+    for number, one in enumerate(events_of(history, Kind.SENT)):
+        sent_as.setdefault((one.partition, one.value), (one.client, number))
+    for partition, stored in sorted(history.final.items()):
+        last: dict[str, int] = defaultdict(lambda: -1)
+        for offset, value in stored:
+            client, number = sent_as.get((partition, value), ("", -1))
+            if client and number < last[client]:
+                yield Anomaly("reordered", partition, f"{value} at {offset} is out of order")
+            last[client] = max(last[client], number)

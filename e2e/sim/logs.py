@@ -1,0 +1,121 @@
+"""What brokers write to their logs, and what of it is on their disks: for the checkers.
+
+Which topic a directory belongs to, its own `partition.metadata` says.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from chiplog_broker.records.batch import check_crc, iter_batches, read_header
+from chiplog_broker.records.errors import CorruptBatchError
+from chiplog_broker.records.reader import read_records
+from chiplog_broker.storage.names import (
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    offset_in_name,
+    partition_in_name,
+)
+from chiplog_broker.storage.partition_metadata import decode_partition_metadata
+from e2e.sim.disk import Disks
+from e2e.sim.history import Append, Batch, Replica
+from e2e.sim.loop import PROCESS
+from e2e.sim.wire import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.storage.memory_disk import MemoryDisk
+
+
+class AppendTrace:
+    """Notes every batch that any broker appends."""
+
+    def __init__(self) -> None:
+        self.appends: list[Append] = []
+
+    def wrote(self, disks: Disks, path: str, data: bytes) -> None:
+        """To be told by the disks."""
+        process = PROCESS.get()
+        directory, _, name = path.partition("/")
+        if process is None or not name.endswith(LOG_SUFFIX):
+            return
+        label = label_of(disks.data, directory)
+        now_s = asyncio.get_running_loop().time()
+        for _, header in iter_batches(data):
+            digest = hash((header.crc, header.producer_id, header.base_sequence))
+            place = header.leader_epoch, header.base_offset, digest
+            self.appends.append(Append(now_s, process.name, label, *place))
+
+
+def label_of(disk: "MemoryDisk", directory: str) -> str:
+    """The partition whose replica is in a directory; empty where that is not known."""
+    try:
+        return _label(directory, bytes(disk.content(f"{directory}/{PARTITION_METADATA}")))
+    except (KeyError, FileNotFoundError, ValueError):
+        return ""
+
+
+@lru_cache(maxsize=256)
+def _label(directory: str, metadata: bytes) -> str:
+    name = partition_in_name(directory)
+    if name is None:
+        return ""
+    return str(TopicPartition(name.topic, name.partition, decode_partition_metadata(metadata)))
+
+
+def replicas_on(
+    disks: Mapping[int, Disks], in_sync: Mapping[str, frozenset[int]]
+) -> Iterator[Replica]:
+    """All replicas of these partitions, and whether the metadata calls them in sync."""
+    values: dict[bytes, tuple[tuple[int, str], ...]] = {}
+    for broker_id, one in sorted(disks.items()):
+        for directory in one.data.names(""):
+            label = label_of(one.data, directory)
+            if label in in_sync:
+                batches, rotten = read_batches(one, directory, values)
+                start = segment_starts(one.data, directory)
+                yield Replica(
+                    broker_id=broker_id,
+                    partition=label,
+                    is_in_sync=broker_id in in_sync[label],
+                    log_start_offset=start[0] if start else 0,
+                    batches=tuple(batches),
+                    rotten=frozenset(rotten),
+                )
+
+
+def segment_starts(disk: "MemoryDisk", directory: str) -> list[int]:
+    """Base offsets of a replica's segments."""
+    found = (offset_in_name(one, LOG_SUFFIX) for one in disk.names(directory))
+    return sorted(one for one in found if one is not None)
+
+
+def read_batches(
+    disks: Disks, directory: str, values: dict[bytes, tuple[tuple[int, str], ...]]
+) -> tuple[list[Batch], list[int]]:
+    """All batches up to the first that is no batch; of the damaged ones, which we damaged."""
+    found: list[Batch] = []
+    rotten: list[int] = []
+    for start in segment_starts(disks.data, directory):
+        path = f"{directory}/{start:020d}{LOG_SUFFIX}"
+        content = bytes(disks.data.content(path))
+        position = 0
+        try:
+            while position < len(content):
+                header = read_header(content, position)
+                data = content[position : position + header.size_bytes]
+                if data not in values:
+                    values[data] = _values(data)
+                place = header.base_offset, header.last_offset, header.leader_epoch
+                found.append(Batch(*place, data, values[data]))
+                position += header.size_bytes
+        except CorruptBatchError:
+            return found, rotten
+    return found, rotten
+
+
+def _values(data: bytes) -> tuple[tuple[int, str], ...]:
+    view = memoryview(data)
+    header = read_header(view)
+    check_crc(view, header)
+    return tuple((one.offset, (one.value or b"").decode()) for one in read_records(view, header))

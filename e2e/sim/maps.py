@@ -1,0 +1,32 @@
+"""What PartitionMaps say, as whoever reads them with kubectl sees it."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from chiplog_core.model.partition_map import PartitionMap, PartitionState
+from chiplog_kube import kinds
+from e2e.sim.api_store import ApiStore
+from e2e.sim.wire import TopicPartition
+
+
+def partitions_in(store: ApiStore) -> list[TopicPartition]:
+    """All partitions of all topics that a name means now."""
+    return [partition for partition, _ in _states(store)]
+
+
+def in_sync_in(store: ApiStore) -> dict[str, frozenset[int]]:
+    """Label of the partition -> brokers that are listed as in sync."""
+    return {
+        str(partition): frozenset(int(one.broker_id) for one in state.isr)
+        for partition, state in _states(store)
+    }
+
+
+def _states(store: ApiStore) -> Iterator[tuple[TopicPartition, PartitionState]]:
+    for manifest in store.all_of(kinds.PARTITION_MAPS):
+        spec = PartitionMap.from_manifest(manifest).spec
+        for generation in spec.generations:
+            if generation.topic_id == spec.current:
+                topic_id = UUID(bytes=generation.topic_id.value)
+                for state in generation.partitions:
+                    yield TopicPartition(spec.topic_name, int(state.partition), topic_id), state
