@@ -196,7 +196,7 @@ class Following:
     async def _continue(self, records: memoryview) -> None:
         log, now_ms = self._log, self._clock.now_ms()
         try:
-            log.append_as_follower(records, now_ms)
+            log.append_as_follower(records, self.leader_epoch, now_ms)
         except UnexpectedOffsetError as unexpected:
             found = unexpected.found_offset
             is_empty = log.end_offset == log.log_start_offset
@@ -205,7 +205,7 @@ class Following:
             # The leader's log start lies within this batch, which comes whole.
             await log.truncate_fully_and_start_at(found, now_ms)
             self._partition.high_watermark = found
-            log.append_as_follower(records, now_ms)
+            log.append_as_follower(records, self.leader_epoch, now_ms)
 
     async def _truncate(self, offset: int) -> Taken:
         logger.info("follower_truncated", extra=self._facts(offset=offset))

@@ -75,6 +75,16 @@ class UnexpectedOffsetError(StorageError):
         self.found_offset = found_offset
 
 
+class UnexpectedEpochError(StorageError):
+    """Replicated batches of an epoch that is over, or that the leader they come from never had.
+
+    Offset and epoch lie outside the checksum, and a leader may have lost its leadership, and
+    its log have been rewritten, between the reading of an answer and the sending of it.
+    """
+
+    kafka_error = "UNKNOWN_SERVER_ERROR"
+
+
 class InconsistentTopicIdError(StorageError):
     """The directory of this name belongs to another topic."""
 

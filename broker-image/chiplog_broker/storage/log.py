@@ -30,6 +30,7 @@ from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import (
     DamagedLogError,
     OffsetOutOfRangeError,
+    UnexpectedEpochError,
     UnexpectedOffsetError,
 )
 from chiplog_broker.storage.log_surgery import LogSurgery
@@ -133,17 +134,20 @@ class PartitionLog(LogSurgery):
         append_time_ms = max_timestamp_ms if header.is_log_append_time else NO_APPEND_TIME
         return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
 
-    def append_as_follower(self, batches: memoryview, now_ms: int) -> AppendResult:
-        """Write whole batches as the leader has them; they must continue this log.
+    def append_as_follower(
+        self, batches: memoryview, leader_epoch: int, now_ms: int
+    ) -> AppendResult:
+        """Write whole batches as the leader of this epoch has them; they must continue this log.
 
         All are checked before the first is written. If the disk fills up on the way, those
-        that fitted stay.
+        that fitted stay. Raises `UnexpectedEpochError` where the epochs go back, or beyond
+        the leader's own: no leader has records of a reign that comes after its.
         """
         self._check_writable()
         base_offset = self.end_offset
         run: list[BatchHeader] = []
         run_start = position = 0
-        for header in self._check_replicated(batches):
+        for header in self._check_replicated(batches, leader_epoch):
             added_bytes = position - run_start + header.size_bytes
             if self._roll_is_due(header.last_offset, header.max_timestamp_ms, added_bytes, now_ms):
                 self._write_run(batches[run_start:position], run, now_ms)
@@ -250,19 +254,19 @@ class PartitionLog(LogSurgery):
             self.end_offset = header.last_offset + 1
             self._producers.record(header, header.base_offset)
 
-    def _check_replicated(self, batches: memoryview) -> list[BatchHeader]:
+    def _check_replicated(self, batches: memoryview, leader_epoch: int) -> list[BatchHeader]:
         headers = []
         expected, epoch = self.end_offset, self._epochs.last_epoch
         for position, header in iter_batches(batches):
             check_crc(batches[position:], header)
+            if not epoch <= header.leader_epoch <= leader_epoch:
+                raise UnexpectedEpochError(
+                    f"{self.partition} has epoch {header.leader_epoch} at {header.base_offset} "
+                    f"after epoch {epoch}, from the leader of epoch {leader_epoch}"
+                )
             if header.base_offset != expected or header.last_offset_delta < 0:
                 raise UnexpectedOffsetError(
                     f"{self.partition} goes on at {expected}, not {header.base_offset}",
-                    header.base_offset,
-                )
-            if header.leader_epoch < epoch:
-                raise UnexpectedOffsetError(
-                    f"epoch {header.leader_epoch} at {expected} after epoch {epoch}",
                     header.base_offset,
                 )
             expected, epoch = header.last_offset + 1, header.leader_epoch

@@ -155,7 +155,7 @@ def test_answers_to_something_else_change_nothing(run: Run) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("damage", ["gap", "crc", "epoch", "rest"])
+@pytest.mark.parametrize("damage", ["gap", "again", "crc", "before", "after", "rest"])
 def test_records_that_do_not_continue_the_log_are_not_taken(run: Run, damage: str) -> None:
     async def scenario(one: Follower) -> None:
         await one.give(one.batch(0, b"a"))
@@ -163,7 +163,9 @@ def test_records_that_do_not_continue_the_log_are_not_taken(run: Run, damage: st
         bad = {
             "gap": one.batch(3, b"b"),
             "crc": bytes(good[:-1]) + bytes([good[-1] ^ 1]),
-            "epoch": one.batch(2, b"b", epoch=EPOCH - 1),
+            "again": one.batch(0, b"a"),
+            "before": one.batch(1, b"b", epoch=EPOCH - 1),
+            "after": one.batch(1, b"b", epoch=EPOCH + 1),
             "rest": good[:-1],
         }[damage]
         assert await one.give(bad, high_watermark=7) is Taken.FAILED

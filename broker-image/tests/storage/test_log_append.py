@@ -17,6 +17,7 @@ from chiplog_broker.storage.errors import (
     DiskFullError,
     FencedLeaderEpochError,
     LogClosedError,
+    UnexpectedEpochError,
     UnexpectedOffsetError,
 )
 from chiplog_broker.storage.log import PartitionLog
@@ -218,7 +219,7 @@ def test_a_follower_holds_the_leaders_bytes(kit: "StorageKit", make_batch: "Make
     _, follower = other.run(other.new_log())
     while follower.end_offset < leader.end_offset:
         data = leader.read(follower.end_offset, 350, leader.end_offset).read()
-        result = follower.append_as_follower(memoryview(data), NOW)
+        result = follower.append_as_follower(memoryview(data), 3, NOW)
         assert result.last_offset == follower.end_offset - 1
     assert values_in(follower) == values_in(leader)
     assert follower._epochs.entries == leader._epochs.entries
@@ -234,19 +235,35 @@ def test_a_follower_refuses_what_does_not_continue(
     good, gap, old, torn = (make_batch([b"x"]) for _ in range(4))
     for batch, offset, epoch in ((good, 0, 4), (gap, 2, 4), (old, 1, 3), (torn, 1, 4)):
         set_place(batch, offset, read_header(batch).length_bytes, epoch)
-    log.append_as_follower(good, NOW)
+    log.append_as_follower(good, 4, NOW)
     with pytest.raises(UnexpectedOffsetError) as raised:
-        log.append_as_follower(gap, NOW)
+        log.append_as_follower(gap, 4, NOW)
     assert raised.value.found_offset == 2
-    with pytest.raises(UnexpectedOffsetError):
-        log.append_as_follower(old, NOW)
+    with pytest.raises(UnexpectedEpochError):
+        log.append_as_follower(old, 4, NOW)
     torn[66] ^= 1
     with pytest.raises(CorruptBatchError):
-        log.append_as_follower(torn, NOW)
+        log.append_as_follower(torn, 4, NOW)
     with pytest.raises(CorruptBatchError):
-        log.append_as_follower(good[:-1], NOW)
+        log.append_as_follower(good[:-1], 4, NOW)
     assert log.end_offset == 1
-    assert log.append_as_follower(memoryview(b""), NOW).last_offset == 0
+    assert log.append_as_follower(memoryview(b""), 4, NOW).last_offset == 0
+
+
+def test_a_follower_refuses_records_of_a_reign_after_its_leaders(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A leader that was deposed and cut back while its answer waited to be sent (KAFKA-18723)."""
+    _, log = kit.run(kit.new_log())
+    present, later = make_batch([b"a"]), make_batch([b"b"])
+    set_place(present, 0, read_header(present).length_bytes, 4)
+    set_place(later, 1, read_header(later).length_bytes, 5)
+    both = memoryview(bytes(present) + bytes(later))
+    with pytest.raises(UnexpectedEpochError):
+        log.append_as_follower(both, 4, NOW)
+    assert (log.end_offset, log.last_epoch) == (0, -1)
+    assert log.append_as_follower(both, 5, NOW).last_offset == 1
+    assert log.last_epoch == 5
 
 
 def test_nothing_of_a_bad_fetch_is_written(kit: "StorageKit", make_batch: "MakeBatch") -> None:
@@ -254,7 +271,7 @@ def test_nothing_of_a_bad_fetch_is_written(kit: "StorageKit", make_batch: "MakeB
     first, second = make_batch([b"a"]), make_batch([b"b"])
     set_place(second, 5, read_header(second).length_bytes, 0)
     with pytest.raises(UnexpectedOffsetError):
-        log.append_as_follower(memoryview(bytes(first) + bytes(second)), NOW)
+        log.append_as_follower(memoryview(bytes(first) + bytes(second)), 0, NOW)
     assert (log.end_offset, log.size_bytes) == (0, 0)
 
 
