@@ -20,7 +20,12 @@ NOT_YET = {
 
 
 def create_topic(
-    bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    config: Mapping[str, str] | None = None,
+    *,
+    replicas: int = 1,
 ) -> None:
     """Create a topic and return when every partition of it answers.
 
@@ -28,7 +33,7 @@ def create_topic(
     producer that is quick enough then has its first batch refused and its second taken.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    topic = NewTopic(name, partitions, 1, config=dict(config or {}))
+    topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
     admin.create_topics([topic], operation_timeout=LIMIT_S)[name].result(LIMIT_S)
     end_offsets(bootstrap, name, range(partitions))
 

@@ -5,6 +5,7 @@ be a copy of Chiplog's, untouched (`adopt.py`).
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,15 +25,15 @@ PERFORMANCE = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MaxInlineLevel=15",
 )
-# What a cluster of one needs, and what Chiplog has as its default.
+# What Chiplog has as its default, and a test should not wait for.
+LIKE_OURS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+# What a cluster of one needs beside it: Kafka's defaults are for three.
 ALONE = {
-    "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    "group.initial.rebalance.delay.ms": "0",
 }
 CLUSTER_ID = "Y2hpcGxvZy1yZWZlcmVuYw"
 SYNC_EACH_APPEND = {"log.flush.interval.messages": "1"}
@@ -43,6 +44,7 @@ class KafkaBroker(BrokerProcess):
 
     title: ClassVar[str] = "Apache Kafka"
     format_options: ClassVar[tuple[str, ...]] = ()
+    for_its_size: ClassVar[Mapping[str, str]] = ALONE
 
     @property
     def logs(self) -> Path:
@@ -55,16 +57,16 @@ class KafkaBroker(BrokerProcess):
     def prepare(self) -> None:
         """Write the properties and, the first time, format the storage."""
         identity = self.identity()
-        controller = f"{LOOPBACK}:{self.side_ports[0]}"
         values = {
             "process.roles": "broker,controller",
             "node.id": identity["node.id"],
-            "controller.quorum.voters": f"{identity['node.id']}@{controller}",
+            "controller.quorum.voters": self.voters(),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.controller}",
             "log.dirs": str(self.logs),
             "metadata.log.dir": str(self.metadata_folder),
-            **ALONE,
+            **LIKE_OURS,
+            **self.for_its_size,
             **(SYNC_EACH_APPEND if self.fsync else {}),
             **self.settings,
         }
@@ -77,6 +79,15 @@ class KafkaBroker(BrokerProcess):
                 *self.format_options,
             )
             os.sync()  # the tool does not, and a power cut would find empty files
+
+    @property
+    def controller(self) -> str:
+        """Where its controller listens."""
+        return f"{LOOPBACK}:{self.side_ports[0]}"
+
+    def voters(self) -> str:
+        """The controllers that elect one of them: here itself."""
+        return f"{self.identity()['node.id']}@{self.controller}"
 
     def identity(self) -> dict[str, str]:
         """Cluster and node of the data, where they belong to one already."""

@@ -35,10 +35,11 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker knows: ids of brokers, and the leader of each partition of each topic."""
+    """What a broker knows: ids of brokers, and leader and in-sync replicas of each partition."""
 
     brokers: tuple[int, ...]
     leaders: dict[str, dict[int, int]]
+    in_sync: dict[str, dict[int, tuple[int, ...]]]
 
     def led(self) -> int:
         """How many partitions have a leader."""
@@ -77,20 +78,20 @@ def parse(data: bytes) -> Answer:
         brokers.append(reader.take("i"))
         reader.text(), reader.take("i"), reader.text()  # host, port, rack
     reader.take("i")  # controller
-    leaders: dict[str, dict[int, int]] = {}
+    answer = Answer(tuple(brokers), {}, {})
     for _ in reader.items():
         reader.take("h")  # error
         name = reader.text()
         reader.take("b")  # internal
-        leaders[name] = dict(partition(reader) for _ in reader.items())
-    return Answer(tuple(brokers), leaders)
+        found = [partition(reader) for _ in reader.items()]
+        answer.leaders[name] = {number: leader for number, leader, _ in found}
+        answer.in_sync[name] = {number: in_sync for number, _, in_sync in found}
+    return answer
 
 
-def partition(reader: Reader) -> tuple[int, int]:
-    """Partition and leader; the lists of replicas are passed over."""
+def partition(reader: Reader) -> tuple[int, int, tuple[int, ...]]:
+    """Partition, leader and in-sync replicas."""
     reader.take("h")  # error
     number, leader = reader.take("i"), reader.take("i")
-    for _ in range(2):  # replicas, in-sync replicas
-        for _ in reader.items():
-            reader.take("i")
-    return number, leader
+    _replicas, in_sync = (tuple(reader.take("i") for _ in reader.items()) for _ in range(2))
+    return number, leader, in_sync

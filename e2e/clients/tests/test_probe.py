@@ -48,8 +48,12 @@ def answer() -> bytes:
     return CORRELATION_ID + written.getvalue()
 
 
-def test_brokers_and_leaders_are_found(answer: bytes) -> None:
-    assert parse(answer) == Answer(brokers=(1,), leaders={"orders": {0: 1, 1: -1}})
+def test_brokers_leaders_and_in_sync_replicas_are_found(answer: bytes) -> None:
+    assert parse(answer) == Answer(
+        brokers=(1,),
+        leaders={"orders": {0: 1, 1: -1}},
+        in_sync={"orders": {0: (1,), 1: (1,)}},
+    )
     assert parse(answer).led() == 1
 
 

@@ -1,0 +1,89 @@
+"""Apache Kafka as a cluster of three: each node broker and controller, as its defaults are.
+
+Each has the heap of `broker.py`, 1 GiB, which is the default of kafka-server-start.sh: three
+take at most 4 GB of this machine. They end with the process that started them.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import ClassVar, Self
+
+from e2e.kafka.broker import KafkaBroker
+from e2e.kafka.members import wait_whole
+
+SIZE = 3
+
+
+class KafkaNode(KafkaBroker):
+    """One of several. `quorum` is filled in once all of them have their ports."""
+
+    for_its_size: ClassVar[Mapping[str, str]] = {}  # Kafka's defaults: three replicas, two in sync
+
+    def __init__(
+        self, folder: Path, node_id: int, quorum: list[str], settings: Mapping[str, str] | None
+    ) -> None:
+        super().__init__(folder, settings=settings)
+        self.node_id, self.quorum = node_id, quorum
+
+    def identity(self) -> dict[str, str]:
+        return {**super().identity(), "node.id": str(self.node_id)}
+
+    def voters(self) -> str:
+        return ",".join(self.quorum)
+
+
+class KafkaCluster:
+    """As a context manager it is whole inside and killed afterwards."""
+
+    title = KafkaBroker.title
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        quorum: list[str] = []
+        self.nodes = {
+            number: KafkaNode(folder / f"node-{number}", number, quorum, settings)
+            for number in range(1, SIZE + 1)
+        }
+        quorum += [f"{number}@{node.controller}" for number, node in self.nodes.items()]
+        self.running = ExitStack()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def ports(self) -> dict[int, int]:
+        return {number: node.port for number, node in self.nodes.items() if node.child is not None}
+
+    def start(self) -> None:
+        """Start all and wait until each knows of all. One by itself would never be ready."""
+        for node in self.nodes.values():
+            self.running.callback(node.kill)
+            node.launch()
+        try:
+            wait_whole(self, SIZE, replicas=0)
+        except TimeoutError as late:
+            tails = [node.output_tail() for node in self.nodes.values()]
+            raise TimeoutError("\n".join([str(late), *tails])) from late
+
+    def kill(self, broker_id: int) -> None:
+        self.nodes[broker_id].kill()
+
+    def start_again(self, broker_id: int) -> None:
+        self.nodes[broker_id].launch()
+
+    def stop(self) -> None:
+        """Ask all to end at the same time: one after another, the last would have no quorum."""
+        with ThreadPoolExecutor(len(self.nodes)) as beside_each_other:
+            list(beside_each_other.map(KafkaNode.stop, self.nodes.values()))
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.running.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.close()
