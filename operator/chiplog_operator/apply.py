@@ -26,12 +26,12 @@ from chiplog_kube.manifests import annotations_of, key_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
-from chiplog_operator.execute import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
 from chiplog_operator.resources import build
 from chiplog_operator.resources.secret import password_of
 from chiplog_operator.resources.settings import BuildSettings
 from chiplog_operator.resources.stateful_set import must_be_made_anew
 from chiplog_operator.together import together
+from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
-from chiplog_core import api as chiplog_api
 from chiplog_core import labels
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.metadata import Metadata
@@ -30,58 +28,24 @@ from chiplog_core.planner.actions import (
     SetFinalizers,
     WriteTopic,
 )
-from chiplog_core.planner.world import WriteResult
 from chiplog_kube import kinds
-from chiplog_kube.api import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    KubeApi,
-    Manifest,
-    NotFound,
-    Unavailable,
-)
-from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import ObjectKey, key_of, metadata, uid_of, version_of
-from chiplog_operator.caches import Caches, ClusterKey, cluster_of
+from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound, Unavailable
+from chiplog_operator.cached_api import CachedApi
+from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
+from chiplog_operator.confirm import confirm_deletion, confirm_maps
 from chiplog_operator.events import event
 from chiplog_operator.status_patch import status_patch
+from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
 from chiplog_operator.together import together
+from chiplog_operator.topic_writes import write_topic
 from chiplog_operator.write_results import WriteResults
+from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT = 16
-"""More makes the API server slower, not faster."""
 PATIENCE_S = 0.2
 """So long a plan is carried on although something urgent happened."""
-
-ENDING_NAMESPACE = "because it is being terminated"
-"""How the API server says that a namespace takes nothing new. It is no fault, and soon over."""
-
-KIND_OF: dict[str, Kind] = {
-    kind.kind: kind
-    for kind in (
-        kinds.BROKER_CLUSTERS,
-        kinds.TOPICS,
-        kinds.CONSUMER_GROUPS,
-        kinds.BROKERS,
-        kinds.PARTITION_MAPS,
-    )
-}
-
-
-class Authority(Protocol):
-    """Whether this process still is the operator in charge."""
-
-    def is_held(self) -> bool: ...
-
-
-class NotInCharge(Exception):  # noqa: N818 - named for what it says
-    """Another operator may be in charge by now: nothing more is written."""
 
 
 @dataclass(slots=True)
@@ -114,6 +78,7 @@ class Executor:
     ) -> None:
         self._api = api
         self._caches = caches
+        self._there = CachedApi(api, caches)
         self._results = results
         self._clock = clock
         self._authority = authority
@@ -135,7 +100,7 @@ class Executor:
             if not (outcome.unavailable or outcome.given_up):
                 await self._try(cluster, action, outcome)
 
-        in_order = sorted(actions, key=_rank)
+        in_order = sorted(actions, key=rank_of)
         await together(do, in_order, at_once=IN_FLIGHT)
         return outcome
 
@@ -151,7 +116,7 @@ class Executor:
     async def _try(self, cluster: ClusterKey, action: Action, outcome: Outcome) -> None:
         if not self._authority.is_held():
             raise NotInCharge
-        facts = {"cluster": str(cluster), "action": type(action).__name__, **_about(action)}
+        facts = {"cluster": str(cluster), "action": type(action).__name__, **facts_of(action)}
         try:
             await self._do(cluster, action)
             outcome.done += 1
@@ -196,59 +161,21 @@ class Executor:
             made = await self._api.create(kind, manifest, field_manager=labels.OPERATOR)
         except AlreadyExists:
             about = action.resource.metadata
-            await self._read(kind, about.namespace, about.name)
+            await self._there.read(kind, about.namespace, about.name)
         else:
             self._caches[kind].put(made)
 
     async def _replace(self, cluster: ClusterKey, action: Replace) -> None:
         if action.deleted_topic is not None:
-            await self._confirm_deletion(cluster, action.deleted_topic)
+            await confirm_deletion(self._there, cluster, action.deleted_topic)
         if isinstance(action.resource, Broker) and action.resource.spec.retired:
-            await self._confirm_maps(cluster)
+            await confirm_maps(self._there, cluster)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         manifest.pop("status", None)  # the broker's own, and not written here
         self._caches[kind].put(
             await self._api.replace(kind, manifest, field_manager=labels.OPERATOR)
         )
-
-    async def _confirm_deletion(self, cluster: ClusterKey, topic: Metadata) -> None:
-        """Data goes by what follows: be sure, now, that a user wants this very Topic deleted, as
-        it was when that was decided, and that nothing larger goes and takes it along."""
-        found = await self._read(kinds.TOPICS, topic.namespace, topic.name)
-        if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
-            raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
-        if version_of(found) != topic.resource_version:
-            # Its deletionPolicy may be another by now.
-            raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed meanwhile")
-        owner = await self._read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
-        larger = [
-            (kinds.BROKER_CLUSTERS, cluster.name, owner),
-            *[
-                (kind, name, await self._api.get(kind, "", name))
-                for kind, name in (
-                    (kinds.DEFINITIONS, chiplog_api.TOPIC.definition_name),
-                    (kinds.NAMESPACES, topic.namespace),
-                )
-            ],
-        ]
-        for kind, name, manifest in larger:
-            if "deletionTimestamp" in metadata(manifest):
-                raise Conflict(f"{kind.kind} {name} is being deleted, and its Topics with it")
-
-    async def _confirm_maps(self, cluster: ClusterKey) -> None:
-        """A broker is retired for good, because no map names it: be sure that none does now."""
-        cache = self._caches[kinds.PARTITION_MAPS]
-
-        def known() -> dict[ObjectKey, str]:
-            members = self._caches.members(kinds.PARTITION_MAPS, cluster)
-            return {key_of(one): version_of(one) for one in members}
-
-        decided_from, since = known(), cache.now()
-        listed = await self._api.list_(kinds.PARTITION_MAPS, cluster.namespace)
-        cache.replace(listed, cluster.namespace, since=since)
-        if known() != decided_from:
-            raise Conflict("PartitionMaps changed while a broker was to be retired")
 
     async def _delete_map(self, action: DeleteMap) -> None:
         about = action.resource.metadata
@@ -269,7 +196,7 @@ class Executor:
         made = await self._api.patch(
             kinds.TOPICS, about.namespace, about.name, patch, field_manager=labels.OPERATOR
         )
-        self._take(kinds.TOPICS, made)
+        self._there.take(kinds.TOPICS, made)
 
     async def _report(self, action: Report) -> None:
         kind, about = KIND_OF[action.kind.kind], action.metadata
@@ -285,7 +212,7 @@ class Executor:
             field_manager=labels.OPERATOR,
             subresource="status",
         )
-        self._take(kind, made)
+        self._there.take(kind, made)
 
     async def _create_event(self, announce: Announce) -> None:
         manifest = event(announce, self._clock.now(), self._instance)
@@ -309,122 +236,16 @@ class Executor:
         )
 
     async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> None:
-        result = await self._written(cluster, action)
+        result = await write_topic(self._there, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
 
-    async def _written(self, cluster: ClusterKey, action: WriteTopic) -> WriteResult | None:
-        """The API server's last word on a write for an admin client; None where it has none."""
-        try:
-            made = await self._send_topic(action)
-        except AlreadyExists:
-            about = action.metadata
-            made = await self._read(kinds.TOPICS, about.namespace, about.name)
-            if cluster_of(kinds.TOPICS, made) == cluster:
-                return None
-            message = f"the Topic object {about.namespace}/{about.name} is another cluster's"
-            return WriteResult(accepted=False, message=message)
-        except (Invalid, Forbidden) as error:
-            return WriteResult(accepted=False, message=str(error))
-        if made is not None and not action.dry_run:
-            self._take(kinds.TOPICS, made)
-        return WriteResult(accepted=True)
-
-    async def _send_topic(self, action: WriteTopic) -> Manifest | None:
-        about = action.metadata
-        if action.create is not None:
-            return await self._api.create(
-                kinds.TOPICS,
-                dict(action.create),
-                field_manager=labels.KAFKA_ADMIN,
-                dry_run=action.dry_run,
-            )
-        if action.patch is not None:
-            identity = {"uid": about.uid, "resourceVersion": about.resource_version}
-            given = dict(action.patch)
-            patched = given.get("metadata")
-            mine = patched if isinstance(patched, dict) else {}
-            return await self._api.patch(
-                kinds.TOPICS,
-                about.namespace,
-                about.name,
-                {**given, "metadata": {**mine, **identity}},
-                field_manager=labels.KAFKA_ADMIN,
-                dry_run=action.dry_run,
-            )
-        assert action.delete, "a write of nothing"
-        if not action.dry_run:
-            await self._api.delete(
-                kinds.TOPICS,
-                about.namespace,
-                about.name,
-                uid=about.uid,
-                resource_version=about.resource_version,
-            )
-        return None
-
-    def _take(self, kind: Kind, made: Manifest, *, since: int | None = None) -> None:
-        """The answer to a write. What was deleted and has no finalizer any more is gone."""
-        meta = metadata(made)
-        if "deletionTimestamp" in meta and not meta.get("finalizers"):
-            self._caches[kind].remove(made)
-        else:
-            self._caches[kind].put(made, since=since)
-
-    async def _read(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        """What there is now, whatever the watch says; the cache knows it from here on."""
-        cache = self._caches[kind]
-        since = cache.now()
-        try:
-            found = await self._api.get(kind, namespace, name)
-        except NotFound:
-            known = cache.get(namespace, name)
-            if known is not None:
-                cache.remove(known)
-            raise
-        self._take(kind, found, since=since)
-        return found
-
     async def _look_again(self, action: Action) -> None:
         """Somebody was first: see what is there now, whatever the watch says."""
-        found = _target(action)
+        found = target_of(action)
         if found is None:
             return
         kind, about = found
         # Where that fails, the next plan meets the same conflict, and looks again.
         with suppress(ApiError):
-            await self._read(kind, about.namespace, about.name)
-
-
-def _rank(action: Action) -> tuple[int, int]:
-    match action:
-        case Replace():
-            return (0, -action.weight)
-        case Create() | SetFinalizers() | WriteTopic() | DeleteMap() | RestartPod():
-            return (1, 0)
-        case Announce() | Report():
-            return (2, 0)
-
-
-def _target(action: Action) -> tuple[Kind, Metadata] | None:
-    """The object an action writes, where it is one that is cached."""
-    match action:
-        case Create() | Replace() | DeleteMap():
-            return KIND_OF[action.resource.KIND.kind], action.resource.metadata
-        case SetFinalizers() | WriteTopic():
-            return kinds.TOPICS, action.metadata
-        case Report():
-            return KIND_OF[action.kind.kind], action.metadata
-        case Announce() | RestartPod():
-            return None
-
-
-def _about(action: Action) -> dict[str, str]:
-    match action:
-        case Announce():
-            return {"reason": action.reason, "object": action.metadata.name}
-        case RestartPod():
-            return {"object": action.pod_name}
-        case _:
-            target = _target(action)
-            return {"object": target[1].name} if target else {}
+            await self._there.read(kind, about.namespace, about.name)

@@ -22,9 +22,10 @@ from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator.apply import Applied, Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
-from chiplog_operator.execute import Executor, NotInCharge, Outcome
+from chiplog_operator.execute import Executor, Outcome
 from chiplog_operator.observe import Observer
 from chiplog_operator.orphans import plan_without_cluster
+from chiplog_operator.writes import NotInCharge
 
 logger = logging.getLogger(__name__)
 

@@ -22,12 +22,12 @@ from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_operator.caches import Caches
 from chiplog_operator.clock import SystemClock
-from chiplog_operator.execute import NotInCharge
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
 from chiplog_operator.leadership import Leadership, LeaseLost
 from chiplog_operator.logs import set_up
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.system import Settings, System
+from chiplog_operator.writes import NotInCharge
 
 logger = logging.getLogger(__name__)
 

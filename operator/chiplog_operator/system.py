@@ -13,12 +13,13 @@ from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
-from chiplog_operator.execute import Authority, Executor
+from chiplog_operator.execute import Executor
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.loop import Loops, Meter, Parts, Planner
 from chiplog_operator.observe import Observer
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
+from chiplog_operator.writes import Authority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

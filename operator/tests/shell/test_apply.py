@@ -15,7 +15,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Unavailable
 from chiplog_operator.apply import APPLY_AGAIN_S, Applied, Applier
 from chiplog_operator.caches import LABELLED_KINDS, Caches
-from chiplog_operator.execute import NotInCharge
+from chiplog_operator.writes import NotInCharge
 
 IDS = (BrokerId(1), BrokerId(2))
 CREATE_SERVICE = ("create", "Service")

@@ -28,9 +28,10 @@ from chiplog_core.planner.world import WriteResult
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Invalid, Unavailable
 from chiplog_operator.caches import Caches, ClusterKey
-from chiplog_operator.execute import Executor, NotInCharge
+from chiplog_operator.execute import Executor
 from chiplog_operator.parsed import metadata_of
 from chiplog_operator.write_results import WriteResults
+from chiplog_operator.writes import NotInCharge
 
 KEY = ClusterKey("shop", "demo")
 

@@ -1,0 +1,38 @@
+"""The API server and the caches beside it: what it answers is known from then on."""
+
+from dataclasses import dataclass
+
+from chiplog_kube.api import KubeApi, Manifest, NotFound
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import metadata
+from chiplog_operator.caches import Caches
+
+
+@dataclass(frozen=True, slots=True)
+class CachedApi:
+    """Both, for those who write."""
+
+    api: KubeApi
+    caches: Caches
+
+    def take(self, kind: Kind, made: Manifest, *, since: int | None = None) -> None:
+        """The answer to a write. What was deleted and has no finalizer any more is gone."""
+        meta = metadata(made)
+        if "deletionTimestamp" in meta and not meta.get("finalizers"):
+            self.caches[kind].remove(made)
+        else:
+            self.caches[kind].put(made, since=since)
+
+    async def read(self, kind: Kind, namespace: str, name: str) -> Manifest:
+        """What there is now, whatever the watch says; the cache knows it from here on."""
+        cache = self.caches[kind]
+        since = cache.now()
+        try:
+            found = await self.api.get(kind, namespace, name)
+        except NotFound:
+            known = cache.get(namespace, name)
+            if known is not None:
+                cache.remove(known)
+            raise
+        self.take(kind, found, since=since)
+        return found

@@ -1,0 +1,52 @@
+"""Before what cannot be undone: a read of now, that what was decided from is still so.
+
+Each raises `Conflict` where it is not: the plan is outdated, and made anew.
+"""
+
+from chiplog_core import api as chiplog_api
+from chiplog_core.model.metadata import Metadata
+from chiplog_kube import kinds
+from chiplog_kube.api import Conflict
+from chiplog_kube.manifests import ObjectKey, key_of, metadata, uid_of, version_of
+from chiplog_operator.cached_api import CachedApi
+from chiplog_operator.caches import ClusterKey
+
+
+async def confirm_deletion(there: CachedApi, cluster: ClusterKey, topic: Metadata) -> None:
+    """Data goes by what follows: be sure, now, that a user wants this very Topic deleted, as
+    it was when that was decided, and that nothing larger goes and takes it along."""
+    found = await there.read(kinds.TOPICS, topic.namespace, topic.name)
+    if uid_of(found) != topic.uid or "deletionTimestamp" not in metadata(found):
+        raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
+    if version_of(found) != topic.resource_version:
+        # Its deletionPolicy may be another by now.
+        raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed meanwhile")
+    owner = await there.read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
+    larger = [
+        (kinds.BROKER_CLUSTERS, cluster.name, owner),
+        *[
+            (kind, name, await there.api.get(kind, "", name))
+            for kind, name in (
+                (kinds.DEFINITIONS, chiplog_api.TOPIC.definition_name),
+                (kinds.NAMESPACES, topic.namespace),
+            )
+        ],
+    ]
+    for kind, name, manifest in larger:
+        if "deletionTimestamp" in metadata(manifest):
+            raise Conflict(f"{kind.kind} {name} is being deleted, and its Topics with it")
+
+
+async def confirm_maps(there: CachedApi, cluster: ClusterKey) -> None:
+    """A broker is retired for good, because no map names it: be sure that none does now."""
+    cache = there.caches[kinds.PARTITION_MAPS]
+
+    def known() -> dict[ObjectKey, str]:
+        members = there.caches.members(kinds.PARTITION_MAPS, cluster)
+        return {key_of(one): version_of(one) for one in members}
+
+    decided_from, since = known(), cache.now()
+    listed = await there.api.list_(kinds.PARTITION_MAPS, cluster.namespace)
+    cache.replace(listed, cluster.namespace, since=since)
+    if known() != decided_from:
+        raise Conflict("PartitionMaps changed while a broker was to be retired")

@@ -1,0 +1,63 @@
+"""What an action is about: its object, how urgent it is, and words for the log."""
+
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.actions import (
+    Action,
+    Announce,
+    Create,
+    DeleteMap,
+    Replace,
+    Report,
+    RestartPod,
+    SetFinalizers,
+    WriteTopic,
+)
+from chiplog_kube import kinds
+from chiplog_kube.kinds import Kind
+
+KIND_OF: dict[str, Kind] = {
+    kind.kind: kind
+    for kind in (
+        kinds.BROKER_CLUSTERS,
+        kinds.TOPICS,
+        kinds.CONSUMER_GROUPS,
+        kinds.BROKERS,
+        kinds.PARTITION_MAPS,
+    )
+}
+
+
+def rank_of(action: Action) -> tuple[int, int]:
+    """The lowest goes first: new leaders, then the rest, then what is only told."""
+    match action:
+        case Replace():
+            return (0, -action.weight)
+        case Create() | SetFinalizers() | WriteTopic() | DeleteMap() | RestartPod():
+            return (1, 0)
+        case Announce() | Report():
+            return (2, 0)
+
+
+def target_of(action: Action) -> tuple[Kind, Metadata] | None:
+    """The object an action writes, where it is one that is cached."""
+    match action:
+        case Create() | Replace() | DeleteMap():
+            return KIND_OF[action.resource.KIND.kind], action.resource.metadata
+        case SetFinalizers() | WriteTopic():
+            return kinds.TOPICS, action.metadata
+        case Report():
+            return KIND_OF[action.kind.kind], action.metadata
+        case Announce() | RestartPod():
+            return None
+
+
+def facts_of(action: Action) -> dict[str, str]:
+    """For the log."""
+    match action:
+        case Announce():
+            return {"reason": action.reason, "object": action.metadata.name}
+        case RestartPod():
+            return {"object": action.pod_name}
+        case _:
+            target = target_of(action)
+            return {"object": target[1].name} if target else {}

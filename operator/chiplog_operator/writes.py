@@ -1,0 +1,19 @@
+"""What all writes of an operator have in common: who may, and how many at once."""
+
+from typing import Protocol
+
+IN_FLIGHT = 16
+"""More makes the API server slower, not faster."""
+
+ENDING_NAMESPACE = "because it is being terminated"
+"""How the API server says that a namespace takes nothing new. It is no fault, and soon over."""
+
+
+class Authority(Protocol):
+    """Whether this process still is the operator in charge."""
+
+    def is_held(self) -> bool: ...
+
+
+class NotInCharge(Exception):  # noqa: N818 - named for what it says
+    """Another operator may be in charge by now: nothing more is written."""
