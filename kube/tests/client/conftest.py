@@ -12,7 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from chiplog_kube.connection import Connection, Credentials, NoToken
-from chiplog_kube.http_api import HttpKubeApi, Limits
+from chiplog_kube.http_api import HttpKubeApi
+from chiplog_kube.http_transport import Limits
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -20,7 +20,8 @@ from chiplog_kube.api import (
     Unavailable,
 )
 from chiplog_kube.connection import TokenFile
-from chiplog_kube.http_api import HttpKubeApi, Limits
+from chiplog_kube.http_api import HttpKubeApi
+from chiplog_kube.http_transport import Limits
 
 TOPIC: dict[str, Any] = {
     "apiVersion": "chiplog.dev/v1alpha1",

@@ -1,0 +1,76 @@
+"""What the API server's answers mean: status codes as `ApiError`s, lines of a watch as events."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from chiplog_kube.api import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    EventType,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Unavailable,
+    WatchEvent,
+)
+
+ERRORS: Mapping[int, type[ApiError]] = {
+    400: Invalid,
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    405: NotFound,
+    409: Conflict,
+    410: Gone,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+    429: Unavailable,
+}
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """A JSON object; anything else is an `ApiError`."""
+    try:
+        said = json.loads(body)
+    except ValueError as error:
+        raise ApiError(f"an answer that is no JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise ApiError("an answer that is no JSON object")
+    return cast("dict[str, Any]", said)
+
+
+def error_of(method: str, status: int, body: bytes) -> ApiError:
+    """What an answer other than 2xx means."""
+    try:
+        said = parsed(body)
+    except ApiError:
+        said = {"message": body[:500].decode(errors="replace")}
+    return _meaning(status, str(said.get("reason", "")), said.get("message") or "", method)
+
+
+def _meaning(status: int, reason: str, message: object, method: str = "GET") -> ApiError:
+    text = str(message) or f"{status} {reason}".strip()
+    if status == 409 and (reason == "AlreadyExists" or (method == "POST" and not reason)):
+        return AlreadyExists(text)
+    if status >= 500:
+        return Unavailable(text)
+    return ERRORS.get(status, ApiError)(text)
+
+
+def event_of(line: bytes) -> WatchEvent:
+    """One line of a watch. The server reports errors as events, too."""
+    said = parsed(line)
+    found = said.get("object") or {}
+    kind = said.get("type")
+    if kind == "ERROR":
+        raise _meaning(
+            int(found.get("code") or 500), str(found.get("reason", "")), found.get("message") or ""
+        )
+    try:
+        return WatchEvent(EventType(str(kind)), found)
+    except ValueError as error:
+        raise ApiError(f"a watch event of type {kind!r}") from error

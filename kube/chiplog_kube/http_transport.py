@@ -1,0 +1,154 @@
+"""One request to the API server, and what can go wrong on the way.
+
+What is read is bounded, and connections that died without a word are noticed. Nothing is retried
+here: only the caller knows whether a write may be made twice. (aiohttp itself repeats a GET once
+where a kept connection turns out to be closed.)
+
+aiohttp is imported with the first request: brokers import this package at their start.
+"""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chiplog_kube.answers import error_of, parsed
+from chiplog_kube.api import ApiError, Manifest, Unavailable
+from chiplog_kube.connection import Connection
+from chiplog_kube.lines import LineTooLong
+
+if TYPE_CHECKING:
+    import aiohttp
+
+USER_AGENT = "chiplog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long to wait, and how much to read."""
+
+    connect_s: float = 5.0
+    request_s: float = 15.0
+    list_s: float = 60.0
+    watch_s: int = 300
+    """After this the server ends a watch, and the next one begins."""
+    silence_s: float = 120.0
+    """A watch without a word for so long is dead: the server sends a bookmark every minute."""
+    page_items: int = 500
+    answer_bytes: int = 64 * 1024 * 1024
+    event_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the server."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, object] | None = None
+    content_type: str = field(default="application/json", kw_only=True)
+    timeout_s: float | None = field(default=None, kw_only=True)
+    endless: bool = field(default=False, kw_only=True)
+
+    def data(self) -> bytes | None:
+        if self.body is None:
+            return None
+        return json.dumps(self.body, separators=(",", ":")).encode()
+
+
+class HttpTransport:
+    """Keeps connections; `close` it."""
+
+    def __init__(self, connection: Connection, limits: Limits) -> None:
+        self._limits = limits
+        self._connection = connection
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, request: Request) -> Manifest:
+        async with self.answer(request) as answer:
+            return parsed(await self._read(answer))
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> "AsyncIterator[aiohttp.ClientResponse]":
+        """An answer of status 2xx, still to be read. Whatever else happens is an `ApiError`."""
+        import aiohttp  # noqa: PLC0415
+
+        limits = self._limits
+        timeout = aiohttp.ClientTimeout(
+            total=None if request.endless else request.timeout_s or limits.request_s,
+            sock_connect=limits.connect_s,
+            sock_read=limits.silence_s if request.endless else None,
+        )
+        tells = {"Content-Type": request.content_type, **self._connection.credentials.headers()}
+        what = f"{request.method} {request.path}"
+        try:
+            async with self._opened().request(
+                request.method,
+                self._connection.server + request.path,
+                params=request.query,
+                data=request.data(),
+                headers=tells,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as answer:
+                if not 200 <= answer.status < 300:
+                    raise error_of(request.method, answer.status, await self._read(answer))
+                yield answer
+        except TimeoutError as error:
+            why = "the watch fell silent" if request.endless else "no answer in time"
+            raise Unavailable(f"{what}: {why}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"{what}: {type(error).__name__}: {error}") from error
+        except LineTooLong as error:
+            raise ApiError(f"{what}: {error}") from error
+
+    def _opened(self) -> "aiohttp.ClientSession":
+        if self._session is None:
+            import aiohttp  # noqa: PLC0415
+
+            context = self._connection.ssl_context()
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0,
+                    ssl=True if context is None else context,
+                    socket_factory=_socket,
+                ),
+                headers={"Accept": "application/json", "User-Agent": USER_AGENT},
+                # An object of 1.5 MiB is one line of a watch.
+                read_bufsize=1024 * 1024,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    async def _read(self, answer: "aiohttp.ClientResponse") -> bytes:
+        parts, size = [], 0
+        async for chunk in answer.content.iter_any():
+            size += len(chunk)
+            if size > self._limits.answer_bytes:
+                raise ApiError(f"an answer of more than {self._limits.answer_bytes} bytes")
+            parts.append(chunk)
+        return b"".join(parts)
+
+
+def _socket(address: Any) -> socket.socket:
+    """A socket that notices within half a minute that the other side is gone without a word."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 10),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 25_000),
+    ):
+        if hasattr(socket, option):  # not every system has all of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
