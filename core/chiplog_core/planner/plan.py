@@ -16,6 +16,7 @@ from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, ne
 from chiplog_core.planner.counts import count_partitions
 from chiplog_core.planner.deletion import finalizer_changes
 from chiplog_core.planner.growth import find_room
+from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.members import find_members
 from chiplog_core.planner.other_reports import group_reports, unreadable_reports
 from chiplog_core.planner.ownership import find_owners
@@ -25,7 +26,7 @@ from chiplog_core.planner.regression import Answers, gather_reports, next_overdu
 from chiplog_core.planner.rollout import Rollout, plan_rollout
 from chiplog_core.planner.sessions import awaiting_admission
 from chiplog_core.planner.settings import Settings, find_settings
-from chiplog_core.planner.topic_maps import MapPlanner, Situation
+from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
 from chiplog_core.planner.world import World
 

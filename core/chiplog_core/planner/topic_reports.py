@@ -9,9 +9,9 @@ from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, Par
 from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.planner.actions import Report
 from chiplog_core.planner.counts import TopicCounts
+from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
 from chiplog_core.planner.settings import paused, unmanaged
-from chiplog_core.planner.topic_maps import MapsPlan, Situation, Wait
 from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict, refused, told
 from chiplog_core.validate.topic import warn_about_topic
 

@@ -10,7 +10,7 @@ from chiplog_core.conditions import Condition, ConditionStatus
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.planner.actions import Create, Replace, SetFinalizers
-from chiplog_core.planner.topic_maps import ASSEMBLY_TIME
+from chiplog_core.planner.new_maps import ASSEMBLY_TIME
 from chiplog_core.planner.world import Unreadable
 from chiplog_core.problems import Problem
 from tests.planner.model import Kubernetes

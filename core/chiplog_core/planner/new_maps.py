@@ -1,0 +1,147 @@
+"""Maps of topics that have none: partitions are placed as soon as there is room for them."""
+
+from datetime import timedelta
+
+from chiplog_core import labels, names
+from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.given import given_topic_config
+from chiplog_core.config.topic_keys import DURABILITY, Durability
+from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
+from chiplog_core.model.topic import Topic
+from chiplog_core.planner.elections import elect_all
+from chiplog_core.planner.growth import Room
+from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
+from chiplog_core.planner.rebuild import rebuild
+from chiplog_core.planner.topic_config import configured
+
+ASSEMBLY_TIME = timedelta(seconds=60)
+"""How long the first topics of a cluster wait for its last brokers, so that they are spread over
+all of them. After that they go to the brokers there are: better uneven than never."""
+
+LOOK_AGAIN_MS = 1_000
+
+
+class Places:
+    """Brokers for new partitions."""
+
+    def __init__(self, situation: Situation, plan: MapsPlan) -> None:
+        self._situation = situation
+        self._plan = plan
+        self._room: Room | None = None
+        self._assembling = self._awaited_brokers()
+
+    @property
+    def room(self) -> Room:
+        if self._room is None:
+            self._room = self._situation.find_room()
+        return self._room
+
+    def suffice_for(self, replicas: int, owner: Topic) -> bool:
+        """Whether brokers can take the topic now; else the plan says why not."""
+        waits, uid = self._plan.waits, owner.metadata.uid
+        if self._assembling:
+            which = ", ".join(map(str, self._assembling))
+            waits[uid] = Wait("WaitingForBrokers", f"waits for broker {which} to start")
+            self._plan.look_again_ms = LOOK_AGAIN_MS
+            return False
+        if self._situation.settings.inherited is None:
+            waits[uid] = Wait("WaitingForCluster", "the BrokerCluster is not in order yet")
+            return False
+        available = len(self.room.racks)
+        if available < replicas:
+            message = f"needs {replicas} brokers that serve, and there are {available}"
+            waits[uid] = Wait("WaitingForBrokers", message)
+            return False
+        return True
+
+    def _awaited_brokers(self) -> tuple[BrokerId, ...]:
+        """Brokers never admitted yet, while the cluster is new and has no topic."""
+        if any(one.spec.generations for one in self._situation.world.maps.values()):
+            return ()
+        return tuple(filter(self._is_awaited, self._situation.broker_ids))
+
+    def _is_awaited(self, broker_id: BrokerId) -> bool:
+        broker = self._situation.world.brokers.get(broker_id)
+        if broker is None:
+            return True
+        since = broker.metadata.creation_timestamp
+        is_late = since is not None and self._situation.now - since > ASSEMBLY_TIME
+        return broker.spec.session == 0 and not is_late
+
+
+class NewMaps:
+    """What a topic without a map begins with; why it cannot begin goes into the plan."""
+
+    def __init__(self, situation: Situation, plan: MapsPlan, places: Places) -> None:
+        self._situation = situation
+        self._plan = plan
+        self._places = places
+
+    def first_map(self, name: str, owner: Topic) -> PartitionMap | None:
+        """With the data its Topic had before, where its map was lost."""
+        lost_id = owner.status.topic_id
+        if lost_id is None:
+            generation = self._first_generation(owner)
+        else:
+            generation = self._rebuilt(lost_id, owner)
+        if generation is None:
+            return None
+        spec = elect_all(self._spec(owner, generation), self._situation.members)
+        cluster = self._situation.world.metadata
+        return PartitionMap(
+            metadata=Metadata(
+                name=names.partition_map(cluster.name, name),
+                namespace=cluster.namespace,
+                labels=labels.of_cluster(cluster.name),
+            ),
+            spec=spec,
+        )
+
+    def first_spec(self, owner: Topic) -> PartitionMapSpec | None:
+        """Of a topic without any data."""
+        generation = self._first_generation(owner)
+        return None if generation is None else self._spec(owner, generation)
+
+    def _first_generation(self, owner: Topic) -> Generation | None:
+        settings = self._situation.settings
+        replicas = owner.spec.replicas or settings.replicas
+        if not self._places.suffice_for(replicas, owner):
+            return None
+        count = owner.spec.partitions or settings.partitions
+        partitions = self._places.room.partitions((), count, replicas)
+        return Generation(topic_id=self._situation.new_topic_id(), partitions=partitions)
+
+    def _spec(self, owner: Topic, generation: Generation) -> PartitionMapSpec:
+        own = given_topic_config(owner.spec.config).values
+        inherited = self._situation.settings.inherited or {}
+        spec = PartitionMapSpec(
+            cluster=self._situation.world.metadata.name,
+            topic_name=owner.topic_name,
+            owner_uid=owner.metadata.uid,
+            current=generation.topic_id,
+            min_isr=1,
+            durability=Durability(TopicConfig(own, inherited)[DURABILITY]),
+            generations=(generation,),
+        )
+        return configured(spec, own, inherited)
+
+    def _rebuilt(self, topic_id: TopicId, owner: Topic) -> Generation | None:
+        members, reports = self._situation.members, self._situation.answers.reports
+        found = rebuild(topic_id, owner.status.partitions or 1, members, reports)
+        if isinstance(found, Generation):
+            return found
+        message = (
+            f"the PartitionMap of topic id {topic_id} is gone and is rebuilt from the brokers' "
+            f"disks; not every replica of {_list_of(found)} was reported yet. To start empty "
+            "instead, delete this Topic and make one of another name"
+        )
+        self._plan.waits[owner.metadata.uid] = Wait("MetadataMissing", message)
+        return None
+
+
+def _list_of(partitions: list[PartitionIndex]) -> str:
+    shown = ", ".join(map(str, partitions[:10]))
+    more = " and more" if len(partitions) > 10 else ""
+    return f"partition {shown}{more}"
