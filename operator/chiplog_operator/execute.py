@@ -40,7 +40,7 @@ from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
 from chiplog_operator.together import together
 from chiplog_operator.topic_writes import write_topic
 from chiplog_operator.write_results import WriteResults
-from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
+from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge, as_it_was
 
 logger = logging.getLogger(__name__)
 
@@ -191,8 +191,7 @@ class Executor:
 
     async def _set_finalizers(self, action: SetFinalizers) -> None:
         about = action.metadata
-        identity = {"uid": about.uid, "resourceVersion": about.resource_version}
-        patch = {"metadata": {**identity, "finalizers": list(action.finalizers)}}
+        patch = {"metadata": {**as_it_was(about), "finalizers": list(action.finalizers)}}
         made = await self._api.patch(
             kinds.TOPICS, about.namespace, about.name, patch, field_manager=labels.OPERATOR
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 from chiplog_core.manifest.writing import write
 from chiplog_core.planner.actions import Report
+from chiplog_operator.writes import as_it_was
 
 
 def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -16,9 +17,7 @@ def status_patch(report: Report, current: Mapping[str, Any]) -> dict[str, Any] |
     difference = _difference(current, write(report.status))
     if not difference:
         return None
-    version = report.metadata.resource_version
-    identity = {"uid": report.metadata.uid, "resourceVersion": version}
-    return {"metadata": identity, "status": difference}
+    return {"metadata": as_it_was(report.metadata), "status": difference}
 
 
 def _difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

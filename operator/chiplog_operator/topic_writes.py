@@ -7,6 +7,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, Forbidden, Invalid, KubeApi, Manifest
 from chiplog_operator.cached_api import CachedApi
 from chiplog_operator.caches import ClusterKey, cluster_of
+from chiplog_operator.writes import as_it_was
 
 
 async def write_topic(
@@ -39,7 +40,6 @@ async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
             dry_run=action.dry_run,
         )
     if action.patch is not None:
-        identity = {"uid": about.uid, "resourceVersion": about.resource_version}
         given = dict(action.patch)
         patched = given.get("metadata")
         mine = patched if isinstance(patched, dict) else {}
@@ -47,7 +47,7 @@ async def _sent(api: KubeApi, action: WriteTopic) -> Manifest | None:
             kinds.TOPICS,
             about.namespace,
             about.name,
-            {**given, "metadata": {**mine, **identity}},
+            {**given, "metadata": {**mine, **as_it_was(about)}},
             field_manager=labels.KAFKA_ADMIN,
             dry_run=action.dry_run,
         )

@@ -1,6 +1,8 @@
-"""What all writes of an operator have in common: who may, and how many at once."""
+"""What all writes of an operator have in common: who may, how many at once, over what."""
 
 from typing import Protocol
+
+from chiplog_core.model.metadata import Metadata
 
 IN_FLIGHT = 16
 """More makes the API server slower, not faster."""
@@ -17,3 +19,8 @@ class Authority(Protocol):
 
 class NotInCharge(Exception):  # noqa: N818 - named for what it says
     """Another operator may be in charge by now: nothing more is written."""
+
+
+def as_it_was(about: Metadata) -> dict[str, str]:
+    """Metadata that makes a patch a compare-and-set: it meets this version or nothing."""
+    return {"uid": about.uid, "resourceVersion": about.resource_version}

@@ -4,7 +4,7 @@ All of them publish pods that are not ready. A broker that still catches up must
 its peers, and a client that asks any broker learns from its metadata where to go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from chiplog_core import names, ports
 from chiplog_core.ids import BrokerId
@@ -23,24 +23,14 @@ from chiplog_operator.resources.objects import (
 
 def brokers_service(cluster: BrokerCluster) -> Manifest:
     """Headless: gives each broker's pod its DNS name."""
-    spec = {
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": brokers_selector(cluster),
-        "ports": _inside_ports(cluster),
-    }
+    spec = _spec(brokers_selector(cluster), _inside_ports(cluster), clusterIP="None")
     name = names.brokers_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
 
 def bootstrap_service(cluster: BrokerCluster) -> Manifest:
     """Where clients inside the Kubernetes cluster begin: any broker."""
-    spec = {
-        "type": "ClusterIP",
-        "publishNotReadyAddresses": True,
-        "selector": brokers_selector(cluster),
-        "ports": _inside_ports(cluster),
-    }
+    spec = _spec(brokers_selector(cluster), _inside_ports(cluster), type="ClusterIP")
     name = names.bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
@@ -56,25 +46,28 @@ def external_services(cluster: BrokerCluster, broker_ids: Iterable[BrokerId]) ->
 
 
 def _external_bootstrap_service(cluster: BrokerCluster) -> Manifest:
-    spec = {
-        "type": "NodePort",
-        "publishNotReadyAddresses": True,
-        "selector": brokers_selector(cluster),
-        "ports": _outside_ports(cluster, 0),
-    }
+    spec = _spec(brokers_selector(cluster), _outside_ports(cluster, 0), type="NodePort")
     name = names.external_bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
 
 def _external_broker_service(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    spec = {
-        "type": "NodePort",
-        "publishNotReadyAddresses": True,
-        "selector": broker_selector(cluster, broker_id),
-        "ports": _outside_ports(cluster, broker_id),
-    }
+    spec = _spec(
+        broker_selector(cluster, broker_id), _outside_ports(cluster, broker_id), type="NodePort"
+    )
     name = names.external_broker_service(cluster.metadata.name, broker_id)
     return broker_object(kinds.SERVICES, name, cluster, broker_id, {"spec": spec})
+
+
+def _spec(
+    selector: Mapping[str, str], of_ports: Sequence[Mapping[str, object]], **how: str
+) -> dict[str, object]:
+    return {
+        **how,
+        "publishNotReadyAddresses": True,
+        "selector": selector,
+        "ports": of_ports,
+    }
 
 
 def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
