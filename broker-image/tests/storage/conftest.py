@@ -1,12 +1,9 @@
 """Fixtures of the storage tests: a disk that can lose power, a clock that stands still."""
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import pytest
@@ -17,9 +14,7 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
-
-if TYPE_CHECKING:
-    from tests.storage.memory_disk import ManualClock, MemoryDisk
+from tests.storage.memory_disk import ManualClock, MemoryDisk, PowerCutError, SeededRng
 
 _T = TypeVar("_T")
 
@@ -27,27 +22,12 @@ ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
 
 
-def _load(name: str) -> Any:
-    """A helper module beside this file; the tests' folders are no packages."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"storage_tests_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-_memory_disk = _load("memory_disk")
-
-
 @dataclass
 class StorageKit:
     """What a storage test needs; `disk` is the machine in use, and can be exchanged."""
 
-    disk: "MemoryDisk"
-    clock: "ManualClock"
+    disk: MemoryDisk
+    clock: ManualClock
     config: LogConfig
     orders: TopicPartition = ORDERS
     topic_id: UUID = TOPIC_ID
@@ -57,7 +37,7 @@ class StorageKit:
 
     async def open(self) -> LogDirectory:
         """Open the data directory on the disk in use."""
-        ports = StoragePorts(self.disk, self.clock, _memory_disk.SeededRng())
+        ports = StoragePorts(self.disk, self.clock, SeededRng())
         options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: self.config)
         return await LogDirectory.open(ports, options)
 
@@ -99,7 +79,7 @@ def kits() -> Callable[[], StorageKit]:
 
 
 def new_kit() -> StorageKit:
-    return StorageKit(_memory_disk.MemoryDisk(), _memory_disk.ManualClock(), LogConfig())
+    return StorageKit(MemoryDisk(), ManualClock(), LogConfig())
 
 
 class MakeBatch(Protocol):
@@ -136,5 +116,4 @@ def make_batch() -> MakeBatch:
 @pytest.fixture
 def power_cut() -> type[Exception]:
     """What a disk without power raises."""
-    error: type[Exception] = _memory_disk.PowerCutError
-    return error
+    return PowerCutError

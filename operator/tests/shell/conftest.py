@@ -1,13 +1,10 @@
 """An operator on an API server in memory, in time that passes only when a test says so."""
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,29 +14,12 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.system import Settings, System
-
-if TYPE_CHECKING:
-    from tests.shell.memory_api import MemoryApi
-    from tests.shell.virtual_clock import VirtualClock
+from tests.shell import virtual_clock
+from tests.shell.memory_api import MemoryApi
+from tests.shell.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 NAMESPACE, CLUSTER = "shop", "demo"
-
-
-def _load(name: str) -> Any:
-    """A helper module beside this file; the tests' folders are no packages."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"operator_tests_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-_memory_api = _load("memory_api")
-_virtual_clock = _load("virtual_clock")
 
 
 class Authorized:
@@ -112,19 +92,18 @@ class FakeBroker:
 class Bench:
     """What a test of the shell works with."""
 
-    clock: "VirtualClock" = field(default_factory=_virtual_clock.VirtualClock)
-    api: "MemoryApi" = field(init=False)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    api: MemoryApi = field(init=False)
     authority: Authorized = field(default_factory=Authorized)
     brokers: dict[int, FakeBroker] = field(default_factory=dict)
     namespaces: tuple[str, ...] = ()
     """Where the operator looks; everywhere where empty."""
 
     def __post_init__(self) -> None:
-        self.api = _memory_api.MemoryApi(now=self.clock.now)
+        self.api = MemoryApi(now=self.clock.now)
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
-        result: T = _virtual_clock.run(scenario)
-        return result
+        return virtual_clock.run(scenario)
 
     def system(self) -> System:
         """An operator process; its users' kinds are watched as Kopf would."""
