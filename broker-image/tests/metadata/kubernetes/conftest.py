@@ -34,6 +34,7 @@ from chiplog_kube.api import (
     WatchEvent,
 )
 from chiplog_kube.kinds import BROKERS, LEASES, PARTITION_MAPS, Kind
+from e2e.sim.api_store import merged
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -141,19 +142,6 @@ class MemoryApi:
             raise NotFound(name)
         self.patches.append((kind.plural, patch))
         return self.put(kind, merged(copy.deepcopy(self.objects[kind.plural, name]), patch))
-
-
-def merged(old: Any, patch: Any) -> Any:
-    """RFC 7396."""
-    if not isinstance(patch, Mapping):
-        return patch
-    result = dict(old) if isinstance(old, Mapping) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result
 
 
 @dataclass
