@@ -192,7 +192,7 @@ class ApiClient:
             raise Unavailable(server.chance.choice(("429: too many requests", "500: etcd")))
         answer = do()
         if write is not None:
-            for told in server.on_write:
+            for told in list(server.on_write):
                 told(*write)
             if server.chance.random() < server.swallows:
                 server.faults["API answer lost"] += 1

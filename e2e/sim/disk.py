@@ -50,14 +50,21 @@ class Disks:
         """The next sync fails with EIO, and what it should have made durable may be gone."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
         """Told of what is written to the end of a file of data, and to which."""
+        self.on_step: Callable[[str], None] | None = None
+        """Told of each call that changes something, data or metadata, just before it does."""
         self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
         self.metadata: MemoryDisk = self._ready(_memory_disk.MemoryDisk(), is_data=False)
 
     def _ready(self, disk: "MemoryDisk", *, is_data: bool = True) -> "MemoryDisk":
         disk.device = self._device
+        disk.stepping = self._stepping
         if is_data:
             disk.appended = self._appended
         return disk
+
+    def _stepping(self, operation: str, _path: str) -> None:
+        if self.on_step is not None:
+            self.on_step(operation)
 
     def _appended(self, path: str, data: bytes) -> None:
         self.on_append(self, path, data)
@@ -68,6 +75,14 @@ class Disks:
         if fails:
             self._faults["sync failed"] += 1
             raise OSError(errno.EIO, "injected into sync")
+
+    def fail_next(self, operation: str, path_part: str, counted_as: str) -> None:
+        """EIO of the next such call of this process on such a file of data."""
+
+        def fired() -> None:
+            self._faults[counted_as] += 1
+
+        self.data.fail_next(operation, errno.EIO, path_part, fired)
 
     def fill_up(self, free_bytes: int) -> None:
         """There is little room left from now on."""

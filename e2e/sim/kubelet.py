@@ -333,7 +333,6 @@ class Node:
         if process is None:
             return False
         process.is_alive = False
-        process.held.clear()
         self.dead.append(process)
         self.process = self.broker = None
         self._around.network.ended(process, silently=silently)

@@ -34,6 +34,9 @@ class Process:
         self.is_alive = True
         self.is_paused = False
         self.held: deque[asyncio.Handle] = deque()
+        self.steps_left: int | None = None
+        """So many callbacks run yet before `on_last_step`, where it is to end at one of them."""
+        self.on_last_step: Callable[[], object] = lambda: None
         self.tasks: list[asyncio.Task[Any]] = []
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
@@ -120,10 +123,18 @@ class SimLoop(asyncio.BaseEventLoop):
         process = handle._context.get(PROCESS)  # type: ignore[attr-defined]  # noqa: SLF001
         if process is not None:
             if not process.is_alive:
+                process.held.append(handle)  # it runs when the world has ended, if at all
                 return
             if process.is_paused:
                 process.held.append(handle)
                 return
+            if process.steps_left is not None:
+                process.steps_left -= 1
+                if process.steps_left < 0:
+                    process.steps_left = None
+                    process.held.append(handle)
+                    process.on_last_step()
+                    return
         began_s = time.perf_counter()
         handle._run()  # noqa: SLF001 - what an event loop is for
         if time.perf_counter() - began_s > BLOCKED_S:
@@ -199,17 +210,30 @@ class SimClock:
 
     def __init__(self, loop: SimLoop, epoch_s: float) -> None:
         self._loop = loop
-        self._epoch_s = epoch_s
         self.skew_s = 0.0
+        self._since_s = loop.now_s
+        self._wall_s = epoch_s
+        self._monotonic_s = loop.now_s
+        """Both as they were at `_since_s`."""
+        self._wall_rate = self._monotonic_rate = 1.0
+
+    def run_at(self, wall_rate: float, monotonic_rate: float) -> None:
+        """Seconds of this clock in a true second, from now on."""
+        passed_s = self._loop.now_s - self._since_s
+        self._wall_s += passed_s * self._wall_rate
+        self._monotonic_s += passed_s * self._monotonic_rate
+        self._since_s = self._loop.now_s
+        self._wall_rate, self._monotonic_rate = wall_rate, monotonic_rate
 
     def now_ms(self) -> int:
-        return int((self._epoch_s + self._loop.now_s - START_S + self.skew_s) * 1000)
+        passed_s = (self._loop.now_s - self._since_s) * self._wall_rate
+        return int((self._wall_s + passed_s + self.skew_s) * 1000)
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
 
     def monotonic_s(self) -> float:
-        return self._loop.now_s
+        return self._monotonic_s + (self._loop.now_s - self._since_s) * self._monotonic_rate
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(seconds, 0.0))
+        await asyncio.sleep(max(seconds, 0.0) / self._monotonic_rate)

@@ -50,6 +50,8 @@ class _Pipe:
         self._last_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.size_bytes = 0
+        self.hangs = False
+        """Nothing arrives any more, and nobody says so."""
 
     def send(self, item: Item, delay_s: float | None = None) -> None:
         loop = self._network.loop
@@ -66,7 +68,9 @@ class _Pipe:
             self._timer.cancel()
             self._timer = None
         loop = self._network.loop
-        if not self._network.is_open(self._source.process.host, self.target.process.host):
+        if self.hangs or not self._network.is_open(
+            self._source.process.host, self.target.process.host
+        ):
             return
         while self._queue and self._queue[0][0] <= loop.time():
             _, item = self._queue.popleft()
@@ -246,6 +250,15 @@ class Network:
                 one.pipe.target.post(one.pipe.target.reset)
                 broken += 1
         return broken
+
+    def hang_some(self, share: float) -> int:
+        """From now on nothing arrives in some connections, in neither direction."""
+        hung = 0
+        for one in list(self.connections):
+            if self._chance.random() < share and not one.pipe.hangs:
+                one.pipe.hangs = one.pipe.target.pipe.hangs = True
+                hung += 1
+        return hung
 
     def ended(self, process: Process, *, silently: bool = False) -> None:
         """A process is gone. Its kernel resets its connections, if that still runs."""

@@ -103,7 +103,6 @@ class Operator:
         if process is None:
             return False
         process.is_alive = False
-        process.held.clear()
         self.dead.append(process)
         self.process = None
         self.is_in_charge = False

@@ -22,6 +22,8 @@ START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
 AUDIT_WITHIN_S: Final = 60.0
 QUIET_S: Final = 10.0
+OF_DISKS: Final = ("sync failed", "write failed", "read failed")
+"""After each of them a disk is not vouched for."""
 OF_LIVENESS: Final = frozenset({"not-healed", "no-progress", "not-readable", "unseen"})
 
 
@@ -98,7 +100,7 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     world = World(loop, f"seed {result.seed}", mix.brokers, mix.operators)
     chance = world.own_chance()
     problems = await _phases(world, mix, chance)
-    failed = world.faults["sync failed"]
+    failed = sum(world.faults[name] for name in OF_DISKS)
     is_left_to_the_user = world.has_records_at_risk() and failed >= min(mix.replicas, 2)
     notebook = world.notebook
     result.simulated_s = loop.now_s - START_S

@@ -202,7 +202,8 @@ class World:
             node.disks.process_ended()
         tasks = list(self._keepers)
         for process in self.everybody():
-            process.is_alive, process.is_paused = True, False
+            process.is_alive, process.steps_left = True, None
+            self.loop.resume(process)
             tasks += [task for task in process.tasks if not task.done()]
         for _ in range(20):
             tasks = [task for task in tasks if not task.done()]

@@ -36,11 +36,21 @@ class _Write:
             content.extend(bytes(self.position - len(content)))
         content[self.position : self.position + len(self.data)] = self.data
 
-    def torn(self, chance: random.Random) -> "_Write":
-        """A part of the write, ending at a sector's edge."""
-        edge = self.position + chance.randrange(len(self.data) + 1)
-        edge = max(self.position, edge - edge % SECTOR_BYTES)
-        return _Write(self.position, self.data[: edge - self.position])
+    def torn(self, chance: random.Random) -> "list[_Write]":
+        """Some of the sectors it touches: those before an edge, or any of them."""
+        pieces = self._sectors()
+        if chance.random() < 0.5:
+            return pieces[: chance.randrange(len(pieces) + 1)]
+        return [piece for piece in pieces if chance.random() < 0.5]
+
+    def _sectors(self) -> "list[_Write]":
+        pieces, begin, end = [], self.position, self.position + len(self.data)
+        while begin < end:
+            edge = min(end, begin - begin % SECTOR_BYTES + SECTOR_BYTES)
+            data = self.data[begin - self.position : edge - self.position]
+            pieces.append(_Write(begin, data))
+            begin = edge
+        return pieces
 
 
 @dataclass
@@ -81,6 +91,14 @@ class _DirectoryNode:
     unsynced: list[_Link | _Rename] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Fault:
+    operation: str
+    path_part: str
+    error: OSError
+    fired: Callable[[], None]
+
+
 _Node: TypeAlias = _FileNode | _DirectoryNode
 
 
@@ -92,7 +110,7 @@ class MemoryDisk:
         self._locked: set[str] = set()
         self._cut_at: int | None = None
         self._is_off = False
-        self._faults: list[tuple[str, str, OSError]] = []
+        self._faults: list[_Fault] = []
         self.operations = 0
         self.syncs = 0
         self.capacity_bytes = _TOTAL_BYTES
@@ -100,6 +118,8 @@ class MemoryDisk:
         """What a sync of a path waits for."""
         self.appended: Callable[[str, bytes], None] = _tell_nobody
         """Told of each append, with its path."""
+        self.stepping: Callable[[str, str], None] = _tell_nobody
+        """Told of each call that changes something, just before it does; may end it all."""
 
     # --- the port --------------------------------------------------------------------
 
@@ -205,10 +225,16 @@ class MemoryDisk:
         """Turn the machine off just before the changing call of this number."""
         self._cut_at = operation
 
-    def fail_next(self, operation: str, error_number: int, path_part: str = "") -> None:
-        """Let the next such call on such a path fail."""
+    def fail_next(
+        self,
+        operation: str,
+        error_number: int,
+        path_part: str = "",
+        fired: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let the next such call on such a path fail, and tell when it did."""
         error = OSError(error_number, f"injected into {operation}")
-        self._faults.append((operation, path_part, error))
+        self._faults.append(_Fault(operation, path_part, error, fired))
 
     def power_off(self) -> None:
         self._is_off = True
@@ -243,14 +269,21 @@ class MemoryDisk:
 
     def _step(self, operation: str, path: str) -> None:
         self._check_power()
+        self.stepping(operation, path)
+        self._check_power()
         self.operations += 1
         if self._cut_at is not None and self.operations >= self._cut_at:
             self._is_off = True
             raise PowerCutError
+        if self._faults:
+            self._fail_if_due(operation, path)
+
+    def _fail_if_due(self, operation: str, path: str) -> None:
         for fault in self._faults:
-            if fault[0] == operation and fault[1] in path:
+            if fault.operation == operation and fault.path_part in path:
                 self._faults.remove(fault)
-                raise fault[2]
+                fault.fired()
+                raise fault.error
 
     def _sync_step(self, operation: str, path: str) -> None:
         self._step(operation, path)
@@ -306,6 +339,8 @@ class MemoryFile:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._check()
+        if self._disk._faults:
+            self._disk._fail_if_due("read", self._path)
         return bytes(self._node.content[position : position + size_bytes])
 
     def read_into(self, position: int, buffer: memoryview) -> int:
@@ -378,7 +413,7 @@ class SeededRng:
         return self._random.randbytes(size_bytes)
 
 
-def _tell_nobody(_path: str, _data: bytes) -> None: ...
+def _tell_nobody(*_: object) -> None: ...
 
 
 async def _answer_soon(_: str) -> None:
@@ -420,7 +455,8 @@ def _survivor_file(node: _FileNode, chance: random.Random, kept: float) -> _File
     for change in node.unsynced:
         if chance.random() < kept:
             if isinstance(change, _Write) and change.data and chance.random() < 0.3:
-                change.torn(chance).apply(content)
+                for piece in change.torn(chance):
+                    piece.apply(content)
             else:
                 change.apply(content)
     return _FileNode(bytearray(content), content)

@@ -1,0 +1,53 @@
+"""What goes wrong: each fault by its name. A module for each thing that can.
+
+A module has `ACTS`: name -> act. A new one is added to `FAMILIES`, at its end.
+"""
+
+import asyncio
+import random
+from typing import Final
+
+from e2e.sim.faults import api_server, clocks, disks, network, processes
+from e2e.sim.faults.stage import Act, Mix, Stage
+from e2e.sim.world import World
+
+__all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage"]
+
+FAMILIES: Final = (processes, api_server, network, disks, clocks)
+ALL_ACTS: Final[dict[str, Act]] = {
+    name: act for family in FAMILIES for name, act in family.ACTS.items()
+}
+FAULT_NAMES: Final = tuple(ALL_ACTS)
+
+
+class Faults:
+    """Does what goes wrong, and takes it back after a while."""
+
+    def __init__(self, world: World, mix: Mix, chance: random.Random) -> None:
+        self._stage = Stage(world, mix, chance)
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self, seconds: float) -> None:
+        """So long. What was begun is taken back by `World.heal`."""
+        world, mix, chance = self._stage.world, self._stage.mix, self._stage.chance
+        end_s = world.loop.time() + seconds
+        names = [name for name in FAULT_NAMES if mix.weights.get(name)]
+        weights = [mix.weights[name] for name in names]
+        while names:
+            await asyncio.sleep(chance.expovariate(1 / mix.every_s))
+            if world.loop.time() >= end_s:
+                break
+            (name,) = chance.choices(names, weights)
+            world.faults[name] += 1
+            world.trace("fault", name)
+            task = world.loop.create_task(self._act(name))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        await asyncio.sleep(max(end_s - world.loop.time(), 0.0))
+        for task in list(self._running):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def _act(self, name: str) -> None:
+        await ALL_ACTS[name](self._stage)

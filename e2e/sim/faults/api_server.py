@@ -1,0 +1,38 @@
+"""The API server is away, refuses, swallows answers, forgets its history."""
+
+import asyncio
+from typing import Final
+
+from e2e.sim.faults.stage import Act, Stage
+
+
+async def api_away(stage: Stage) -> None:
+    stage.world.server.go_away()
+    await asyncio.sleep(stage.chance.uniform(0.5, 30.0))
+    stage.world.server.is_away = False
+
+
+async def api_struggles(stage: Stage) -> None:
+    server = stage.world.server
+    server.refuses = stage.chance.uniform(0.0, 0.4)
+    server.swallows = stage.chance.uniform(0.0, 0.3)
+    server.stale_s = stage.chance.choice((0.0, 0.2, 2.0))
+    await asyncio.sleep(stage.chance.uniform(2.0, 20.0))
+    server.refuses = server.swallows = server.stale_s = 0.0
+
+
+async def break_watches(stage: Stage) -> None:
+    stage.world.server.break_watches(stage.chance.uniform(0.2, 1.0))
+
+
+async def compact(stage: Stage) -> None:
+    stage.world.store.compact()
+    stage.world.server.break_watches(0.5)
+
+
+ACTS: Final[dict[str, Act]] = {
+    "API server away": api_away,
+    "API server struggling": api_struggles,
+    "watches broken": break_watches,
+    "history compacted": compact,
+}

@@ -1,0 +1,28 @@
+"""Clocks jump, and run too fast or too slow."""
+
+import asyncio
+from typing import Final
+
+from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.loop import SimClock
+
+
+def _any_clock(stage: Stage) -> SimClock:
+    clocks = [one.clock for one in stage.world.nodes.values()]
+    clocks += [one.clock for one in stage.world.operators]
+    return stage.chance.choice(clocks)
+
+
+async def jump(stage: Stage) -> None:
+    _any_clock(stage).skew_s = stage.chance.uniform(-600.0, 600.0)
+
+
+async def drift(stage: Stage) -> None:
+    """The wall's time at half or double speed, and the monotonic one by some percent."""
+    clock = _any_clock(stage)
+    clock.run_at(stage.chance.choice((0.5, 2.0)), stage.chance.uniform(0.96, 1.04))
+    await asyncio.sleep(stage.chance.uniform(5.0, 30.0))
+    clock.run_at(1.0, 1.0)
+
+
+ACTS: Final[dict[str, Act]] = {"clock jump": jump, "clock drift": drift}

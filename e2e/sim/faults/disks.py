@@ -1,0 +1,43 @@
+"""Disks are slow, full, or fail. What a power cut leaves of them, `disk.Disks` decides."""
+
+import asyncio
+from typing import Final
+
+from e2e.sim.faults.stage import Act, Stage
+
+
+async def slow_disk(stage: Stage) -> None:
+    disks = stage.node().disks
+    disks.slow_s = stage.chance.choice((0.05, 0.5, 5.0))
+    await asyncio.sleep(stage.chance.uniform(1.0, 15.0))
+    disks.slow_s = 0.0
+
+
+async def fail_sync(stage: Stage) -> None:
+    stage.node().disks.fails = True
+
+
+async def fail_read(stage: Stage) -> None:
+    """EIO, once: the broker starts anew, and finds the bytes or does not."""
+    stage.node().disks.fail_next("read", ".log", "read failed")
+
+
+async def fail_write(stage: Stage) -> None:
+    """EIO of a write to the page cache, once."""
+    stage.node().disks.fail_next("append", ".log", "write failed")
+
+
+async def fill_disk(stage: Stage) -> None:
+    disks = stage.node().disks
+    disks.fill_up(stage.chance.randrange(20_000))
+    await asyncio.sleep(stage.chance.uniform(1.0, 10.0))
+    disks.make_room()
+
+
+ACTS: Final[dict[str, Act]] = {
+    "slow disk": slow_disk,
+    "sync fails": fail_sync,
+    "disk full": fill_disk,
+    "read fails": fail_read,
+    "write fails": fail_write,
+}

@@ -1,0 +1,49 @@
+"""Connections break or hang, ways are cut in one direction or both, everything is slow."""
+
+import asyncio
+from typing import Final
+
+from e2e.sim.faults.stage import Act, Stage
+
+
+async def break_connections(stage: Stage) -> None:
+    stage.world.network.break_some(stage.chance.uniform(0.1, 1.0))
+
+
+async def hang_connections(stage: Stage) -> None:
+    """Half open: neither end is ever told. Others can be made, and work."""
+    hung = stage.world.network.hang_some(stage.chance.uniform(0.1, 1.0))
+    stage.world.faults["connection hung"] += hung
+
+
+async def partition(stage: Stage) -> None:
+    world, chance = stage.world, stage.chance
+    hosts = [one.host for one in world.nodes.values()]
+    clients = [one.host for one in world.clients]
+    mine = chance.choice(hosts)
+    others = chance.choice(
+        (["api"], clients, [one for one in hosts if one != mine], ["api", *clients, *hosts])
+    )
+    both = chance.random() < 0.6
+    towards = chance.random() < 0.5
+    for other in others:
+        if other != mine and (both or towards):
+            world.network.cut(other, mine)
+        if other != mine and (both or not towards):
+            world.network.cut(mine, other)
+    await asyncio.sleep(chance.uniform(0.5, 25.0))
+    world.network.heal()
+
+
+async def slow_network(stage: Stage) -> None:
+    stage.world.network.slowest_s = stage.chance.choice((0.02, 0.1, 0.5))
+    await asyncio.sleep(stage.chance.uniform(1.0, 15.0))
+    stage.world.network.slowest_s = 0.002
+
+
+ACTS: Final[dict[str, Act]] = {
+    "connections broken": break_connections,
+    "connections hang": hang_connections,
+    "partition": partition,
+    "slow network": slow_network,
+}

@@ -1,0 +1,184 @@
+"""Processes end, stop for a while, or lose their machine."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from chiplog_kube import kinds
+from chiplog_kube.manifests import ObjectKey
+from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.kubelet import NAMESPACE, Node
+from e2e.sim.loop import PROCESS, Process
+
+
+async def kill_broker(stage: Stage) -> None:
+    stage.node().kill()
+
+
+async def delete_pod(stage: Stage) -> None:
+    host = stage.node().host
+    if stage.world.store.find(kinds.PODS, NAMESPACE, host) is not None:
+        stage.world.store.delete(kinds.PODS, ObjectKey(NAMESPACE, host))
+
+
+async def kill_operator(stage: Stage) -> None:
+    stage.chance.choice(stage.world.operators).kill()
+
+
+async def pause_operator(stage: Stage) -> None:
+    one = stage.chance.choice(stage.world.operators)
+    one.pause()
+    await asyncio.sleep(stage.chance.uniform(1.0, 20.0))
+    one.resume()
+
+
+async def pause_broker(stage: Stage) -> None:
+    one = stage.node()
+    one.pause()
+    await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
+    one.resume()
+
+
+async def cut_power(stage: Stage) -> None:
+    await _dark(stage, stage.node())
+
+
+async def cut_all_power(stage: Stage) -> None:
+    await asyncio.gather(*(_dark(stage, one) for one in stage.world.nodes.values()))
+
+
+async def _dark(stage: Stage, node: Node) -> None:
+    if node.has_power:
+        node.cut_power()
+        await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
+        node.power_on()
+
+
+DISK_STEPS: Final = (
+    "append",
+    "sync",
+    "replace",
+    "rename",
+    "truncate",
+    "remove",
+    "open",
+    "make_directory",
+    "sync_directory",
+)
+STATUS_WRITE: Final = "status write"
+WAIT_S: Final = 20.0
+
+
+async def crash_broker(stage: Stage) -> None:
+    """At the next step of a kind on its disk, at its next write to the API server, or soon after.
+
+    Soon means: when some more of its callbacks have run, so at any of its awaits.
+    """
+    node, chance = stage.node(), stage.chance
+    event = chance.choice((*DISK_STEPS, "append", "sync", "replace", STATUS_WRITE))
+    after = chance.choice((0, 0, 1, 2, 3, chance.randrange(4, 60)))
+    crash = node.cut_power if chance.random() < 0.4 else node.kill
+    process = node.process
+    if process is None:
+        return
+
+    def reached() -> None:
+        stage.bit(f"crashed at {event}")
+        crash()
+
+    if event == STATUS_WRITE:
+        stop = _on_api_write(stage, process, after, reached)
+    else:
+        stop = _on_disk_step(node, event, after, reached)
+    try:
+        await _ended(stage, process)
+    finally:
+        stop()
+    if not node.has_power:
+        await asyncio.sleep(chance.uniform(0.5, 10.0))
+        node.power_on()
+
+
+async def crash_operator(stage: Stage) -> None:
+    """At its next write to the API server, carried out but not answered, or soon after."""
+    operator, chance = stage.chance.choice(stage.world.operators), stage.chance
+    process = operator.process
+    if process is None:
+        return
+
+    def reached() -> None:
+        stage.bit("crashed at a write of the operator")
+        operator.kill()
+
+    stop = _on_api_write(stage, process, chance.choice((0, 1, chance.randrange(2, 60))), reached)
+    try:
+        await _ended(stage, process)
+    finally:
+        stop()
+
+
+def _on_disk_step(
+    node: Node, operation: str, after: int, reached: Callable[[], None]
+) -> Callable[[], None]:
+    """Call `reached` so many callbacks after such an operation; returns how to call it off."""
+    process = node.process
+    assert process is not None
+
+    def stepping(what: str) -> None:
+        if what == operation:
+            node.disks.on_step = None
+            _light(process, after, reached)
+
+    node.disks.on_step = stepping
+    return partial(_call_off, process, node)
+
+
+def _on_api_write(
+    stage: Stage, process: Process, after: int, reached: Callable[[], None]
+) -> Callable[[], None]:
+    told = stage.world.server.on_write
+
+    def wrote(*_: str) -> None:
+        if PROCESS.get() is process and process.is_alive:
+            told.remove(wrote)
+            _light(process, after, reached)
+
+    def stop() -> None:
+        if wrote in told:
+            told.remove(wrote)
+        process.steps_left = None
+
+    told.append(wrote)
+    return stop
+
+
+def _light(process: Process, after: int, reached: Callable[[], None]) -> None:
+    if after == 0:
+        reached()
+    else:
+        process.steps_left, process.on_last_step = after, reached
+
+
+def _call_off(process: Process, node: Node) -> None:
+    node.disks.on_step = None
+    process.steps_left = None
+
+
+async def _ended(stage: Stage, process: Process) -> None:
+    until_s = stage.world.loop.time() + WAIT_S
+    while process.is_alive and stage.world.loop.time() < until_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+
+
+ACTS: Final[dict[str, Act]] = {
+    "broker killed": kill_broker,
+    "pod deleted": delete_pod,
+    "operator killed": kill_operator,
+    "operator paused": pause_operator,
+    "broker paused": pause_broker,
+    "power cut": cut_power,
+    "power cut of all": cut_all_power,
+    "broker crash at a step": crash_broker,
+    "operator crash at a step": crash_operator,
+}

@@ -1,0 +1,41 @@
+"""What every fault is given: the world, how much of what goes wrong, and chance."""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from e2e.sim.kubelet import Node
+from e2e.sim.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """How much of what: drawn from the seed."""
+
+    brokers: int = 3
+    operators: int = 2
+    replicas: int = 1
+    faults_s: float = 100.0
+    every_s: float = 6.0
+    weights: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where faults act. What one began and did not take back, `World.heal` takes back."""
+
+    world: World
+    mix: Mix
+    chance: random.Random
+
+    def node(self) -> Node:
+        """Any broker's."""
+        return self.world.nodes[self.chance.choice(sorted(self.world.nodes))]
+
+    def bit(self, name: str) -> None:
+        """Count that a fault which only lies in wait did its harm."""
+        self.world.faults[name] += 1
+
+
+Act = Callable[[Stage], Awaitable[None]]
+"""Goes wrong, waits, and is well again; may be cancelled while it waits."""

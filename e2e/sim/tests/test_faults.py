@@ -1,0 +1,228 @@
+"""Each fault by itself does the harm that its name says: no cluster is needed to see it."""
+
+import asyncio
+import errno
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from e2e.sim.disk import Disks, memory_disk
+from e2e.sim.loop import PROCESS, Process, SimClock, SimLoop
+from e2e.sim.network import Network
+
+SECTOR_BYTES = 512
+
+
+def run(work: Coroutine[Any, Any, None], loop: SimLoop | None = None) -> None:
+    one = loop or SimLoop()
+    one.run_until_complete(work)
+    one.close()
+
+
+def chance(seed: int = 1) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - not for secrets
+
+
+def disks(seed: int = 1) -> Disks:
+    return Disks(chance(seed), Counter())
+
+
+# -- disks
+
+
+@pytest.mark.parametrize("operation", ["read", "append"])
+def test_a_failing_call_fails_once_and_is_counted(operation: str) -> None:
+    faults: Counter[str] = Counter()
+    one = Disks(chance(), faults)
+    file = one.data.open("0.log", create=True)
+    file.append(b"x")
+    one.fail_next(operation, ".log", "failed")
+    calls: dict[str, Callable[[], object]] = {
+        "read": lambda: file.read(0, 1),
+        "append": lambda: file.append(b"y"),
+    }
+    with pytest.raises(OSError, match="injected") as raised:
+        calls[operation]()
+    assert raised.value.errno == errno.EIO
+    assert faults["failed"] == 1
+    calls[operation]()
+
+
+def test_other_files_do_not_fail() -> None:
+    one = disks()
+    one.fail_next("append", ".log", "failed")
+    one.data.open("0.index", create=True).append(b"x")
+
+
+def test_a_power_cut_loses_and_reorders_what_was_not_synced() -> None:
+    """Of two unsynced writes, each may be there without the other."""
+    seen = set()
+    for seed in range(200):
+        one = disks(seed)
+        file = one.data.open("0.log", create=True)
+        run(_synced(one, file, b"." * 4))
+        file.write_at(0, b"a")
+        file.write_at(2, b"b")
+        one.power_cut()
+        seen.add(bytes(one.data.content("0.log")))
+    assert seen == {b"....", b"a...", b"..b.", b"a.b."}
+
+
+def test_a_power_cut_tears_writes_at_sectors() -> None:
+    """Some sectors of a write are kept: those before one, or any."""
+    kept = set()
+    for seed in range(300):
+        one = disks(seed)
+        file = one.data.open("0.log", create=True)
+        run(_synced(one, file, bytes(3 * SECTOR_BYTES)))
+        file.write_at(0, b"x" * 3 * SECTOR_BYTES)
+        one.power_cut()
+        content = bytes(one.data.content("0.log"))
+        sectors = [content[at : at + SECTOR_BYTES] for at in range(0, len(content), SECTOR_BYTES)]
+        assert all(len(set(sector)) == 1 for sector in sectors)
+        kept.add("".join("x" if sector[0] else "." for sector in sectors))
+    assert {"...", "xxx", "x..", "xx.", ".x.", "..x", "x.x"} <= kept
+
+
+async def _synced(one: Disks, file: Any, data: bytes) -> None:
+    file.append(data)
+    await file.sync()
+    await one.data.sync_directory("")
+
+
+def test_every_change_of_a_disk_is_a_step() -> None:
+    one = disks()
+    seen: list[str] = []
+    one.on_step = seen.append
+
+    async def everything() -> None:
+        one.data.make_directory("a")
+        file = one.data.open("a/b", create=True)
+        file.append(b"x")
+        file.write_at(0, b"y")
+        await file.sync()
+        file.truncate(0)
+        one.data.rename("a/b", "a/c")
+        await one.data.sync_directory("a")
+        await one.metadata.replace("d", b"")
+        one.data.remove("a/c")
+
+    run(everything())
+    steps = "make_directory open append write_at sync truncate rename sync_directory replace remove"
+    assert " ".join(seen) == steps
+
+
+def test_who_dies_at_a_step_has_not_done_it() -> None:
+    one = disks()
+    file = one.data.open("0.log", create=True)
+    file.append(b"before")
+    one.on_step = lambda _: one.process_ended()
+    with pytest.raises(memory_disk().PowerCutError):
+        file.append(b"after")
+    assert bytes(one.data.content("0.log")) == b"before"
+
+
+# -- clocks
+
+
+def test_a_clock_drifts_without_a_jump() -> None:
+    async def drifting() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimLoop)
+        clock = SimClock(loop, epoch_s=0.0)
+        monotonic_s = clock.monotonic_s()
+        await asyncio.sleep(10.0)
+        clock.run_at(2.0, 1.25)
+        assert clock.now_ms() == pytest.approx(10_000)
+        await clock.sleep(12.5)  # ten true seconds
+        assert clock.now_ms() == pytest.approx(30_000)
+        clock.run_at(1.0, 1.0)
+        await asyncio.sleep(10.0)
+        assert clock.now_ms() == pytest.approx(40_000)
+        assert clock.monotonic_s() - monotonic_s == pytest.approx(32.5)
+
+    run(drifting())
+
+
+# -- processes
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_a_process_ends_after_so_many_steps(steps: int) -> None:
+    done: list[int] = []
+
+    async def life() -> None:
+        while True:
+            done.append(1)
+            await asyncio.sleep(0)
+
+    async def world() -> None:
+        process = Process("p", "h")
+
+        def end() -> None:
+            process.is_alive = False
+
+        process.steps_left, process.on_last_step = steps, end
+        task = process.spawn(life())
+        await asyncio.sleep(1.0)
+        assert len(done) == steps
+        assert not process.is_alive
+        process.is_alive = True
+        asyncio.get_running_loop().resume(process)  # type: ignore[attr-defined]
+        task.cancel()
+        await asyncio.wait({task})
+
+    run(world())
+
+
+# -- connections
+
+
+class Received(asyncio.Protocol):
+    """Keeps what arrives."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.is_lost = False
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+
+def test_a_hung_connection_says_nothing_and_another_one_works() -> None:
+    async def world() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimLoop)
+        network = Network(loop, chance())
+        ends: list[Received] = []
+
+        def accept() -> Received:
+            ends.append(Received())
+            return ends[-1]
+
+        server = Process("server", "s").context.run(network.listen, accept, 1)
+        await server.start_serving()
+        PROCESS.set(Process("client", "c"))
+        first, _ = await network.connect(Received, "s", 1)
+        first.write(b"before")
+        await asyncio.sleep(1.0)
+        assert network.hang_some(1.0) > 0
+        first.write(b"after")
+        ends[0].transport.write(b"back")
+        second, _ = await network.connect(Received, "s", 1)
+        second.write(b"new")
+        await asyncio.sleep(100.0)
+        assert [one.data for one in ends] == [b"before", b"new"]
+        assert not any(one.is_lost for one in ends)
+
+    run(world())
