@@ -7,9 +7,9 @@ durable as the topic wants, if the epoch before that offset ended there here too
 
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.reading import OK, UNKNOWN_OFFSET, FetchQueue, Reading
-from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.metadata.view import NO_EPOCH, ClusterView
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
-from chiplog_broker.partitions.partition import NO_EPOCH, Partition
+from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     EpochEndOffset,

@@ -15,6 +15,7 @@ from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import ReplicaRef
 
 NO_LEADER = -1
+NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class PartitionView:
     """All that are listed as in sync, dead ones too: the high watermark waits for each."""
     live_refs: tuple[ReplicaRef, ...] = ()
     """The replicas that live, in sync or not, each in the session it lives in."""
+    unclean_epoch: int = NO_EPOCH
+    """The leader epoch of the last election whose loss of records was accepted; -1 for none."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 A position is given out only for what counts as kept here: under `Fsync` after the sync, so
 that the leader may take the offset of a fetch for a promise. Histories that part are cut
 back by epochs, never below the high watermark; where that would be needed nothing more is
-taken until a new reign begins.
+taken until a new reign begins. The one exception is a loss that was accepted: below the high
+watermark goes what this replica had before the map's last unclean election, if it has not
+agreed with a leader since.
 
 Everything runs on the event loop's thread, and one fetcher at a time calls `take`.
 """
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.follow_steps import (
     Append,
     AwaitMetadata,
@@ -64,6 +67,7 @@ class Following:
     __slots__ = (
         "_busy",
         "_clock",
+        "_halted",
         "_is_over",
         "_log",
         "_partition",
@@ -74,13 +78,20 @@ class Following:
         "leader_id",
         "leaders_end_offset",
         "on_ready",
+        "unclean_epoch",
     )
 
     def __init__(
-        self, partition: "Partition", leader_id: int, leader_epoch: int, clock: Clock
+        self,
+        partition: "Partition",
+        view: PartitionView,
+        clock: Clock,
+        halted: Callable[[], None],
     ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+        """`halted` is called where it halts."""
+        self.leader_id = view.leader_id
+        self.leader_epoch = view.leader_epoch
+        self.unclean_epoch = view.unclean_epoch
         self.leaders_end_offset = partition.high_watermark
         """The leader's high watermark, as far as it told us."""
         self.on_ready: Callable[[], None] | None = None
@@ -88,6 +99,7 @@ class Following:
         self._partition = partition
         self._log = partition.log
         self._clock = clock
+        self._halted = halted
         self._busy = asyncio.Lock()
         self._sync: asyncio.Task[None] | None = None
         self._is_over = False
@@ -136,7 +148,7 @@ class Following:
         async with self._busy:
             if self._is_over or fetched.asked != self.position():
                 return Taken.IGNORED
-            step = next_step(self._log, self._partition.high_watermark, fetched.answer)
+            step = next_step(self._log, self._kept_offset, fetched.answer)
             try:
                 return await self._do(step, fetched.answer)
             except DiskFullError as full:
@@ -159,6 +171,14 @@ class Following:
 
     # -- inner workings
 
+    @property
+    def _kept_offset(self) -> int:
+        """Below it nothing may be cut off, whatever the leader says."""
+        if self._partition.agreed_epoch < self.unclean_epoch:
+            # What is here may be what was given up then; no leader since has vouched for it.
+            return 0
+        return self._partition.high_watermark
+
     async def _do(self, step: Step, answer: FetchPartitionResponse) -> Taken:
         match step:
             case Append():
@@ -167,6 +187,7 @@ class Following:
                 return await self._truncate(offset)
             case StartOver(offset):
                 logger.warning("log_started_over", extra=self._facts(offset=offset))
+                self._lower_high_watermark(offset)
                 await self._log.truncate_fully_and_start_at(offset, self._clock.now_ms())
                 self._partition.high_watermark = offset
                 return Taken.PROGRESS
@@ -177,7 +198,9 @@ class Following:
             case Halt(reason):
                 logger.error("follower_halted", extra=self._facts(reason=reason))
                 self.is_halted = True
-                return self._end(reason)
+                taken = self._end(reason)
+                self._halted()
+                return taken
 
     async def _append(self, answer: FetchPartitionResponse) -> Taken:
         taken = Taken.NOTHING_NEW
@@ -187,6 +210,8 @@ class Following:
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
         self._follow_high_watermark(answer.high_watermark)
+        # The leader has compared our end with its log, so it has everything below it.
+        self._partition.agreed_epoch = self.leader_epoch
         await self._follow_log_start(answer.log_start_offset)
         self._why = ""
         # Begins the sync, where one is due.
@@ -208,9 +233,19 @@ class Following:
             log.append_as_follower(records, self.leader_epoch, now_ms)
 
     async def _truncate(self, offset: int) -> Taken:
-        logger.info("follower_truncated", extra=self._facts(offset=offset))
+        if offset < self._partition.high_watermark:
+            facts = self._facts(offset=offset, unclean_epoch=self.unclean_epoch)
+            logger.warning("acknowledged_records_cut_off", extra=facts)
+        else:
+            logger.info("follower_truncated", extra=self._facts(offset=offset))
+        self._lower_high_watermark(offset)
         await self._log.truncate_to(offset, self._clock.now_ms())
+        self._lower_high_watermark(self._log.end_offset)
         return Taken.PROGRESS
+
+    def _lower_high_watermark(self, offset: int) -> None:
+        """Before the records go: a checkpoint of the old one would outlive them."""
+        self._partition.high_watermark = min(self._partition.high_watermark, offset)
 
     def _follow_high_watermark(self, leaders: int) -> None:
         self.leaders_end_offset = leaders

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chiplog_broker.histogram import Histogram
-from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import Following
@@ -28,8 +28,6 @@ from chiplog_core.ids import ReplicaRef
 
 logger = logging.getLogger(__name__)
 
-NO_EPOCH = -1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -41,6 +39,8 @@ class Surroundings:
     proposals: Proposals
     lag_max_s: Callable[[], float]
     """How long a follower may be behind before it is proposed out."""
+    halted: Callable[[], None]
+    """Called when a replica here does not follow its leader any more."""
 
 
 class PartitionCounters:
@@ -64,6 +64,7 @@ class Partition:
         "_offline",
         "_produce_waiters",
         "_sync",
+        "agreed_epoch",
         "counters",
         "fetchers",
         "followers",
@@ -84,6 +85,8 @@ class Partition:
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
+        self.agreed_epoch = log.last_epoch
+        """The newest reign of which it is known that its leader had all of this high watermark."""
         self.has_min_isr = True
         """Whether enough in-sync replicas live for acks=all to mean what it says."""
         self.followers: Followers | None = None
@@ -108,6 +111,11 @@ class Partition:
         return self.leader_epoch != NO_EPOCH
 
     @property
+    def is_halted(self) -> bool:
+        """Whether it does not follow its leader, because acknowledged records would be lost."""
+        return self.following is not None and self.following.is_halted
+
+    @property
     def is_settled(self) -> bool:
         """Whether the high watermark covers all that was acknowledged in earlier reigns.
 
@@ -127,7 +135,7 @@ class Partition:
         is_new = view.leader_epoch != self.leader_epoch
         if is_new:
             self.log.begin_epoch(view.leader_epoch)
-            self.leader_epoch = view.leader_epoch
+            self.leader_epoch = self.agreed_epoch = view.leader_epoch
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # Whoever is not waited for any more may have been the last.
         alone = self.followers is None
@@ -139,7 +147,7 @@ class Partition:
         """Copy what the leader of this epoch has; an earlier copying must have been stopped."""
         assert self.following is None, "one leader at a time"
         self.resign()
-        self.following = Following(self, view.leader_id, view.leader_epoch, self._clock)
+        self.following = Following(self, view, self._clock, self._around.halted)
 
     async def stop_following(self) -> None:
         """Returns when nothing of the leader reaches the log any more."""

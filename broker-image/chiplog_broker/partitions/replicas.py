@@ -21,7 +21,7 @@ from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.ports.metadata import LogEnd
+from chiplog_broker.ports.metadata import Halted, LogEnd
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
@@ -61,12 +61,15 @@ class Replicas:
         self._indexes: dict[str, set[int]] = {}
         self._changing = asyncio.Lock()
         self.sync_latency = Histogram()
+        self.troubled: Callable[[], None] = _nobody
+        """Called when a replica here cannot go on by itself, or can again."""
         self._around = Surroundings(
             fetch_waiters=fetch_waiters,
             clock=clock,
             sync_latency=self.sync_latency,
             proposals=self._proposals,
             lag_max_s=lag_max_s,
+            halted=self._halted,
         )
         directory.health.on_failure(self._go_offline)
 
@@ -187,6 +190,25 @@ class Replicas:
         epoch = log.epoch_at(log.end_offset - 1) if log.end_offset > log.log_start_offset else -1
         return LogEnd(log.end_offset, epoch if epoch >= 0 else None)
 
+    def halted(self) -> list[Halted]:
+        """The replicas here that do not follow their leader, in the order of their names."""
+        found = sorted((one for one in self if one.is_halted), key=lambda one: one.name)
+        return [
+            Halted(
+                one.log.topic_id,
+                one.name.partition,
+                one.following.leader_epoch,
+                one.log.end_offset,
+                one.high_watermark,
+                one.following.why_over,
+            )
+            for one in found
+            if one.following is not None
+        ]
+
+    def _halted(self) -> None:
+        self.troubled()
+
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
         """No replica comes or goes inside: for work that goes through all of them."""
@@ -249,3 +271,7 @@ class Replicas:
     def _go_offline(self, failure: OSError) -> None:
         for partition in self:
             partition.go_offline(str(failure))
+
+
+def _nobody() -> None:
+    """Nobody asks for troubles."""

@@ -39,8 +39,25 @@ class LogEnd(NamedTuple):
     """Of its last batch; None where the log is empty."""
 
 
+class Halted(NamedTuple):
+    """A replica that does not follow its leader, because acknowledged records would be lost."""
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    log_end_offset: int
+    high_watermark: int
+    why: str
+
+
 class LocalReplicas(Protocol):
     """The replicas of this broker, as far as metadata commands and asks them."""
+
+    troubled: Callable[[], None]
+    """Called where `halted` may be another. The store says when it is to be told."""
+
+    def halted(self) -> list[Halted]:
+        """The replicas here that have stopped following."""
 
     async def apply(self, topic: TopicView) -> None:
         """Create, configure, lead or resign them as the topic's view says."""

@@ -118,7 +118,7 @@ class BrokerCollector(Collector):
             (
                 "kafka_server_replicafetchermanager_failedpartitionscount",
                 "Replicas here that cannot follow their leader without losing records.",
-                sum(one.is_halted for one in following),
+                sum(one.is_halted for one in replicas),
             ),
             (
                 "kafka_log_log_size",

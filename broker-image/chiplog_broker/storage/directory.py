@@ -220,10 +220,11 @@ class LogDirectory:
     async def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write down what is durable and what is replicated: the next recovery starts there."""
         self.health.check()
+        # Taken over before anything is waited for: a truncation may lower both meanwhile.
+        await self._checkpoints.high_watermarks.update(high_watermarks)
         await self._checkpoints.recovery_points.update(
             {partition: log.recovery_point for partition, log in self.logs.items()}
         )
-        await self._checkpoints.high_watermarks.update(high_watermarks)
 
     async def flush_due(self) -> None:
         """Flush the logs whose `flush.ms` or `flush.messages` is reached. To be called often."""

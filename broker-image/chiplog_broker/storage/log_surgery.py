@@ -32,7 +32,7 @@ class LogSurgery(LogState):
             return
         async with self._no_writers(end_offset):
             if end_offset < self.end_offset:
-                await self._lower_recovery_point(end_offset)
+                await self._lower_checkpoints(end_offset)
                 await self._cut(end_offset, now_ms)
             self._epochs.truncate_end(end_offset)
 
@@ -42,7 +42,7 @@ class LogSurgery(LogState):
         async with self._no_writers(floor):
             # Nothing counts as durable any more, so recovery may drop what is left of the
             # old segments wherever the power fails; the new start is known before they go.
-            await self._lower_recovery_point(floor)
+            await self._lower_checkpoints(floor)
             await self._env.checkpoints.log_starts.put(self.partition, offset)
             self._start_over(offset, now_ms)
         await self.flush()
@@ -95,11 +95,13 @@ class LogSurgery(LogState):
                 self._busy = False
                 self._sync.truncating_to = None
 
-    async def _lower_recovery_point(self, offset: int) -> None:
-        """Recovery must not miss, as durable, what we are about to remove."""
-        recovery_points = self._env.checkpoints.recovery_points
-        if (recovery_points.get(self.partition) or 0) > offset:
-            await recovery_points.put(self.partition, offset)
+    async def _lower_checkpoints(self, offset: int) -> None:
+        """The next start must not miss what we are about to remove: neither as durable, nor,
+        where the loss of acknowledged records was accepted, as acknowledged."""
+        checkpoints = self._env.checkpoints
+        for one in (checkpoints.recovery_points, checkpoints.high_watermarks):
+            if (one.get(self.partition) or 0) > offset:
+                await one.put(self.partition, offset)
 
     def _batch_start(self, offset: int) -> int:
         """The first offset of the batch that holds `offset`; itself if none does."""

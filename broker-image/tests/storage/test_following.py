@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import EpochEndOffset, FetchPartitionResponse
 from chiplog_broker.records.batch import set_place
@@ -31,6 +33,7 @@ class Replica:
     high_watermark: int = 0
     name: TopicPartition = field(default_factory=lambda: TopicPartition("orders", 0))
     offline: str = ""
+    agreed_epoch: int = -1
 
     def go_offline(self, why: str) -> None:
         self.offline = why
@@ -41,8 +44,20 @@ class Follower:
     """A follower, and answers to what it asks."""
 
     replica: Replica
-    following: Following
     make: "MakeBatch"
+    clock: Clock
+    halted: list[str] = field(default_factory=list)
+    following: Following = field(init=False)
+
+    async def begin(self, epoch: int = EPOCH, unclean_epoch: int = -1) -> None:
+        """Another reign."""
+        await self.following.stop()
+        self.following = self.reign(epoch, unclean_epoch)
+
+    def reign(self, epoch: int = EPOCH, unclean_epoch: int = -1) -> Following:
+        view = PartitionView(0, 2, epoch, (1, 2), (2,), unclean_epoch=unclean_epoch)
+        partition = cast("Partition", self.replica)
+        return Following(partition, view, self.clock, lambda: self.halted.append("halted"))
 
     @property
     def log(self) -> PartitionLog:
@@ -77,9 +92,10 @@ def run(kit: "StorageKit", make_batch: "MakeBatch") -> Callable[[Scenario], None
     async def running(scenario: Scenario) -> None:
         _, log = await kit.new_log()
         replica = Replica(log)
-        following = Following(cast("Partition", replica), 2, EPOCH, kit.clock)
-        await scenario(Follower(replica, following, make_batch))
-        await following.stop()
+        one = Follower(replica, make_batch, kit.clock)
+        one.following = one.reign()
+        await scenario(one)
+        await one.following.stop()
 
     def run(scenario: Scenario) -> None:
         kit.run(running(scenario))
@@ -197,8 +213,65 @@ def test_a_halted_follower_takes_nothing_more(run: Run) -> None:
         await one.give(high_watermark=2)
         assert await one.give(diverging_epoch=EpochEndOffset(1, 1)) is Taken.OVER
         assert one.following.is_halted
+        assert one.halted == ["halted"]
         assert one.following.position() is None
         assert one.log.end_offset == 2
+
+    run(scenario)
+
+
+def test_an_accepted_loss_goes_below_the_high_watermark(run: Run, kit: "StorageKit") -> None:
+    async def scenario(one: Follower) -> None:
+        await one.begin(3)
+        await one.give(one.batch(0, b"a", epoch=1) + one.batch(1, b"b", epoch=3))
+        await one.give(high_watermark=2)
+        await one.begin(EPOCH, unclean_epoch=4)
+        assert await one.give(diverging_epoch=EpochEndOffset(1, 1)) is Taken.PROGRESS
+        assert (one.log.end_offset, one.replica.high_watermark) == (1, 1)
+        assert await one.give(one.batch(1, b"c"), high_watermark=2) is Taken.PROGRESS
+        assert one.replica.high_watermark == 2
+        # What was agreed since is as safe as ever.
+        assert await one.give(diverging_epoch=EpochEndOffset(1, 1)) is Taken.OVER
+        assert (one.log.end_offset, one.halted) == (2, ["halted"])
+
+    run(scenario)
+
+
+def test_a_loss_accepted_before_what_was_agreed_since_allows_nothing(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.begin(4, unclean_epoch=4)
+        await one.give(one.batch(0, b"a", epoch=1) + one.batch(1, b"b", epoch=3))
+        await one.give(high_watermark=2)
+        await one.begin(EPOCH, unclean_epoch=4)
+        assert await one.give(diverging_epoch=EpochEndOffset(1, 1)) is Taken.OVER
+        assert (one.log.end_offset, one.halted) == (2, ["halted"])
+
+    run(scenario)
+
+
+def test_an_accepted_loss_of_everything(run: Run) -> None:
+    async def scenario(one: Follower) -> None:
+        await one.begin(3)
+        await one.give(one.batch(0, b"a", b"b", epoch=1), high_watermark=2)
+        await one.begin(EPOCH, unclean_epoch=EPOCH)
+        assert await one.give(diverging_epoch=EpochEndOffset(1, 0)) is Taken.PROGRESS
+        assert (one.log.end_offset, one.replica.high_watermark) == (0, 0)
+        assert await one.give(one.batch(0, b"c")) is Taken.PROGRESS
+
+    run(scenario)
+
+
+def test_a_high_watermark_does_not_outlive_its_records(run: Run, kit: "StorageKit") -> None:
+    """Else a start after it would vouch for what comes in their place."""
+
+    async def scenario(one: Follower) -> None:
+        await one.begin(3)
+        await one.give(one.batch(0, b"a", b"b", epoch=1), high_watermark=2)
+        checkpoint = one.log._env.checkpoints.high_watermarks
+        await checkpoint.put(one.log.partition, 2)
+        await one.begin(EPOCH, unclean_epoch=EPOCH)
+        await one.give(diverging_epoch=EpochEndOffset(1, 0))
+        assert checkpoint.get(one.log.partition) == 0
 
     run(scenario)
 

@@ -116,10 +116,29 @@ class ReplicaReport:
     leader_epoch: Annotated[LeaderEpoch, "Highest leaderEpoch it has applied."]
     partition_epoch: Annotated[PartitionEpoch, "Highest partitionEpoch it has applied."]
     isr: Annotated[Isr, "The in-sync replicas that came with them."]
+    unclean_epoch: Annotated[
+        LeaderEpoch | None, "The uncleanEpoch that came with them; not set if there was none."
+    ] = None
     log_leader_epoch: Annotated[
         LeaderEpoch | None, "Leader epoch of the last batch of its log; not set if it is empty."
     ] = None
     log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltedReplica:
+    """A replica that does not follow its leader: it would have to cut off acknowledged records.
+
+    One of the two has lost or never had what the other one says was acknowledged, and nobody has
+    accepted such a loss. Which of them is right a person has to find out.
+    """
+
+    topic_id: Annotated[TopicId, "Id of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    leader_epoch: Annotated[LeaderEpoch, "Epoch of the leader that it does not follow."]
+    log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
+    high_watermark: Annotated[Offset, "Records below it were acknowledged, as far as it knows."]
+    message: Annotated[str, "What the leader answered.", Length(1_024)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +195,11 @@ class BrokerStatus:
         tuple[ReplicaReport, ...],
         "What its disk knows, where the map knows less or asks.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
+    ] = ()
+    halted_replicas: Annotated[
+        tuple[HaltedReplica, ...],
+        "Replicas that do not follow their leader, because acknowledged records would be lost.",
+        Items(MAX_DAMAGED_PARTITIONS, key=("topicId", "partition")),
     ] = ()
     maps_checked: Annotated[
         str | None,

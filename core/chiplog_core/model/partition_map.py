@@ -79,6 +79,12 @@ class PartitionState:
         MovingReplicas, "Replicas that a move adds and that are not yet in sync."
     ] = ()
     removing: Annotated[MovingReplicas, "Replicas that go when those a move adds are in sync."] = ()
+    unclean_epoch: Annotated[
+        LeaderEpoch | None,
+        "Leader epoch of the last election that may have lost acknowledged records, which a person "
+        "or the topic's durability accepted; not set if there never was one. Only what a replica "
+        "got before it may be cut off below that replica's high watermark.",
+    ] = None
     reports_wanted: Annotated[
         bool,
         "Nothing is decided here until every replica has reported what its disk knows, because "

@@ -55,6 +55,7 @@ def _state(
         isr=adopted.isr,
         leader_epoch=LeaderEpoch(adopted.leader_epoch + 1),
         partition_epoch=PartitionEpoch(adopted.partition_epoch + 1),
+        unclean_epoch=adopted.unclean_epoch,
     )
 
 

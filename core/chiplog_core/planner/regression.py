@@ -226,7 +226,8 @@ class _Case:
             return self.state
         winner = max(candidates, key=self._length)
         losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
-        return _above(changed(adopted, (winner,), winner), adopted)
+        elected = _above(changed(adopted, (winner,), winner), adopted)
+        return replace(elected, unclean_epoch=elected.leader_epoch)
 
     def _candidates(self, adopted: PartitionState, *, is_accepted: bool) -> list[ReplicaRef]:
         able = [
@@ -278,6 +279,9 @@ def adopt(
         leader_epoch=LeaderEpoch(
             max(0, *_leader_epochs(state, reports), *(one.proposal.leader_epoch for one in claims))
         ),
+        unclean_epoch=max(
+            (one for one in _unclean_epochs(state, reports) if one is not None), default=None
+        ),
         partition_epoch=PartitionEpoch(
             max(
                 state.partition_epoch,
@@ -310,6 +314,15 @@ def _leader_epochs(state: PartitionState, reports: Iterable[ReplicaReport]) -> I
         yield report.leader_epoch
         if report.log_leader_epoch is not None:
             yield report.log_leader_epoch
+
+
+def _unclean_epochs(
+    state: PartitionState, reports: Iterable[ReplicaReport]
+) -> Iterator[LeaderEpoch | None]:
+    """A loss that was accepted once stays accepted, also where the map forgot it."""
+    yield state.unclean_epoch
+    for report in reports:
+        yield report.unclean_epoch
 
 
 def _is_answered(state: PartitionState, report: ReplicaReport | None) -> bool:

@@ -213,6 +213,7 @@ class Kubernetes:
                     leader_epoch=state.leader_epoch,
                     partition_epoch=state.partition_epoch,
                     isr=state.isr,
+                    unclean_epoch=state.unclean_epoch,
                     log_leader_epoch=type(state.leader_epoch)(epoch),
                     log_end_offset=end,  # type: ignore[arg-type]
                 )

@@ -199,6 +199,7 @@ def test_a_page_cache_topic_goes_on_with_the_longest_log_and_says_so(
     kubernetes.settle()
 
     assert shown(kubernetes) == ("3@2", "3@2")
+    assert state(kubernetes).unclean_epoch == state(kubernetes).leader_epoch
     (event,) = kubernetes.announced
     assert event.reason == "UncleanElection"
     assert "broker 3 leads with log end 80" in event.message
@@ -218,7 +219,31 @@ def test_one_that_comes_back_intact_is_elected_without_a_loss(everything_built: 
     kubernetes.settle()
 
     assert shown(kubernetes)[0] == "3@2"
+    assert state(kubernetes).unclean_epoch is None
     assert kubernetes.announced == []
+
+
+def test_an_accepted_loss_is_known_after_later_elections_and_a_restored_map() -> None:
+    """Else a replica that was away could not cut back what it alone has."""
+    kubernetes = applied(config=PAGE_CACHE)
+    backup = kubernetes.maps["orders"]
+    kubernetes.start(1, tail=Tail.SUSPECT)
+    kubernetes.settle()
+    unclean_epoch = state(kubernetes).unclean_epoch
+    assert unclean_epoch == state(kubernetes).leader_epoch
+
+    kubernetes.start(1)
+    kubernetes.settle()
+    assert state(kubernetes).leader_epoch > unclean_epoch
+    assert state(kubernetes).unclean_epoch == unclean_epoch
+
+    restore(kubernetes, backup)
+    kubernetes.settle()
+    assert state(kubernetes).unclean_epoch == unclean_epoch
+
+    del kubernetes.maps["orders"]
+    kubernetes.settle()
+    assert state(kubernetes).unclean_epoch == unclean_epoch
 
 
 def test_a_page_cache_topic_on_a_new_disk_needs_leave() -> None:

@@ -42,6 +42,7 @@ def _report(
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
         isr=state.isr,
+        unclean_epoch=state.unclean_epoch,
         log_leader_epoch=None if end.leader_epoch is None else LeaderEpoch(end.leader_epoch),
         log_end_offset=Offset(end.offset),
     )

@@ -7,10 +7,24 @@ from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.ports.metadata import Node
-from chiplog_core.ids import NEVER_ADMITTED, PartitionIndex, Session, StorageUuid, TopicId
+from chiplog_core.ids import (
+    NEVER_ADMITTED,
+    LeaderEpoch,
+    Offset,
+    PartitionIndex,
+    Session,
+    StorageUuid,
+    TopicId,
+)
 from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
 from chiplog_core.model.admin import AdminRequest
-from chiplog_core.model.broker_status import BrokerStatus, DamagedPartition, DataDirectory, Tail
+from chiplog_core.model.broker_status import (
+    BrokerStatus,
+    DamagedPartition,
+    DataDirectory,
+    HaltedReplica,
+    Tail,
+)
 
 MIB = 1024 * 1024
 MAX_DAMAGE_TEXT = 1_024
@@ -57,6 +71,7 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         replica_reports=replica_reports(
             to_answer, parts.maps.regressed, broker_id, parts.node.replicas.log_end
         ),
+        halted_replicas=_halted(parts),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(to_answer, parts.maps.deleted, broker_id),
     )
@@ -83,6 +98,21 @@ def _damaged(parts: StatusParts) -> tuple[DamagedPartition, ...]:
         if spec is not None and spec.current is not None:
             found.append(_damage(spec.current, topic, partition, why))
     return tuple(found[:MAX_DAMAGED_PARTITIONS])
+
+
+def _halted(parts: StatusParts) -> tuple[HaltedReplica, ...]:
+    found = parts.node.replicas.halted()
+    return tuple(
+        HaltedReplica(
+            topic_id=TopicId(one.topic_id.bytes),
+            partition=PartitionIndex(one.partition),
+            leader_epoch=LeaderEpoch(one.leader_epoch),
+            log_end_offset=Offset(one.log_end_offset),
+            high_watermark=Offset(one.high_watermark),
+            message=one.why[:MAX_DAMAGE_TEXT],
+        )
+        for one in found[:MAX_DAMAGED_PARTITIONS]
+    )
 
 
 def _damage(topic_id: TopicId, topic: str, partition: int, why: str) -> DamagedPartition:

@@ -75,6 +75,7 @@ class KubernetesStore:
             self._own_written,
         )
         parts.node.replicas.proposals.changed = self._writer.changed
+        parts.node.replicas.troubled = self._writer.changed
         self._admin = AdminRequests(
             self._cluster, clock, process.incarnation[:12], self._writer.changed
         )

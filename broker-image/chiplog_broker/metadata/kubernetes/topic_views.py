@@ -7,7 +7,7 @@ process knows its session; of others it knows what their Broker objects say.
 from collections.abc import Mapping
 from uuid import UUID
 
-from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
+from chiplog_broker.metadata.view import NO_EPOCH, NO_LEADER, PartitionView, TopicView
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import NEVER_ADMITTED, BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
@@ -57,6 +57,7 @@ def _partition_view(state: PartitionState, living: Mapping[BrokerId, ReplicaRef]
         leader.session if leader else NEVER_ADMITTED,
         state.isr,
         tuple(living[one] for one in state.replicas if one in living),
+        NO_EPOCH if state.unclean_epoch is None else state.unclean_epoch,
     )
 
 

@@ -29,6 +29,7 @@ from chiplog_broker.security.credentials import Credentials, FixedCredentials, K
 from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
+from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_kube.api import KubeApi
 from chiplog_kube.kinds import LEASES
 
@@ -73,6 +74,7 @@ class Brokers:
         self.folder = folder
         self.up: dict[int, Member] = {}
         self.epoch = 0
+        self.unclean_epoch: int | None = None
         self.partitions = 1
         self._sessions: dict[int, int] = {}
         self.eventually = member.eventually
@@ -125,7 +127,7 @@ class Brokers:
             Ports(clock, rng, data, metadata), config, listeners, "data", membership, dialer
         )
         starting = asyncio.get_running_loop().create_task(broker.start())
-        await self.eventually(lambda: self._incarnation(broker_id) == process.incarnation)
+        await self.eventually(lambda: self.status(broker_id).incarnation == process.incarnation)
         session = self._sessions[broker_id] = self._sessions.get(broker_id, 0) + 1
         self.operator.write_broker(
             broker_id, admittedIncarnation=process.incarnation, session=session, fenced=False
@@ -137,9 +139,10 @@ class Brokers:
         )
         self.up[broker_id] = Member(broker, membership, (data, metadata), session)
 
-    def _incarnation(self, broker_id: int) -> str | None:
+    def status(self, broker_id: int) -> BrokerStatus:
+        """As the operator reads it."""
         found = self.api.objects["brokers", f"{CLUSTER}-{broker_id}"]
-        return BrokerObject.from_manifest(found).status.incarnation
+        return BrokerObject.from_manifest(found).status
 
     async def stop(self, broker_id: int) -> None:
         """In order; its Broker object says that it lives until the test says otherwise."""
@@ -167,10 +170,13 @@ class Brokers:
         isr: tuple[int, ...] = ALL,
         replicas: tuple[int, ...] = ALL,
         partitions: int = 1,
+        unclean: bool = False,
         **spec: Any,
     ) -> None:
         """A new reign for every partition."""
         self.epoch += 1
+        if unclean:
+            self.unclean_epoch = self.epoch
         self.partitions = partitions
         one: dict[str, Any] = {
             "replicas": list(replicas),
@@ -178,6 +184,8 @@ class Brokers:
             "leaderEpoch": self.epoch,
             "partitionEpoch": self.epoch,
         }
+        if self.unclean_epoch is not None:
+            one["uncleanEpoch"] = self.unclean_epoch
         if leader is not None:
             one["leader"] = self.refs(leader)[0]
         self.operator.write_map(
@@ -427,6 +435,9 @@ def test_nothing_is_cut_off_below_the_high_watermark(
         await brokers.eventually(lambda: following.is_over)
         assert brokers.ends()[3] == 2
         assert "epoch" in following.why_over
+        await brokers.eventually(lambda: brokers.status(3).halted_replicas)
+        (told,) = brokers.status(3).halted_replicas
+        assert (told.leader_epoch, told.log_end_offset, told.high_watermark) == (3, 2, 2)
         # The right leader ends it.
         await brokers.stop(1)
         brokers.fence(1)
@@ -434,9 +445,49 @@ def test_nothing_is_cut_off_below_the_high_watermark(
         await brokers.settled(2)
         await brokers.produce(2, b"three")
         await brokers.equal(3)
+        await brokers.eventually(lambda: not brokers.status(3).halted_replicas)
 
     run(brokers, scenario)
     assert any(record.message == "follower_halted" for record in caplog.records)
+
+
+def test_an_accepted_loss_is_cut_off_everywhere(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where a replica was away while it was accepted, and led by others since."""
+
+    async def scenario() -> None:
+        await brokers.start(*ALL)
+        brokers.lead(1)
+        await brokers.settled(1)
+        await brokers.produce(1, b"one", b"two")
+        await brokers.equal(2)
+        await brokers.eventually(
+            lambda: {one.replica().high_watermark for one in brokers.up.values()} == {2}
+        )
+        await brokers.stop(3)
+        brokers.fence(3)
+        brokers.lead(None)
+        await brokers.eventually(
+            lambda: all(m.replica().following is None for m in brokers.up.values())
+        )
+        left = brokers.up[1].replica()
+        await left.log.truncate_to(0, 1)
+        left.high_watermark = 0
+        brokers.lead(1, isr=(1,), unclean=True)
+        await brokers.settled(1)
+        await brokers.produce(1, b"three")
+        await brokers.equal(1)
+        brokers.lead(2, isr=(1, 2))
+        await brokers.start(3)
+        brokers.lead(2, isr=(1, 2))
+        await brokers.settled(2)
+        await brokers.equal(1)
+        assert not any(brokers.status(one).halted_replicas for one in ALL)
+
+    run(brokers, scenario)
+    cut = [one for one in caplog.records if one.message == "acknowledged_records_cut_off"]
+    assert len(cut) == 2
 
 
 def test_another_leader_by_a_new_map(brokers: Brokers) -> None:
