@@ -209,9 +209,6 @@ class Broker:
         return OpenedData(
             storage_uuid=directory.identity.directory_id,
             closed_in_session=directory.report.broker_epoch,
-            damaged={
-                (name.topic, name.partition): why for name, why in directory.quarantined.items()
-            },
         )
 
     def _lag_max_s(self) -> float:

@@ -7,6 +7,7 @@ where a new topic needs its own.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -21,12 +22,14 @@ from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.ports.metadata import Halted, LogEnd
+from chiplog_broker.ports.metadata import Damaged, Halted, LogEnd
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 LAG_MAX_S = 10.0
 
@@ -91,8 +94,21 @@ class Replicas:
 
     @property
     def quarantined(self) -> int:
-        """Replicas whose bytes were found damaged."""
+        """Replicas whose bytes were found damaged and that nobody can give anew."""
         return len(self._directory.quarantined)
+
+    def damaged(self) -> list[Damaged]:
+        """The replicas here that were found damaged and are not whole again, by name."""
+        quarantined = self._directory.quarantined
+        return [
+            Damaged(
+                name.topic,
+                name.partition,
+                quarantined.get(name, "it was damaged and is being fetched anew"),
+                name not in quarantined,
+            )
+            for name in sorted(self._directory.damage)
+        ]
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -119,14 +135,41 @@ class Replicas:
             await self._release_others(topic)
             for view in topic.partitions:
                 name = TopicPartition(topic.name, view.index)
-                if self._broker_id not in view.replicas or name in self._directory.quarantined:
+                if self._broker_id not in view.replicas:
+                    continue
+                if name in self._directory.quarantined and not await self._begin_anew(name, view):
                     continue
                 partition = self._partitions.get((topic.name, view.index))
                 if partition is None:
                     partition = await self._open(topic, view.index, config)
                 partition.configure(config)
                 partition.has_min_isr = len(view.isr) >= topic.min_isr
+                await self._check_whole(name, view)
                 await self._take_part(partition, view, topic.min_isr)
+
+    async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:
+        """Make room for a copy of what was found damaged, where somebody else can give it.
+
+        What was found stays beside it. Where nobody else leads, it may be all there is.
+        """
+        if view.leader_id in {NO_LEADER, self._broker_id}:
+            return False
+        why = self._directory.quarantined[name]
+        kept_as = await self._directory.set_aside(name)
+        extra = {"partition": str(name), "reason": why, "kept_as": kept_as}
+        logger.warning("damaged_replica_fetched_anew", extra=extra)
+        self.troubled()
+        return True
+
+    async def _check_whole(self, name: TopicPartition, view: PartitionView) -> None:
+        """A copy is whole when its leader has proposed it, in this session, as in sync."""
+        if not self._directory.is_refetching(name):
+            return
+        own = next((one for one in view.live_refs if one.broker_id == self._broker_id), None)
+        if own is not None and own in view.isr_refs:
+            await self._directory.is_whole(name)
+            logger.info("damaged_replica_whole_again", extra={"partition": str(name)})
+            self.troubled()
 
     async def _take_part(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
         """Lead, follow or rest. Nobody copies to the log of a leader (replication.md, 2)."""
@@ -137,9 +180,10 @@ class Replicas:
             if not is_led_here and reign == (view.leader_id, view.leader_epoch):
                 return
             await self._stop_following(partition)
-        if is_led_here:
+        if is_led_here and not self._directory.is_refetching(partition.name):
             partition.lead(view, min_isr)
-        elif view.leader_id == NO_LEADER:
+        elif is_led_here or view.leader_id == NO_LEADER:
+            # Nobody leads with a copy that may lack something, whatever a map says.
             partition.resign()
         else:
             partition.follow(view)
@@ -172,9 +216,7 @@ class Replicas:
                     await self._release(partition)
             for held in self._logs_of(topic_id):
                 await self._directory.delete(held.partition)
-            # Damaged replicas leave the name to whoever comes next; their bytes stay.
-            for damaged in [one for one in self._directory.quarantined if one.topic == name]:
-                await self._directory.set_aside(damaged)
+            await self._directory.forget_damage(name, topic_id)
 
     async def flush(self, topic_id: UUID) -> None:
         """Make durable everything that is held of a topic."""

@@ -1,6 +1,6 @@
 """Where the cluster's metadata is kept and changed, and how a broker becomes part of it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -39,6 +39,16 @@ class LogEnd(NamedTuple):
     """Of its last batch; None where the log is empty."""
 
 
+class Damaged(NamedTuple):
+    """A replica whose bytes were found damaged and that is not whole again."""
+
+    topic: str
+    partition: int
+    why: str
+    is_refetching: bool
+    """A copy was begun in its place; else what was found is all there is."""
+
+
 class Halted(NamedTuple):
     """A replica that does not follow its leader, because acknowledged records would be lost."""
 
@@ -54,7 +64,10 @@ class LocalReplicas(Protocol):
     """The replicas of this broker, as far as metadata commands and asks them."""
 
     troubled: Callable[[], None]
-    """Called where `halted` may be another. The store says when it is to be told."""
+    """Called where `damaged` or `halted` may be another. The store says when it is to be told."""
+
+    def damaged(self) -> list[Damaged]:
+        """The damaged replicas here, as far as they are not whole again."""
 
     def halted(self) -> list[Halted]:
         """The replicas here that have stopped following."""
@@ -86,8 +99,6 @@ class OpenedData:
     storage_uuid: UUID
     closed_in_session: int | None
     """The session whose process closed it in order; None where none did."""
-    damaged: Mapping[tuple[str, int], str]
-    """Topic and partition -> what is wrong with the replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,11 @@ class BrokerCollector(Collector):
                 sum(one.is_halted for one in replicas),
             ),
             (
+                "chiplog_broker_damaged_replicas",
+                "Replicas here that were found damaged and are not whole again.",
+                len(self._replicas.damaged()),
+            ),
+            (
                 "kafka_log_log_size",
                 "Bytes of all logs here.",
                 sum(p.log.size_bytes for p in replicas),

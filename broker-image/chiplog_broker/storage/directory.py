@@ -1,7 +1,8 @@
 """A broker's data directory: all its logs, what they share, and the way they are opened.
 
 One broker holds the directory's lock. What cannot be opened without guessing is set apart
-(`quarantined`), stays on disk untouched, and is reported; the others are served.
+(`quarantined`), stays on disk untouched, and is reported; the others are served. That a replica
+was damaged is remembered (`damage`) until it has been fetched anew from elsewhere.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from chiplog_broker.ports.rng import Rng
 from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
 from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown, encode_clean_shutdown
 from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
@@ -31,6 +33,7 @@ from chiplog_broker.storage.log_state import LogEnvironment, index_settings
 from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
 from chiplog_broker.storage.names import (
     CLEAN_SHUTDOWN,
+    DAMAGED_REPLICAS,
     DELETED_DIRECTORY_SUFFIX,
     LOCK,
     LOG_SUFFIX,
@@ -129,6 +132,7 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.quarantined: dict[TopicPartition, str] = {}
         self.report = DirectoryReport(clean=False, broker_epoch=None, partitions=())
+        self.damage = DamageMarks(ports.disk, health)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
         self._env = LogEnvironment(ports.disk, ports.clock, ports.rng, health, self._checkpoints)
         self._retired: list[_RetiredLog] = []
@@ -171,6 +175,10 @@ class LogDirectory:
             raise StorageError(f"the directory {partition.directory} is there already")
         # Entries of an earlier replica of this name would be taken for this one's.
         await self._checkpoints.forget(partition)
+        mark = self.damage.get(partition)
+        if mark is not None and mark.topic_id not in {None, topic_id}:
+            await self.damage.forget(partition)
+            mark = None
         try:
             segment = await self._make_directory(partition, topic_id, config)
         except OSError as error:
@@ -189,6 +197,9 @@ class LogDirectory:
                 unsynced=[],
             ),
         )
+        if mark is not None:
+            # Only now that it is whole: what a crash leaves half made is begun anew.
+            await self.damage.put(partition, Damage(topic_id, DamageState.REFETCHING))
         self.logs[partition] = log
         return log
 
@@ -197,6 +208,7 @@ class LogDirectory:
         log = self.logs.pop(partition)
         await log.stop()
         name = await self._mark(partition, DELETED_DIRECTORY_SUFFIX)
+        await self.damage.forget(partition)
         self._retire(log, name)
 
     async def quarantine(self, partition: TopicPartition, reason: str) -> None:
@@ -207,9 +219,35 @@ class LogDirectory:
         self._retire(log, None)
 
     async def set_aside(self, partition: TopicPartition) -> str:
-        """Give a quarantined replica's directory another name, to make room for a new copy."""
+        """Give a quarantined replica's directory another name, to make room for a new copy.
+
+        Where it was damaged, the new copy counts as damaged until `is_whole` is said of it.
+        """
+        name = await self._mark(partition, STRAY_DIRECTORY_SUFFIX)
         del self.quarantined[partition]
-        return await self._mark(partition, STRAY_DIRECTORY_SUFFIX)
+        return name
+
+    async def is_whole(self, partition: TopicPartition) -> None:
+        """A replica that was damaged has been fetched anew, all of it."""
+        await self.damage.forget(partition)
+
+    async def forget_damage(self, topic: str, topic_id: UUID) -> None:
+        """A topic was deleted: its damaged replicas leave the name to whoever comes next.
+
+        Their bytes stay. One that does not say whose it is stays where it is, too.
+        """
+        for partition in self.damage:
+            mark = self.damage.get(partition)
+            if partition.topic == topic and mark is not None and mark.topic_id == topic_id:
+                # In this order: a mark that is left over would be taken for the next one's.
+                await self.damage.forget(partition)
+                if partition in self.quarantined:
+                    await self.set_aside(partition)
+
+    def is_refetching(self, partition: TopicPartition) -> bool:
+        """Whether the replica may lack what its damaged forerunner had."""
+        mark = self.damage.get(partition)
+        return mark is not None and partition in self.logs
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """As of the last checkpoint; 0 if there is none."""
@@ -257,12 +295,10 @@ class LogDirectory:
         self.logs.clear()
         await self._checkpoints.recovery_points.update(ends)
         await self._checkpoints.high_watermarks.update(high_watermarks)
-        if not self.quarantined:
-            # A damaged replica must be found damaged again, so then no mark is left.
-            try:
-                await self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
-            except OSError as error:
-                self.health.take_offline(error)
+        try:
+            await self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+        except OSError as error:
+            self.health.take_offline(error)
 
     # --- inner workings ------------------------------------------------------------
 
@@ -301,13 +337,19 @@ class LogDirectory:
                 recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
             )
         )
+        topic_id: UUID | None = None
         try:
             topic_id = self._topic_id(partition)
+            self._check_mark(partition)
             for scanned_bytes in recovery.run():
                 meter.scanned(scanned_bytes)
                 await self._clock.sleep(0)
         except DamagedLogError as error:
             recovery.close()
+            known = self.damage.get(partition)
+            if topic_id is None and known is not None:
+                topic_id = known.topic_id
+            await self.damage.put(partition, Damage(topic_id, DamageState.FOUND))
             self.quarantined[partition] = str(error)
             return PartitionReport(
                 partition=partition,
@@ -329,6 +371,14 @@ class LogDirectory:
             cut_bytes=cut.size_bytes if cut else 0,
             reason=cut.reason if cut else "",
         )
+
+    def _check_mark(self, partition: TopicPartition) -> None:
+        mark = self.damage.get(partition)
+        if mark is not None and mark.state is DamageState.FOUND:
+            raise DamagedLogError(
+                f"{partition} was found damaged before and is not fetched anew yet, as "
+                f"{DAMAGED_REPLICAS} says"
+            )
 
     def _is_unfinished(self, partition: TopicPartition) -> bool:
         """Whether a crash interrupted `create`: there is no record, and nobody was told."""

@@ -20,6 +20,7 @@ LOCK = ".lock"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+DAMAGED_REPLICAS = "damaged-replicas"
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"

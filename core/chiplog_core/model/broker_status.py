@@ -56,6 +56,11 @@ class DamagedPartition:
     file: Annotated[str, "File in which the damage was found.", Length(512)]
     offset: Annotated[Offset | None, "First offset that cannot be trusted."] = None
     message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
+    refetching: Annotated[
+        bool,
+        "What was found was put aside and a copy is being fetched from the leader. It is in sync "
+        "only by that leader's proposal, and leads when it is not in this list any more.",
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

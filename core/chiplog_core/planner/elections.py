@@ -95,13 +95,14 @@ def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, members: Mem
 
 def can_lead(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
     """Whether this member of the ISR is alive, in this session, with an undamaged log."""
+    is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
+    return is_able(ref, members) and not is_damaged
+
+
+def is_able(ref: ReplicaRef, members: Members) -> bool:
+    """Whether the broker is alive, in this session, and its disk works."""
     member = members.of.get(ref.broker_id)
-    return (
-        member is not None
-        and member.may_lead
-        and member.ref == ref
-        and (ref.broker_id, topic_id, state.partition) not in members.damaged
-    )
+    return member is not None and member.may_lead and member.ref == ref
 
 
 def cannot_vouch(

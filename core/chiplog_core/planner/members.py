@@ -12,6 +12,7 @@ from enum import Enum
 
 from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef, Session, TopicId
 from chiplog_core.model.broker import Broker, BrokerIntent
+from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.planner.world import World
 
 
@@ -57,6 +58,8 @@ class Members:
     leaders: frozenset[ReplicaRef]
     """Who may lead without any reason to move the leadership: the quick answer for most."""
     damaged: frozenset[tuple[BrokerId, TopicId, PartitionIndex]]
+    refetching: frozenset[tuple[BrokerId, TopicId, PartitionIndex]] = frozenset()
+    """Those of the damaged of which a copy was begun anew: all it has is from its leader."""
     steady: frozenset[ReplicaRef] = frozenset()
     """Who may stay in any ISR without a look: alive, and not about to end."""
     stopping: frozenset[ReplicaRef] = frozenset()
@@ -91,6 +94,7 @@ def find_members(world: World, awaiting_admission: frozenset[BrokerId]) -> Membe
             if member.ref is not None and member.may_lead and not member.is_leaving
         ),
         damaged=frozenset(_damaged(world)),
+        refetching=frozenset(_refetching(world)),
         steady=frozenset(_living(of.values(), is_stopping=False)),
         stopping=frozenset(_living(of.values(), is_stopping=True)),
         unchecked=unchecked,
@@ -145,7 +149,18 @@ def _life(world: World, broker: Broker) -> Life:
 
 
 def _damaged(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    for broker_id, one in _reported(world):
+        yield broker_id, one.topic_id, one.partition
+
+
+def _refetching(world: World) -> Iterator[tuple[BrokerId, TopicId, PartitionIndex]]:
+    for broker_id, one in _reported(world):
+        if one.refetching:
+            yield broker_id, one.topic_id, one.partition
+
+
+def _reported(world: World) -> Iterator[tuple[BrokerId, DamagedPartition]]:
     for broker_id, broker in world.brokers.items():
         for directory in broker.status.directories:
             for damaged in directory.damaged:
-                yield broker_id, damaged.topic_id, damaged.partition
+                yield broker_id, damaged

@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import IsrProposal
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.planner.elections import can_lead, is_held, with_generations, with_partitions
+from chiplog_core.planner.elections import (
+    can_lead,
+    is_able,
+    is_held,
+    with_generations,
+    with_partitions,
+)
 from chiplog_core.planner.members import Life, Members
 from chiplog_core.planner.world import World
 
@@ -112,8 +118,14 @@ def is_above_floor(isr: Sequence[ReplicaRef], state: PartitionState, min_isr: in
 
 
 def may_join(ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members) -> bool:
-    """R1: in sync comes only who could lead at once, in the session it is admitted to."""
-    return can_lead(ref, state, topic_id, members) and ref not in members.stopping
+    """R1: in sync comes only who could lead at once, in the session it is admitted to.
+
+    And a copy of what was damaged: its leader says that it is whole now, which its broker takes
+    for the end of the damage; then it may lead, too.
+    """
+    is_copy = (ref.broker_id, topic_id, state.partition) in members.refetching
+    able = is_able(ref, members) if is_copy else can_lead(ref, state, topic_id, members)
+    return able and ref not in members.stopping
 
 
 def _are_replicas(isr: Sequence[ReplicaRef], state: PartitionState) -> bool:

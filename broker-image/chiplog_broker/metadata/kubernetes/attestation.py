@@ -7,6 +7,7 @@ that was acknowledged can be missing from its disk.
 from dataclasses import dataclass
 
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord
+from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
 from chiplog_core.model.broker_status import Tail
 
 
@@ -19,6 +20,8 @@ class FoundData:
     """Empty where it is not known."""
     closed_in_session: int | None
     """The session of the clean-shutdown mark; None where there is no mark."""
+    damaged: int = 0
+    """Replicas that are damaged, or not whole again after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,13 @@ class Attestation:
 
 def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
     """What can be said for the data, by what the last process left."""
+    if found.damaged > MAX_DAMAGED_PARTITIONS:
+        # They cannot be named one by one, so none counts as whole.
+        return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
+    return _attest(left, found)
+
+
+def _attest(left: SessionRecord | None, found: FoundData) -> Attestation:
     if left is None or left.storage_uuid != found.storage_uuid:
         return Attestation(Tail.SUSPECT, "nothing is known of this data directory")
     if found.closed_in_session is not None and found.closed_in_session == left.session:

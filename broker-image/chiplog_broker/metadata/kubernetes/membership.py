@@ -217,6 +217,7 @@ class KubernetesMembership:
             storage_uuid=str(storage_uuid),
             boot_id=boot_id,
             closed_in_session=node.data.closed_in_session,
+            damaged=len(node.replicas.damaged()),
         )
         verdict = attest(self._left, found)
         since = intact_since(self._left, verdict, broker.spec.session)

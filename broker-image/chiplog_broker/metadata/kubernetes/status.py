@@ -6,7 +6,7 @@ from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
 from chiplog_broker.ports.disk import DiskUsage
-from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.metadata import Damaged, Node
 from chiplog_core.ids import (
     NEVER_ADMITTED,
     LeaderEpoch,
@@ -93,10 +93,10 @@ def _directory(parts: StatusParts) -> DataDirectory:
 def _damaged(parts: StatusParts) -> tuple[DamagedPartition, ...]:
     """Damaged replicas of topics that there are; of others nobody waits for the data."""
     found = []
-    for (topic, partition), why in sorted(parts.node.data.damaged.items()):
-        spec = parts.maps.applied.get(topic)
+    for one in parts.node.replicas.damaged():
+        spec = parts.maps.applied.get(one.topic)
         if spec is not None and spec.current is not None:
-            found.append(_damage(spec.current, topic, partition, why))
+            found.append(_damage(spec.current, one))
     return tuple(found[:MAX_DAMAGED_PARTITIONS])
 
 
@@ -115,12 +115,13 @@ def _halted(parts: StatusParts) -> tuple[HaltedReplica, ...]:
     )
 
 
-def _damage(topic_id: TopicId, topic: str, partition: int, why: str) -> DamagedPartition:
+def _damage(topic_id: TopicId, one: Damaged) -> DamagedPartition:
     return DamagedPartition(
         topic_id=topic_id,
-        partition=PartitionIndex(partition),
-        file=f"{topic}-{partition}"[:MAX_FILE_TEXT],
-        message=why[:MAX_DAMAGE_TEXT],
+        partition=PartitionIndex(one.partition),
+        file=f"{one.topic}-{one.partition}"[:MAX_FILE_TEXT],
+        message=one.why[:MAX_DAMAGE_TEXT],
+        refetching=one.is_refetching,
     )
 
 

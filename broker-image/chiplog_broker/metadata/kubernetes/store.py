@@ -136,13 +136,18 @@ class KubernetesStore:
         if session == NEVER_ADMITTED:
             return False, "not admitted yet"
         if self._ready_in != session:
-            data, own = self._parts.node.data, self._parts.process.replica(session)
-            late = behind(self._maps.applied.values(), own, self._carried_since, data.damaged)
+            own = self._parts.process.replica(session)
+            late = behind(self._maps.applied.values(), own, self._carried_since, self._lost())
             if late:
                 shown = ", ".join(late[:SHOWN_BEHIND])
                 return False, f"{len(late)} replicas are not in sync yet: {shown}"
             self._ready_in = session
         return True, "ready"
+
+    def _lost(self) -> set[tuple[str, int]]:
+        """The damaged replicas that nobody can give anew."""
+        damaged = self._parts.node.replicas.damaged()
+        return {(one.topic, one.partition) for one in damaged if not one.is_refetching}
 
     async def drain(self) -> None:
         """Say that this broker stops, and let others take over what they can."""

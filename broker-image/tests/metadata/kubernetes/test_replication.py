@@ -490,6 +490,65 @@ def test_an_accepted_loss_is_cut_off_everywhere(
     assert len(cut) == 2
 
 
+async def damaged(brokers: Brokers, broker_id: int) -> None:
+    """Stop a broker whose disk then loses a bit of what was durable."""
+    data = brokers.folder / str(broker_id) / "data"
+    directory = brokers.up[broker_id].broker._directory
+    await directory.logs["orders", 0].flush()  # type: ignore[index]
+    await directory.checkpoint(brokers.up[broker_id].broker._replicas.high_watermarks())
+    await brokers.stop(broker_id)
+    brokers.fence(broker_id)
+    (data / ".kafka_cleanshutdown").unlink()
+    log = data / "orders-0" / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+
+
+def told_of(brokers: Brokers, broker_id: int) -> list[tuple[int, bool]]:
+    """The damaged replicas in its status, and whether they are fetched anew."""
+    (directory,) = brokers.status(broker_id).directories
+    return [(one.partition, one.refetching) for one in directory.damaged]
+
+
+def test_what_was_damaged_is_fetched_anew(brokers: Brokers) -> None:
+    async def scenario() -> None:
+        await brokers.start(*ALL)
+        brokers.lead(1)
+        await brokers.settled(1)
+        for number in range(5):
+            await brokers.produce(1, b"%d" % number)
+        await brokers.equal(5)
+        await damaged(brokers, 3)
+        # Nobody else leads: what it has may be all there is.
+        brokers.lead(None)
+        await brokers.start(3)
+        assert told_of(brokers, 3) == [(0, False)]
+        assert brokers.replicas(3) == [None]
+        brokers.lead(3, isr=(1, 2, 3))
+        brokers.lead(1, isr=(1, 2))
+        await brokers.settled(1)
+        await brokers.equal(5)
+        await brokers.eventually(lambda: told_of(brokers, 3) == [(0, True)])
+        stray = [one.name for one in (brokers.folder / "3/data").glob("orders-0.*-stray")]
+        assert len(stray) == 1
+        # It is whole, but that is for its leader to say; no map makes it lead before.
+        await brokers.stop(3)
+        await brokers.start(3)
+        assert told_of(brokers, 3) == [(0, True)]
+        brokers.lead(3, isr=(1, 2))
+        await brokers.eventually(lambda: brokers.replicas(3)[0].following is None)  # type: ignore[union-attr]
+        assert not brokers.leads(3)
+        brokers.lead(1, isr=(1, 2, 3))
+        await brokers.eventually(lambda: told_of(brokers, 3) == [])
+        brokers.lead(3, isr=(1, 2, 3))
+        await brokers.settled(3)
+        await brokers.produce(3, b"5")
+        await brokers.equal(6)
+
+    run(brokers, scenario)
+
+
 def test_another_leader_by_a_new_map(brokers: Brokers) -> None:
     async def scenario() -> None:
         await brokers.start(*ALL)

@@ -1,0 +1,113 @@
+"""Which replicas of a data directory were found damaged, until they have been fetched anew.
+
+The next start would not find the damage again where the replica's bytes were thrown aside: it
+would find an empty log in good order, and vouch for it. So a mark is durable before anything is
+done about the damage, and goes only when the replica is in sync again, by its leader's word.
+
+The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state` lines.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
+from chiplog_broker.storage.errors import WrongDirectoryError
+from chiplog_broker.storage.group_commit import GroupCommit
+from chiplog_broker.storage.health import DirectoryHealth
+from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
+from chiplog_broker.storage.names import DAMAGED_REPLICAS, TopicPartition
+
+_NOT_KNOWN: Final = "-"
+
+
+class DamageState(Enum):
+    """What lies in the replica's directory."""
+
+    FOUND = "damaged"
+    """What was found: it is not opened again."""
+    REFETCHING = "refetching"
+    """A log that was begun anew. What it has is right, but it may not be all."""
+
+
+class Damage(NamedTuple):
+    """One mark."""
+
+    topic_id: UUID | None
+    """None where the replica did not say whose it is."""
+    state: DamageState
+
+
+class DamageMarks:
+    """The marks of one data directory."""
+
+    __slots__ = ("_commit", "_disk", "_health", "_marks", "_version")
+
+    def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
+        """Raises `WrongDirectoryError` where nobody can know which replicas are damaged."""
+        self._disk = disk
+        self._health = health
+        self._marks = _read(disk)
+        self._version = 0
+        self._commit = GroupCommit(self._write)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(tuple(self._marks))
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def get(self, partition: TopicPartition) -> Damage | None:
+        return self._marks.get(partition)
+
+    async def put(self, partition: TopicPartition, damage: Damage) -> None:
+        """Mark it; durable on return."""
+        if self._marks.get(partition) != damage:
+            self._marks[partition] = damage
+            self._version += 1
+        await self._commit.reach(self._version)
+
+    async def forget(self, partition: TopicPartition) -> None:
+        """It is whole again, or gone; durable on return."""
+        if self._marks.pop(partition, None) is not None:
+            self._version += 1
+        await self._commit.reach(self._version)
+
+    async def _write(self) -> int:
+        version = self._version
+        lines = format_lines(
+            f"{name.topic} {name.partition} {_text_of(one.topic_id)} {one.state.value}"
+            for name, one in sorted(self._marks.items())
+        )
+        try:
+            await self._disk.replace(DAMAGED_REPLICAS, lines)
+        except OSError as error:
+            self._health.write_failed(error)
+        return version
+
+
+def _text_of(topic_id: UUID | None) -> str:
+    return _NOT_KNOWN if topic_id is None else format_uuid(topic_id)
+
+
+def _read(disk: Disk) -> dict[TopicPartition, Damage]:
+    if not disk.exists(DAMAGED_REPLICAS):
+        return {}
+    file = disk.open(DAMAGED_REPLICAS)
+    try:
+        rows = parse_lines(file.read(0, file.size()), columns=4)
+        return {
+            TopicPartition(topic, int(partition)): Damage(
+                None if topic_id == _NOT_KNOWN else parse_uuid(topic_id), DamageState(state)
+            )
+            for topic, partition, topic_id, state in rows
+        }
+    except (CheckpointError, ValueError) as error:
+        raise WrongDirectoryError(
+            f"{DAMAGED_REPLICAS} makes no sense ({error}), so nobody knows which replicas here "
+            "are whole: give the broker an empty volume, and it fetches everything from others"
+        ) from error
+    finally:
+        file.close()
