@@ -9,9 +9,11 @@ import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chiplog_broker.errors import CannotStart
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
@@ -82,6 +84,11 @@ class Broker:
         """Listener -> the host and port that were bound, as its configuration advertises them."""
         self.fetching: ReplicaFetching | None = None
         """Gets what other brokers lead; None where there are no others."""
+        self.fetch_sessions = FetchSessionCache(
+            setting(config, keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS),
+            partial(session_id, ports.rng),
+        )
+        """What its readers need not say again."""
         self._cluster: ClusterView
         self._replicas: Replicas
         self._directory: LogDirectory
@@ -172,7 +179,7 @@ class Broker:
         """What `/metrics` serves."""
         from chiplog_broker.server.exposition import registry  # noqa: PLC0415
 
-        return registry(self._cluster, self._replicas, self.requests)
+        return registry(self._cluster, self._replicas, self.requests, self.fetch_sessions)
 
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
         configs = {one.name: topic_log_config(one) for one in self._membership.known_topics()}
@@ -233,6 +240,7 @@ class Broker:
                 self._config,
                 self._data_path,
                 self.requests,
+                self.fetch_sessions,
             )
         )
         dispatcher = Dispatcher(table, self.requests)
@@ -255,6 +263,11 @@ class Broker:
         self._membership.listening(BrokerView(self._cluster.broker_id, rack, endpoints))
         for acceptor in acceptors:
             await acceptor.accept()
+
+
+def session_id(rng: Rng) -> int:
+    """A number for a fetch session, which nobody can guess."""
+    return int.from_bytes(rng.token(4), "big") >> 1
 
 
 def take_lock(metadata: Disk, data_path: str) -> None:

@@ -1,19 +1,22 @@
 """Fetch: read at once; wait where there is too little to answer with.
 
 Answers obey the request's size in Kafka's way: the first batch is sent even where it is
-larger than allowed, or its reader could never get past it. Fetch sessions are declined
-(session id 0), which every client accepts; who comes back with one all the same is told
-that it is not known, and begins anew.
+larger than allowed, or its reader could never get past it. A full fetch may begin a session
+(KIP-227), in which further ones say and are told only what changed.
 """
 
 import asyncio
 from functools import partial
 
+from chiplog_broker.fetch_sessions.cache import NO_SESSION, FetchSessionCache
+from chiplog_broker.fetch_sessions.session import Owner
 from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
-from chiplog_broker.handlers.reading import Reading, unreadable
+from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
+from chiplog_broker.handlers.session_reading import SessionReading
 from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     FetchRequest,
@@ -23,8 +26,10 @@ from chiplog_broker.protocol.messages import (
 )
 from chiplog_broker.server.metrics import RequestMetrics
 
-# A fetch outside a session, or one that would begin or end one: all ask for everything.
-FULL_FETCH_EPOCHS = (-1, 0)
+# A fetch outside a session, which ends the one that it names; and one that begins another.
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+TOPIC_IDS_FROM_VERSION = 13
 # While a fetch waits its connection is not read, so nobody would notice that it is gone.
 LONGEST_WAIT_S = 60.0
 # As much as clients that do not take their answers may hold in memory, all together.
@@ -35,11 +40,19 @@ class FetchHandler:
     """Serves consumers and followers from the partitions that this broker leads."""
 
     def __init__(
-        self, cluster: ClusterView, leaders: Leaders, metrics: RequestMetrics, max_bytes: int
+        self,
+        cluster: ClusterView,
+        leaders: Leaders,
+        metrics: RequestMetrics,
+        clock: Clock,
+        sessions: FetchSessionCache,
+        max_bytes: int,
     ) -> None:
         self._cluster = cluster
         self._leaders = leaders
         self._metrics = metrics
+        self._clock = clock
+        self._sessions = sessions
         self._max_bytes = max_bytes
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
@@ -47,20 +60,49 @@ class FetchHandler:
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker would hold records back or vouch for them.
             return FetchResponse([refused_topic(topic) for topic in request.topics])
-        if request.session_epoch not in FULL_FETCH_EPOCHS:
-            return FetchResponse([], error_code=ErrorCode.fetch_session_id_not_found)
-        max_bytes = min(request.max_bytes, self._max_bytes)
-        if request.replica_id > LARGEST_CONSUMER_ID:
-            reading: Reading = ReplicaReading(request, max_bytes, self._cluster, self._leaders)
-        else:
-            room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
-            max_bytes = min(max_bytes, room_bytes)
-            reading = Reading(request, max_bytes, self._cluster, self._leaders)
+        reading = self._attempts(call)
+        if isinstance(reading, FetchResponse):
+            return reading
         response = reading.attempt()
         if reading.is_enough or request.max_wait_ms <= 0:
-            reading.count()
-            return response
+            return reading.sent(response)
         return WaitingFetch(call, reading, self._metrics).start()
+
+    def _attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
+        """What is to be read; or an answer, where that is not known."""
+        request = call.message
+        if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
+            return self._reading(request)
+        peer = call.peer
+        owner = Owner(peer.principal, peer.is_internal, request.replica_id, request.replica_epoch)
+        uses_ids = call.header.version >= TOPIC_IDS_FROM_VERSION
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            self._sessions.close(request.session_id, owner)
+            reading = self._reading(request)
+            if request.session_epoch == INITIAL_EPOCH:
+                reading.opens = partial(self._open, request, owner, uses_ids=uses_ids)
+            return reading
+        session = self._sessions.resume(
+            owner, request, self._clock.monotonic_s(), uses_topic_ids=uses_ids
+        )
+        if isinstance(session, ErrorCode):
+            return FetchResponse([], error_code=session)
+        if not session.size:
+            return FetchResponse([])
+        return SessionReading(session, self._reading(request))
+
+    def _open(
+        self, request: FetchRequest, owner: Owner, response: FetchResponse, *, uses_ids: bool
+    ) -> int:
+        now_s = self._clock.monotonic_s()
+        return self._sessions.open(owner, request, response, now_s, uses_topic_ids=uses_ids)
+
+    def _reading(self, request: FetchRequest) -> Reading:
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        if request.replica_id > LARGEST_CONSUMER_ID:
+            return ReplicaReading(request, max_bytes, self._cluster, self._leaders)
+        room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
+        return Reading(request, min(max_bytes, room_bytes), self._cluster, self._leaders)
 
 
 def refused_topic(topic: FetchTopic) -> FetchTopicResponse:
@@ -73,11 +115,12 @@ def refused_topic(topic: FetchTopic) -> FetchTopicResponse:
 class WaitingFetch:
     """A fetch that found too little: tries again when one of its partitions changed."""
 
-    def __init__(self, call: Call[FetchRequest], reading: Reading, metrics: RequestMetrics) -> None:
+    def __init__(
+        self, call: Call[FetchRequest], reading: Attempts, metrics: RequestMetrics
+    ) -> None:
         self._call = call
         self._reading = reading
         self._metrics = metrics
-        self._queues = list(reading.queues())
         self._future: asyncio.Future[Answer]
         self._timeout: asyncio.TimerHandle
 
@@ -89,8 +132,7 @@ class WaitingFetch:
         wait_s = min(self._call.message.max_wait_ms / 1000, LONGEST_WAIT_S)
         self._timeout = loop.call_later(wait_s, self._time_out)
         self._metrics.waiting_fetches += 1
-        for queue in self._queues:
-            queue[self] = None
+        self._reading.join(self)
         return self._future
 
     def changed(self) -> None:
@@ -104,12 +146,10 @@ class WaitingFetch:
         response = self._reading.attempt()
         if not (last or self._reading.is_enough):
             return None
-        self._reading.count()
-        return response
+        return self._reading.sent(response)
 
     def _leave(self, _: asyncio.Future[Answer]) -> None:
         """Answered, or its client has gone."""
         self._timeout.cancel()
         self._metrics.waiting_fetches -= 1
-        for queue in self._queues:
-            queue.pop(self, None)
+        self._reading.leave(self)

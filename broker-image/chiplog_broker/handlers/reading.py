@@ -1,14 +1,16 @@
 """Reading for one fetch, again and again until there is enough to answer with."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+from uuid import UUID
 
+from chiplog_broker.fetch_sessions.session import SessionEntry
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.partitions.waiting import FetchWaiter
+from chiplog_broker.partitions.waiting import FetchWaiter, Watcher
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     FetchPartition,
@@ -26,6 +28,26 @@ FetchQueue: TypeAlias = dict[FetchWaiter, None]
 """The fetches that one partition wakes."""
 
 
+class Attempts(Protocol):
+    """What answers a fetch: tries, and tries again when something changed."""
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the last attempt found what the reader wants, or cannot find more."""
+
+    def attempt(self) -> FetchResponse:
+        """Read what there is."""
+
+    def sent(self, response: FetchResponse) -> FetchResponse:
+        """What the last attempt found is sent; returns it as it is sent."""
+
+    def join(self, waiter: FetchWaiter) -> None:
+        """Wake this fetch when there may be more."""
+
+    def leave(self, waiter: FetchWaiter) -> None:
+        """Wake it no more."""
+
+
 class Reading:
     """One attempt after another to answer a fetch, each from the beginning."""
 
@@ -34,11 +56,13 @@ class Reading:
     ) -> None:
         self._request = request
         self._max_bytes = max_bytes
-        # More than may be sent cannot be waited for; nor is there anything to wait for
-        # where no partition is asked for.
-        self._min_bytes = min(request.min_bytes, max_bytes) if request.topics else 0
+        # More than may be sent cannot be waited for.
+        self._min_bytes = min(request.min_bytes, max_bytes)
         self._cluster = cluster
         self._leaders = leaders
+        self._queues: list[FetchQueue] = []
+        self.opens: Callable[[FetchResponse], int] | None = None
+        """Where a session begins with this fetch: returns its id for the answer."""
         self._found: list[tuple[Partition, int]] = []
         self._bytes = 0
         self._has_more = False
@@ -51,51 +75,54 @@ class Reading:
 
     def attempt(self) -> FetchResponse:
         """Read every partition as far as the request's size allows."""
+        self.begin()
+        # Where no partition is asked for there is nothing to wait for.
+        self._failed = not self._request.topics
+        return FetchResponse([self._topic(topic) for topic in self._request.topics])
+
+    def begin(self) -> None:
+        """Another attempt, in which nothing was read so far."""
         self._bytes = 0
         self._has_more = self._failed = False
         self._found.clear()
-        return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
-    def count(self) -> None:
+    def sent(self, response: FetchResponse) -> FetchResponse:
         """The last attempt is what is sent."""
         for partition, size_bytes in self._found:
             partition.counters.bytes_out += size_bytes
+        if self.opens is not None:
+            response = response._replace(session_id=self.opens(response))
+        return response
 
-    def queues(self) -> Iterator[FetchQueue]:
-        """Where to wait for the partitions here that the request reads."""
-        for topic in self._request.topics:
-            name = self._name(topic) or ""
-            for wanted in topic.partitions:
-                with suppress(PartitionError):
-                    yield self._queue(self._leaders.get(name, wanted.partition))
+    def join(self, waiter: FetchWaiter) -> None:
+        """Wait for the partitions here that the request reads."""
+        self._queues = list(self._all_queues())
+        for queue in self._queues:
+            queue[waiter] = None
 
-    def _queue(self, partition: Partition) -> FetchQueue:
-        return partition.fetchers
+    def leave(self, waiter: FetchWaiter) -> None:
+        for queue in self._queues:
+            queue.pop(waiter, None)
 
-    def _name(self, topic: FetchTopic) -> str | None:
-        if topic.topic_id is None:
-            return topic.name
-        view = self._cluster.topic_with_id(topic.topic_id)
+    # -- one partition
+
+    def name_of(self, name: str | None, topic_id: UUID | None) -> str | None:
+        """The topic that a request means; None for one that is not known here."""
+        if topic_id is None:
+            return name
+        view = self._cluster.topic_with_id(topic_id)
         return None if view is None else view.name
 
-    def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
-        name = self._name(topic)
-        if name is None:
-            self._failed = True
-            answers = [unreadable(one, ErrorCode.unknown_topic_id) for one in topic.partitions]
-        else:
-            answers = [self._partition(name, one) for one in topic.partitions]
-        return FetchTopicResponse(topic.name, topic.topic_id, answers)
+    def find(self, topic: str, wanted: FetchPartition) -> Partition:
+        """What is to be read. Raises `PartitionError`."""
+        return self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
 
-    def _partition(self, topic: str, wanted: FetchPartition) -> FetchPartitionResponse:
-        try:
-            partition = self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
-            room_bytes = self._max_bytes - self._bytes
-            max_bytes = max(min(wanted.max_bytes, room_bytes), 0)
-            first = self._bytes == 0
-            records = partition.read(wanted.fetch_offset, max_bytes, min_one=first)
-        except (PartitionError, *REFUSALS) as refused:
-            return self._refused(wanted, code_of(refused))
+    def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
+        """What there is for this reader. Raises `PartitionError` and `REFUSALS`."""
+        room_bytes = self._max_bytes - self._bytes
+        max_bytes = max(min(wanted.max_bytes, room_bytes), 0)
+        first = self._bytes == 0
+        records = partition.read(wanted.fetch_offset, max_bytes, min_one=first)
         high_watermark = partition.high_watermark
         found = FetchPartitionResponse(
             wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
@@ -103,6 +130,45 @@ class Reading:
         if records is None:
             return found
         return self._with(found, partition, records, high_watermark)
+
+    def refused(self, wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
+        """An error in the place of records, which is not waited with."""
+        self._failed = True
+        return unreadable(wanted, code)
+
+    def watchers(self, partition: Partition) -> dict[Watcher, None]:
+        """Where a session of such readers learns that it changed."""
+        return partition.watchers
+
+    def rests(self, partition: Partition, entry: SessionEntry) -> bool:
+        """Whether a reader that was told of everything need not look at it until it changes."""
+        return partition.high_watermark <= entry.wanted.fetch_offset
+
+    # -- inner workings
+
+    def _all_queues(self) -> Iterator[FetchQueue]:
+        for topic in self._request.topics:
+            name = self.name_of(topic.name, topic.topic_id) or ""
+            for wanted in topic.partitions:
+                with suppress(PartitionError):
+                    yield self._queue(self._leaders.get(name, wanted.partition))
+
+    def _queue(self, partition: Partition) -> FetchQueue:
+        return partition.fetchers
+
+    def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
+        name = self.name_of(topic.name, topic.topic_id)
+        if name is None:
+            answers = [self.refused(one, ErrorCode.unknown_topic_id) for one in topic.partitions]
+        else:
+            answers = [self._partition(name, one) for one in topic.partitions]
+        return FetchTopicResponse(topic.name, topic.topic_id, answers)
+
+    def _partition(self, topic: str, wanted: FetchPartition) -> FetchPartitionResponse:
+        try:
+            return self.read(self.find(topic, wanted), wanted)
+        except (PartitionError, *REFUSALS) as refused:
+            return self.refused(wanted, code_of(refused))
 
     def _with(
         self, found: FetchPartitionResponse, partition: Partition, records: LogSlice, end: int
@@ -115,10 +181,6 @@ class Reading:
         self._bytes += records.size_bytes
         self._found.append((partition, records.size_bytes))
         return found._replace(records=records)
-
-    def _refused(self, wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-        self._failed = True
-        return unreadable(wanted, code)
 
 
 def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:

@@ -5,11 +5,13 @@ A follower counts only in the session that it fetches in, and in the leader epoc
 durable as the topic wants, if the epoch before that offset ended there here too.
 """
 
+from chiplog_broker.fetch_sessions.session import SessionEntry
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.reading import OK, UNKNOWN_OFFSET, FetchQueue, Reading
 from chiplog_broker.metadata.view import NO_EPOCH, ClusterView
-from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.waiting import Watcher
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     EpochEndOffset,
@@ -29,19 +31,33 @@ class ReplicaReading(Reading):
     ) -> None:
         super().__init__(request, max_bytes, cluster, leaders)
         self._follower = ReplicaRef(BrokerId(request.replica_id), Session(request.replica_epoch))
-        self._heard: set[Partition] = set()
+        self._attempts = 0
+
+    def begin(self) -> None:
+        super().begin()
+        self._attempts += 1
+
+    def watchers(self, partition: Partition) -> dict[Watcher, None]:
+        return partition.replica_watchers
+
+    def rests(self, partition: Partition, entry: SessionEntry) -> bool:
+        """From the next use of its session on it counts as caught up without being looked at.
+
+        One that is not in sync may become it with each fetch, so each is looked at.
+        """
+        followers = partition.followers
+        assert followers is not None, "it was read"
+        if entry.wanted.fetch_offset < partition.log.end_offset:
+            return False
+        if not followers.is_in_sync(self._follower):
+            return False
+        followers.rests(self._follower, entry)
+        return True
 
     def _queue(self, partition: Partition) -> FetchQueue:
         return partition.replica_fetchers
 
-    def _partition(self, topic: str, wanted: FetchPartition) -> FetchPartitionResponse:
-        try:
-            partition = self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
-            return self._read(partition, wanted)
-        except (PartitionError, *REFUSALS) as refused:
-            return self._refused(wanted, code_of(refused))
-
-    def _read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
+    def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
         followers = partition.followers
         if followers is None or not followers.admits(self._follower):
             raise PartitionError(ErrorCode.stale_broker_epoch)
@@ -65,8 +81,7 @@ class ReplicaReading(Reading):
                 UNKNOWN_OFFSET,
                 partition.log.log_start_offset,
             )
-        if partition not in self._heard:
-            self._heard.add(partition)
+        if self._attempts == 1:
             partition.fetched_by(self._follower, wanted.fetch_offset)
         empty = without_records(partition, wanted)
         return self._with(empty, partition, records, partition.log.end_offset)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers import refused
 from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.configs import ConfigHandlers
@@ -45,6 +46,7 @@ class Parts:
     config: Mapping[str, str]
     data_path: str
     metrics: RequestMetrics
+    fetch_sessions: FetchSessionCache
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
@@ -56,7 +58,12 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
     producer_ids = ProducerIds(parts.cluster)
     fetch = FetchHandler(
-        parts.cluster, leaders, parts.metrics, setting(parts.config, keys.FETCH_MAX_BYTES)
+        parts.cluster,
+        leaders,
+        parts.metrics,
+        parts.clock,
+        parts.fetch_sessions,
+        setting(parts.config, keys.FETCH_MAX_BYTES),
     )
     sasl = SaslHandlers(parts.clock)
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)

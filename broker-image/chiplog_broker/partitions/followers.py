@@ -6,6 +6,7 @@ stays that process's.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from chiplog_broker.metadata.view import PartitionView
@@ -26,6 +27,14 @@ LAST_PAUSE_S = 30.0
 """After refusals, so that operator and leader do not answer each other without an end."""
 
 
+class Resting(Protocol):
+    """A partition in a follower's fetch session of which there is nothing to say (KIP-227)."""
+
+    @property
+    def polled_s(self) -> float:
+        """When its session was last used, which asked for it again."""
+
+
 @dataclass(slots=True)
 class Follower:
     """How far one follower is, in one session and reign."""
@@ -35,6 +44,22 @@ class Follower:
     fetched_s: float = NEVER_S
     leader_end_offset: int = NOTHING
     """The leader's log end when it fetched last."""
+    resting: Resting | None = None
+    """It has everything there is, and says so by each use of its fetch session."""
+
+    def stir(self) -> None:
+        """It rests no more; what it said by polling stays said."""
+        if self.resting is not None:
+            self.fetched_s = max(self.fetched_s, self.resting.polled_s)
+            self.caught_up_s = max(self.caught_up_s, self.fetched_s)
+            self.resting = None
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is, and when it last had everything."""
+        if self.resting is None:
+            return Progress(self.end_offset, self.caught_up_s)
+        return Progress(self.end_offset, max(self.caught_up_s, self.resting.polled_s))
 
 
 class Followers:
@@ -103,6 +128,7 @@ class Followers:
         known = self._followers.get(follower)
         if known is None:
             known = self._followers[follower] = Follower(NEVER_S)
+        known.stir()
         if offset >= leader_end_offset:
             known.caught_up_s = now_s
         elif offset >= known.leader_end_offset > NOTHING:
@@ -110,6 +136,21 @@ class Followers:
             known.caught_up_s = max(known.caught_up_s, known.fetched_s)
         known.end_offset = max(known.end_offset, offset)
         known.fetched_s, known.leader_end_offset = now_s, leader_end_offset
+
+    def rests(self, follower: ReplicaRef, resting: Resting) -> None:
+        """It has all there is, and asks for more whenever its fetch session is used.
+
+        So a partition that a fetch does not name counts as fetched at the offset named last,
+        as in Kafka, though nobody looks at it. To be said after its `fetched`.
+        """
+        known = self._followers.get(follower)
+        if known is not None:
+            known.resting = resting
+
+    def appended(self) -> None:
+        """There is more than those had who rested."""
+        for one in self._followers.values():
+            one.stir()
 
     def safe_offset(self, own_end_offset: int) -> int:
         """Up to where everybody who counts has everything; -1 where somebody was not heard."""
@@ -135,10 +176,7 @@ class Followers:
                 min_isr=self._min_isr,
                 high_watermark=high_watermark,
                 epoch_start_offset=self.epoch_start_offset,
-                progress={
-                    ref: Progress(one.end_offset, one.caught_up_s)
-                    for ref, one in self._followers.items()
-                },
+                progress={ref: one.progress for ref, one in self._followers.items()},
                 now_s=now_s,
                 lag_max_s=lag_max_s,
             )

@@ -64,6 +64,8 @@ class Housekeeping:
         """Keep logs within their limits and remove files that have been deleted for a while."""
         async with self._replicas.unchanged():
             await self._directory.maintain(self._replicas.high_watermarks())
+            for partition in self._replicas:
+                partition.tell_log_start()
 
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, so that recovery need not read it again."""

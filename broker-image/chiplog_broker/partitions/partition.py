@@ -17,7 +17,13 @@ from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.partitions.proposals import Proposals
-from chiplog_broker.partitions.waiting import FetchWaiter, FetchWaiters, ProduceWaiters, Settled
+from chiplog_broker.partitions.waiting import (
+    FetchWaiter,
+    FetchWaiters,
+    ProduceWaiters,
+    Settled,
+    Watcher,
+)
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
@@ -64,6 +70,7 @@ class Partition:
         "_offline",
         "_produce_waiters",
         "_sync",
+        "_told_log_start",
         "agreed_epoch",
         "counters",
         "fetchers",
@@ -75,6 +82,8 @@ class Partition:
         "log",
         "name",
         "replica_fetchers",
+        "replica_watchers",
+        "watchers",
     )
 
     def __init__(
@@ -97,12 +106,17 @@ class Partition:
         """Fetches that wait for the high watermark."""
         self.replica_fetchers: dict[FetchWaiter, None] = {}
         """Those of followers, which wait for the log end."""
+        self.watchers: dict[Watcher, None] = {}
+        """This partition in the fetch sessions of consumers."""
+        self.replica_watchers: dict[Watcher, None] = {}
+        """This partition in those of followers."""
         self._around = around
         self._fetch_waiters = around.fetch_waiters
         self._produce_waiters = ProduceWaiters()
         self._clock = around.clock
         self._sync: asyncio.Task[None] | None = None
         self._offline = ""
+        self._told_log_start = log.log_start_offset
         self.counters = PartitionCounters()
 
     @property
@@ -142,6 +156,10 @@ class Partition:
         self._know_followers(view, min_isr, is_new=is_new)
         if is_new or not alone or self.followers is not None:
             self._appended()
+        if is_new:
+            self._tell(wakes=True)
+        else:
+            self._fetch_waiters.tell(self.replica_watchers, wakes=True)
 
     def follow(self, view: PartitionView) -> None:
         """Copy what the leader of this epoch has; an earlier copying must have been stopped."""
@@ -267,7 +285,15 @@ class Partition:
         """
         if not 0 <= offset <= self.high_watermark:
             raise PartitionError(ErrorCode.offset_out_of_range)
-        return await self.log.delete_records_before(offset, now_ms)
+        low_watermark = await self.log.delete_records_before(offset, now_ms)
+        self.tell_log_start()
+        return low_watermark
+
+    def tell_log_start(self) -> None:
+        """Fetch sessions tell their readers, with their next answer, where the log begins now."""
+        if self._told_log_start != self.log.log_start_offset:
+            self._told_log_start = self.log.log_start_offset
+            self._tell(wakes=False)
 
     async def quiesce(self) -> None:
         """Stop serving and let a running sync end: nothing touches the log after it."""
@@ -281,8 +307,10 @@ class Partition:
         if self.followers is None:
             self._advance(own_offset)
         else:
+            self.followers.appended()
             self._advance(self.followers.safe_offset(own_offset))
             self._fetch_waiters.wake(self.replica_fetchers)
+            self._fetch_waiters.tell(self.replica_watchers, wakes=True)
         if self._sync is None and own_offset < self.log.end_offset:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
@@ -317,6 +345,15 @@ class Partition:
             self._wake_fetchers()
 
     def _wake_fetchers(self) -> None:
-        self._fetch_waiters.wake(self.fetchers)
-        if not self.is_leader or self._offline:
-            self._fetch_waiters.wake(self.replica_fetchers)
+        waiters = self._fetch_waiters
+        waiters.wake(self.fetchers)
+        waiters.tell(self.watchers, wakes=True)
+        is_over = not self.is_leader or bool(self._offline)
+        if is_over:
+            waiters.wake(self.replica_fetchers)
+        # Those wait for the log end; where it is safe up to, they are told with the next answer.
+        waiters.tell(self.replica_watchers, wakes=is_over)
+
+    def _tell(self, *, wakes: bool) -> None:
+        self._fetch_waiters.tell(self.watchers, wakes=wakes)
+        self._fetch_waiters.tell(self.replica_watchers, wakes=wakes)

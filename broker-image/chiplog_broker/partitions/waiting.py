@@ -3,7 +3,8 @@
 A Produce waits for the high watermark to pass its last record; offsets only grow, so the
 first in the queue is always the next to be answered. A Fetch waits for any of many
 partitions; it is woken at most once a turn of the event loop, however many appends that
-turn saw.
+turn saw. A fetch of a session (KIP-227) does not wait at each of its partitions: they
+tell the session, and the session knows which fetch waits in it.
 """
 
 import asyncio
@@ -57,6 +58,13 @@ class FetchWaiter(Protocol):
         """A partition it reads has more, or can no longer be read here. Must not raise."""
 
 
+class Watcher(Protocol):
+    """A partition in a fetch session, which is to know when there may be news of it."""
+
+    def changed(self) -> FetchWaiter | None:
+        """There may be; returns the fetch that waits in the session. Must not raise."""
+
+
 class FetchWaiters:
     """All waiting fetches, woken together at the end of the event loop's turn."""
 
@@ -70,6 +78,15 @@ class FetchWaiters:
         if not self._woken:
             asyncio.get_running_loop().call_soon(self._run)
         self._woken.update(waiters)
+
+    def tell(self, watchers: dict[Watcher, None], *, wakes: bool) -> None:
+        """A partition changed: sessions look at it again, and with `wakes` they do so now."""
+        woken: dict[FetchWaiter, None] = {}
+        for watcher in watchers:
+            waiter = watcher.changed()
+            if waiter is not None and wakes:
+                woken[waiter] = None
+        self.wake(woken)
 
     def _run(self) -> None:
         woken, self._woken = self._woken, {}

@@ -11,6 +11,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView
 from chiplog_broker.partitions.replicas import Replicas
@@ -21,16 +22,24 @@ from chiplog_broker.server.metrics import RequestMetrics
 class BrokerCollector(Collector):
     """Makes the metric families of one broker when they are asked for."""
 
-    def __init__(self, cluster: ClusterView, replicas: Replicas, requests: RequestMetrics) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        replicas: Replicas,
+        requests: RequestMetrics,
+        fetch_sessions: FetchSessionCache,
+    ) -> None:
         self._cluster = cluster
         self._replicas = replicas
         self._requests = requests
+        self._fetch_sessions = fetch_sessions
 
     def collect(self) -> Iterator[Metric]:
         yield from self._request_families()
         yield from self._topic_families()
         yield from self._replica_families()
         yield from self._connection_families()
+        yield from self._session_families()
 
     def _request_families(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(
@@ -174,6 +183,25 @@ class BrokerCollector(Collector):
             self._requests.unsent_bytes,
         )
 
+    def _session_families(self) -> Iterator[Metric]:
+        prefix = "kafka_server_fetchsessioncache"
+        sessions = self._fetch_sessions
+        yield GaugeMetricFamily(
+            f"{prefix}_numincrementalfetchsessions",
+            "Incremental fetch sessions that are remembered.",
+            len(sessions),
+        )
+        yield GaugeMetricFamily(
+            f"{prefix}_numincrementalfetchpartitionscached",
+            "Partitions in all incremental fetch sessions.",
+            sessions.partitions,
+        )
+        yield CounterMetricFamily(
+            f"{prefix}_incrementalfetchsessionevictions",
+            "Incremental fetch sessions forgotten to make room for others.",
+            sessions.evictions,
+        )
+
 
 def histogram(name: str, text: str, counted: Histogram) -> HistogramMetricFamily:
     family = HistogramMetricFamily(name, text)
@@ -182,9 +210,12 @@ def histogram(name: str, text: str, counted: Histogram) -> HistogramMetricFamily
 
 
 def registry(
-    cluster: ClusterView, replicas: Replicas, requests: RequestMetrics
+    cluster: ClusterView,
+    replicas: Replicas,
+    requests: RequestMetrics,
+    fetch_sessions: FetchSessionCache,
 ) -> CollectorRegistry:
     """The registry that `/metrics` serves."""
     made = CollectorRegistry()
-    made.register(BrokerCollector(cluster, replicas, requests))
+    made.register(BrokerCollector(cluster, replicas, requests, fetch_sessions))
     return made

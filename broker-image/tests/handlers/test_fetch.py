@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-import pytest
-
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 
@@ -101,29 +99,6 @@ def test_what_is_not_there(kit: "Kit") -> None:
             assert code is ErrorCode.unknown_topic_or_partition
             # Nothing is asked for: nothing is waited for.
             assert await client.fetch(topic_id, wait_ms=9000) == []
-
-    kit.run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("session", "code"),
-    [
-        ((0, -1), OK),
-        ((0, 0), OK),
-        ((77, -1), OK),
-        ((77, 0), OK),
-        ((77, 1), ErrorCode.fetch_session_id_not_found),
-        ((0, 1), ErrorCode.fetch_session_id_not_found),
-    ],
-)
-def test_sessions_are_declined(kit: "Kit", session: tuple[int, int], code: ErrorCode) -> None:
-    async def scenario() -> None:
-        async with kit.running() as client:
-            topic_id = await filled(client, kit, batches=1)
-            request = client.fetch_request(topic_id, (0, 0), session=session)
-            answer = await client.ask(ApiKey.FETCH, request)
-            assert (answer.error_code, answer.session_id) == (code, 0)
-            assert len(answer.responses) == (1 if code is OK else 0)
 
     kit.run(scenario)
 

@@ -303,3 +303,67 @@ def test_random_histories_reach_what_they_are_for() -> None:
             promised += before[1] is None and history.leader.promised is not None
     assert advanced > 100
     assert promised > 100
+
+
+@dataclass
+class Rest:
+    """A partition in a follower's fetch session."""
+
+    polled_s: float
+
+
+def progress_of(leader: Leader, follower: ReplicaRef) -> tuple[int, float]:
+    """How far it is and since when, as the next proposal would see it."""
+    known = leader.followers._followers.get(follower)
+    assert known is not None
+    return known.progress.end_offset, known.progress.caught_up_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_rests_in_a_session_counts_as_if_it_had_named_every_partition(seed: int) -> None:
+    """One leader hears each fetch, the other only those of which there is something to say."""
+    random = Random(seed)  # noqa: S311
+    full, resting = Leader(), Leader()
+    rest: Rest | None = None
+    offset = 0
+    for _ in range(300):
+        for leader in (full, resting):
+            leader.now_s += 0.5
+        match random.choice(["poll", "poll", "catch up", "append", "leave"]):
+            case "append":
+                for leader in (full, resting):
+                    leader.end_offset += 1
+                    leader.followers.appended()
+                rest = None
+            case "catch up":
+                offset = random.randint(offset, full.end_offset)
+                rest = None
+            case "leave":
+                # The session goes on without it: it was asked for with the last poll.
+                rest = None
+            case _:
+                full.fetch(A, offset)
+                if rest is not None:
+                    rest.polled_s = full.now_s
+                else:
+                    resting.fetch(A, offset)
+                    if offset == resting.end_offset:
+                        rest = Rest(resting.now_s)
+                        resting.followers.rests(A, rest)
+                assert progress_of(full, A) == progress_of(resting, A)
+        assert full.high_watermark == resting.high_watermark
+
+
+def test_who_rests_and_asks_no_more_is_late_like_anybody() -> None:
+    leader = Leader(high_watermark=10)
+    rest = Rest(0)
+    for follower in (A, B):
+        leader.fetch(follower, 10)
+        leader.followers.rests(follower, rest if follower == A else Rest(0))
+    leader.now_s = LAG_MAX_S * 5
+    rest.polled_s = leader.now_s
+    # With nothing to fetch nobody is behind, however long ago it was heard.
+    leader.end_offset = 11
+    leader.followers.appended()
+    assert leader.propose()
+    assert leader.promised == (L, A)

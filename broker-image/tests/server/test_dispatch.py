@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.protocol.apis import APIS
@@ -11,5 +12,6 @@ from chiplog_broker.server.metrics import RequestMetrics
 def test_the_table_of_handlers_is_the_table_of_apis() -> None:
     nothing = cast("Any", None)
     cluster = ClusterView("cluster", 1)
-    parts = Parts(cluster, nothing, nothing, nothing, nothing, {}, "/data", RequestMetrics())
+    metrics, sessions = RequestMetrics(), FetchSessionCache(1, lambda: 1)
+    parts = Parts(cluster, nothing, nothing, nothing, nothing, {}, "/data", metrics, sessions)
     assert set(handler_table(parts)) == set(APIS)

@@ -1,0 +1,1 @@
+"""Incremental fetch sessions (KIP-227), as values and decisions: no I/O, no clock, no chance."""

@@ -1,0 +1,185 @@
+"""The fetch sessions of a broker: so many, and who must go where there are too many (KIP-227).
+
+A new session may take the place of one that was not used for two minutes; of a consumer's if
+it is a follower's; and of a smaller one that is itself older than two minutes. Where it may
+take none its reader gets no session, and goes on asking for everything.
+
+Kafka bounds the number of sessions only. Here their partitions are bounded too, in one session
+and in all: what clients may make a broker remember must not depend on how much they ask for.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from chiplog_broker.fetch_sessions.session import FetchSession, Owner, next_epoch
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import FetchRequest, FetchResponse
+
+NO_SESSION: Final = 0
+STALE_AFTER_S: Final = 120.0
+MAX_SESSION_PARTITIONS: Final = 20_000
+MAX_PARTITIONS: Final = 400_000
+"""In all sessions, each of about 350 bytes."""
+
+Worth: TypeAlias = tuple[bool, int, int]
+"""Privileged, partitions, id: what is worth least goes first."""
+
+
+class FetchSessionCache:
+    """Opens, continues and closes sessions. The time is given in seconds of any one clock."""
+
+    def __init__(
+        self,
+        slots: int,
+        chance: Callable[[], int],
+        max_partitions: int = MAX_PARTITIONS,
+        max_session_partitions: int = MAX_SESSION_PARTITIONS,
+    ) -> None:
+        """`chance` gives ids: any number from 0 to 2**31 - 1, hard to guess."""
+        self._slots = slots
+        self._chance = chance
+        self._max_partitions = max_partitions
+        self._max_session_partitions = max_session_partitions
+        self._sessions: dict[int, FetchSession] = {}
+        # Ids, those first that were not used for longest.
+        self._by_use: dict[int, None] = {}
+        self._by_worth: list[Worth] = []
+        self._worths: dict[int, Worth] = {}
+        self.partitions = 0
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    def open(
+        self,
+        owner: Owner,
+        request: FetchRequest,
+        response: FetchResponse,
+        now_s: float,
+        *,
+        uses_topic_ids: bool,
+    ) -> int:
+        """Remember a full fetch and what it is answered; returns the session's id, 0 for none."""
+        size = sum(len(topic.partitions) for topic in request.topics)
+        if not size or not self._make_room(owner, size, now_s):
+            return NO_SESSION
+        session = FetchSession(self._new_id(), owner, now_s, uses_topic_ids=uses_topic_ids)
+        session.update(request.topics, (), now_s)
+        for topic in response.topics:
+            for found in topic.partitions:
+                held = session.topics[topic.topic_id or topic.name]
+                session.told(held.entries[found.partition], found)
+        self._sessions[session.id] = session
+        self._put(session)
+        return session.id
+
+    def close(self, session_id: int, owner: Owner) -> None:
+        """Its reader does not want it any more; whoever does not own it closes nothing."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner == owner:
+            self._remove(session)
+
+    def resume(
+        self, owner: Owner, request: FetchRequest, now_s: float, *, uses_topic_ids: bool
+    ) -> FetchSession | ErrorCode:
+        """The session of an incremental fetch, after the changes that it names.
+
+        One without partitions has ended with this request.
+        """
+        session = self._sessions.get(request.session_id)
+        if session is None or session.owner != owner:
+            return ErrorCode.fetch_session_id_not_found
+        if session.epoch != request.session_epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.fetch_session_topic_id_error
+        session.update(request.topics, request.forgotten_topics, now_s)
+        if not session.size:
+            self._remove(session)
+            return session
+        session.epoch = next_epoch(session.epoch)
+        self._put(session)
+        if not self._fits(session, now_s):
+            # Its reader begins anew, and is then not given one of this size.
+            self._remove(session)
+            return ErrorCode.fetch_session_id_not_found
+        return session
+
+    def _new_id(self) -> int:
+        while True:
+            candidate = self._chance()
+            if candidate != NO_SESSION and candidate not in self._sessions:
+                return candidate
+
+    def _put(self, session: FetchSession) -> None:
+        """It was used just now, and may be larger or smaller than before."""
+        key = session.id
+        self._by_use.pop(key, None)
+        self._by_use[key] = None
+        before = self._worths.get(key)
+        worth = session.owner.is_privileged, session.size, key
+        if worth != before:
+            self._drop_worth(before)
+            insort(self._by_worth, worth)
+            self._worths[key] = worth
+            self.partitions += session.size
+
+    def _drop_worth(self, worth: Worth | None) -> None:
+        if worth is not None:
+            del self._by_worth[bisect_left(self._by_worth, worth)]
+            self.partitions -= worth[1]
+
+    def _remove(self, session: FetchSession) -> None:
+        del self._sessions[session.id]
+        del self._by_use[session.id]
+        self._drop_worth(self._worths.pop(session.id))
+        session.end()
+
+    def _make_room(self, owner: Owner, size: int, now_s: float) -> bool:
+        if size > self._max_session_partitions or size > self._max_partitions:
+            return False
+        worth = owner.is_privileged, size, NO_SESSION
+        while len(self) >= self._slots or self.partitions + size > self._max_partitions:
+            if not self._evict_one(worth, now_s):
+                return False
+        return True
+
+    def _fits(self, session: FetchSession, now_s: float) -> bool:
+        if session.size > self._max_session_partitions:
+            return False
+        worth = session.owner.is_privileged, session.size, NO_SESSION
+        while self.partitions > self._max_partitions:
+            # Worth as much as itself, it is not found; used just now, it is not stale.
+            if not self._evict_one(worth, now_s):
+                return False
+        return True
+
+    def _evict_one(self, newcomer: Worth, now_s: float) -> bool:
+        """Whether one had to make room."""
+        evicted = self._stale(now_s) or self._worth_less(newcomer, now_s)
+        if evicted is None:
+            return False
+        self._remove(evicted)
+        self.evictions += 1
+        return True
+
+    def _stale(self, now_s: float) -> FetchSession | None:
+        for session_id in self._by_use:
+            session = self._sessions[session_id]
+            return session if now_s - session.polled_s > STALE_AFTER_S else None
+        return None
+
+    def _worth_less(self, newcomer: Worth, now_s: float) -> FetchSession | None:
+        for worth in self._by_worth:
+            if newcomer < worth:
+                break
+            session = self._sessions[worth[2]]
+            outranked = newcomer[0] and not worth[0]
+            if outranked or now_s - session.created_s > STALE_AFTER_S:
+                return session
+        return None

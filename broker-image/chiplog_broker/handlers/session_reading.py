@@ -1,0 +1,86 @@
+"""Answering a fetch of a session: only partitions of which there may be news are read.
+
+Which these are the session knows. So a fetch that finds nothing, waits and still finds nothing
+costs the same whether its session holds one partition or thousands.
+"""
+
+from chiplog_broker.fetch_sessions.session import FetchSession, SessionEntry, SessionTopic
+from chiplog_broker.handlers.reading import Reading
+from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.waiting import FetchWaiter
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import (
+    FetchPartitionResponse,
+    FetchResponse,
+    FetchTopicResponse,
+)
+
+
+class SessionReading:
+    """One attempt after another to find what is new to the reader of a session."""
+
+    def __init__(self, session: FetchSession, reading: Reading) -> None:
+        """`reading` reads single partitions, in the way of consumers or of followers."""
+        self._session = session
+        self._reading = reading
+        self._epoch = session.epoch
+        self._news: list[tuple[SessionEntry, FetchPartitionResponse]] = []
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the last attempt found what the reader wants, or cannot find more."""
+        return self._reading.is_enough or self._is_overtaken
+
+    @property
+    def _is_overtaken(self) -> bool:
+        """Whether the session's next fetch came before this one was answered."""
+        return self._session.epoch != self._epoch
+
+    def attempt(self) -> FetchResponse:
+        """Read what may have changed, as far as the request's size allows."""
+        session = self._session
+        self._reading.begin()
+        self._news = []
+        if self._is_overtaken:
+            code = ErrorCode.invalid_fetch_session_epoch
+            return FetchResponse([], error_code=code, session_id=session.id)
+        topics: dict[SessionTopic, list[FetchPartitionResponse]] = {}
+        for entry in list(session.unsettled):
+            found = self._read(entry)
+            if found is not None:
+                self._news.append((entry, found))
+                topics.setdefault(entry.topic, []).append(found)
+        answers = [FetchTopicResponse(one.name, one.topic_id, topics[one]) for one in topics]
+        return FetchResponse(answers, session_id=session.id)
+
+    def sent(self, response: FetchResponse) -> FetchResponse:
+        """The last attempt is what is sent: from now on it is not news."""
+        for entry, found in self._news:
+            self._session.told(entry, found)
+        return self._reading.sent(response)
+
+    def join(self, waiter: FetchWaiter) -> None:
+        """Wait for whatever changes in the session."""
+        self._session.waiter = waiter
+
+    def leave(self, waiter: FetchWaiter) -> None:
+        if self._session.waiter is waiter:
+            self._session.waiter = None
+
+    def _read(self, entry: SessionEntry) -> FetchPartitionResponse | None:
+        """What is new of one partition; None where nothing is."""
+        reading, wanted = self._reading, entry.wanted
+        name = reading.name_of(entry.topic.name, entry.topic.topic_id)
+        try:
+            if name is None:
+                raise PartitionError(ErrorCode.unknown_topic_id)
+            partition = reading.find(name, wanted)
+            entry.watch(reading.watchers(partition))
+            found = reading.read(partition, wanted)
+        except (PartitionError, *REFUSALS) as refused:
+            return reading.refused(wanted, code_of(refused))
+        if entry.is_news(found):
+            return found
+        if reading.rests(partition, entry):
+            self._session.settled(entry)
+        return None
