@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from e2e.sim.network import Network
@@ -57,68 +57,72 @@ class Stuck(Exception):  # noqa: N818 - named for what it says
 _numbers = itertools.count()
 
 
-class _Task(asyncio.Task[Any]):
-    """A task whose place in a set does not depend on where it lies in memory."""
-
-    def __new__(cls, *_args: object, **_more: object) -> "_Task":
-        made = super().__new__(cls)
-        made.number = next(_numbers)
-        return made
+class _Numbered:
+    """Its place in a set does not depend on where it lies in memory."""
 
     number: int
 
     def __hash__(self) -> int:
-        return self.number
+        try:
+            return self.number
+        except AttributeError:
+            self.number = next(_numbers)
+            return self.number
 
 
-class _Future(asyncio.Future[Any]):
-    """As `_Task`."""
+class _Task(_Numbered, asyncio.Task[Any]): ...
 
-    def __new__(cls, *_args: object, **_more: object) -> "_Future":
-        made = super().__new__(cls)
-        made.number = next(_numbers)
-        return made
 
-    number: int
-
-    def __hash__(self) -> int:
-        return self.number
+class _Future(_Numbered, asyncio.Future[Any]): ...
 
 
 class SimLoop(asyncio.BaseEventLoop):
     """Deterministic, as long as what runs on it is."""
 
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self) -> None:
         super().__init__()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """(when, number, timer): compared as tuples, and those of one instant in their order."""
         self.network: Network | None = None
         self.now_s = START_S
         self.blocked: list[str] = []
         """Callbacks that would have kept a real loop from its other work."""
-        self.set_task_factory(cast("Any", _make_task))
 
     # -- time
 
     def time(self) -> float:
         return self.now_s
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(_numbers), timer))
+        return timer
+
     def _run_once(self) -> None:
-        ready, scheduled = self._ready, self._scheduled
-        while scheduled and scheduled[0].cancelled():
-            _unscheduled(heapq.heappop(scheduled))
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
         if not ready:
-            if not scheduled:
+            if not timers:
                 raise Stuck("nothing is ready and nobody waits for time to pass")
-            self.now_s = max(self.now_s, scheduled[0].when())
-        while scheduled and scheduled[0].when() <= self.now_s:
-            ready.append(_unscheduled(heapq.heappop(scheduled)))
+            self.now_s = max(self.now_s, timers[0][0])
+        while timers and timers[0][0] <= self.now_s:
+            ready.append(heapq.heappop(timers)[2])
+        began_s = time.perf_counter()
         for _ in range(len(ready)):
-            self._run_handle(ready.popleft())
+            handle = ready.popleft()
+            self._run_handle(handle)
+            ended_s = time.perf_counter()
+            if ended_s - began_s > BLOCKED_S:
+                self.blocked.append(repr(handle))
+            began_s = ended_s
 
     def _run_handle(self, handle: asyncio.Handle) -> None:
-        if handle.cancelled():
+        if handle._cancelled:  # noqa: SLF001
             return
         process = handle._context.get(PROCESS)  # type: ignore[attr-defined]  # noqa: SLF001
         if process is not None:
@@ -135,16 +139,32 @@ class SimLoop(asyncio.BaseEventLoop):
                     process.held.append(handle)
                     process.on_last_step()
                     return
-        began_s = time.perf_counter()
         handle._run()  # noqa: SLF001 - what an event loop is for
-        if time.perf_counter() - began_s > BLOCKED_S:
-            self.blocked.append(repr(handle))
 
     def resume(self, process: Process) -> None:
         """A paused process goes on with what came meanwhile, in its order."""
         process.is_paused = False
         self._ready.extend(process.held)
         process.held.clear()
+
+    # -- tasks and callbacks: as the base class makes them, without what only debugging needs
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Context | None = None) -> Any:
+        task = _Task(coro, loop=self, name=name, context=context)
+        process = PROCESS.get() if context is None else context.get(PROCESS)
+        if process is not None:
+            # Kept to its end: a coroutine that is collected runs its `finally` blocks.
+            process.tasks.append(task)
+            if len(process.tasks) > 1000:
+                process.tasks = [one for one in process.tasks if not one.done()]
+        return task
 
     # -- what the machine would do
 
@@ -182,27 +202,6 @@ class SimLoop(asyncio.BaseEventLoop):
     def _process_events(self, _events: object) -> None: ...
 
     def _write_to_self(self) -> None: ...
-
-
-def _unscheduled(timer: asyncio.TimerHandle) -> asyncio.TimerHandle:
-    """It is off the heap: cancelling it is not counted there any more."""
-    timer._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001
-    return timer
-
-
-def _make_task(
-    loop: asyncio.AbstractEventLoop,
-    work: Coroutine[Any, Any, Any],
-    context: Context | None = None,
-) -> "asyncio.Task[Any]":
-    task = _Task(work, loop=loop, context=context)
-    process = (context or copy_context()).get(PROCESS)
-    if process is not None:
-        # Kept to its end: a coroutine that is collected runs its `finally` blocks.
-        process.tasks.append(task)
-        if len(process.tasks) > 1000:
-            process.tasks = [one for one in process.tasks if not one.done()]
-    return task
 
 
 class SimClock:

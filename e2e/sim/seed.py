@@ -76,6 +76,7 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         operators=chance.choice((1, 2)),
         every_s=chance.choice((2.0, 5.0, 12.0)),
         weights={name: chance.uniform(0.2, 1.0) for name in chosen},
+        pause_s=chance.choice((1.2, 2.4, 4.8)),
     )
 
 
@@ -85,12 +86,14 @@ def run_seed(seed: int, mix: Mix | None = None) -> Result:
     result = Result(seed=seed)
     loop = SimLoop()
     loop.set_exception_handler(lambda _loop, _context: None)
+    gc.disable()  # a seed makes some megabytes of garbage, and looking for it again and again costs
     try:
         with all_built():
             loop.run_until_complete(_simulate(loop, mix or mix_of(seed), result))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+        gc.enable()
     gc.collect()
     result.real_s = time.perf_counter() - began_s
     return result
@@ -135,7 +138,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     world.apply_topic("clicks", chance.randint(1, 3), **copies)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
-    world.start_clients(producers=3, consumers=2, pause_s=1.2)
+    world.start_clients(producers=3, consumers=2, pause_s=mix.pause_s)
     await asyncio.sleep(5.0)
     await Faults(world, mix, chance).run(mix.faults_s)
     world.heal()

@@ -18,6 +18,8 @@ class Mix:
     faults_s: float = 100.0
     every_s: float = 6.0
     weights: dict[str, float] = field(default_factory=dict)
+    pause_s: float = 1.2
+    """A producer waits up to so long between two batches for a partition."""
 
 
 @dataclass(frozen=True, slots=True)
