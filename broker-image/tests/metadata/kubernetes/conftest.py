@@ -35,6 +35,7 @@ from chiplog_kube.api import (
 )
 from chiplog_kube.kinds import BROKERS, LEASES, PARTITION_MAPS, Kind
 from e2e.sim.api_store import merged
+from tests.metadata.kubernetes.brokers_kit import Brokers
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -394,3 +395,9 @@ def member(kit: "Kit", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     one = MemberKit(kit, tmp_path)
     yield one
     one.let_go()
+
+
+@pytest.fixture
+def brokers(member: MemberKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    monkeypatch.setattr(store, "DRAIN_S", 0.1)
+    return Brokers(member, tmp_path)
