@@ -14,7 +14,6 @@ from chiplog_core.problems import Problem, Reason
 class Feature(StrEnum):
     """A thing users can ask for."""
 
-    REPLICATION = "more than one replica per partition"
     COMPACTION = "compaction"
     RECOMPRESSION = "compression by the broker"
     REPARTITION = "growth by repartitioning"
@@ -37,7 +36,6 @@ class Feature(StrEnum):
 
 
 UNBUILT: Mapping[Feature, str] = {
-    Feature.REPLICATION: "set it to 1",
     Feature.COMPACTION: "set it to delete",
     Feature.RECOMPRESSION: "set it to producer",
     Feature.REPARTITION: "set it to Append",

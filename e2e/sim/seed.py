@@ -6,12 +6,9 @@ import json
 import logging
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from chiplog_core import unbuilt
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.faults import FAULT_NAMES, Faults, Mix
 from e2e.sim.history import Kind, Span
@@ -52,20 +49,6 @@ class Result:
         return json.dumps(shown, indent=1) + "\n"
 
 
-@contextmanager
-def all_built() -> Iterator[None]:
-    """Ask for what users may not ask for yet."""
-    before = unbuilt.UNBUILT
-    kept: dict[unbuilt.Feature, str] = {
-        one: why for one, why in before.items() if one is not unbuilt.Feature.REPLICATION
-    }
-    unbuilt.UNBUILT = kept
-    try:
-        yield
-    finally:
-        unbuilt.UNBUILT = before
-
-
 def mix_of(seed: int, replicas: int = 1) -> Mix:
     """Which faults this seed has: some of them, each more or less often."""
     chance = random.Random(f"mix {seed}")  # noqa: S311 - not for secrets
@@ -88,8 +71,7 @@ def run_seed(seed: int, mix: Mix | None = None) -> Result:
     loop.set_exception_handler(lambda _loop, _context: None)
     gc.disable()  # a seed makes some megabytes of garbage, and looking for it again and again costs
     try:
-        with all_built():
-            loop.run_until_complete(_simulate(loop, mix or mix_of(seed), result))
+        loop.run_until_complete(_simulate(loop, mix or mix_of(seed), result))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()

@@ -118,10 +118,6 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
 def _config(cluster: BrokerCluster) -> Iterator[Problem]:
     given = given_broker_config(cluster.spec.config)
     yield from given.problems
-    replication_factor = int(given.values.get(DEFAULT_REPLICATION_FACTOR.name, "1"))
-    if replication_factor > 1:
-        field = f"spec.config[{DEFAULT_REPLICATION_FACTOR.name}]"
-        yield from unless_built(Feature.REPLICATION, field)
     for key in (DEFAULT_REPLICATION_FACTOR.name, MIN_INSYNC_REPLICAS.name):
         if int(given.values.get(key, "1")) > cluster.spec.replicas:
             message = f"is {given.values[key]}, but there are {cluster.spec.replicas} brokers"

@@ -172,7 +172,6 @@ def _shortened(numbers: Sequence[int]) -> str:
 def _unbuilt(topic: Topic) -> Iterator[Problem]:
     spec = topic.spec
     asked = (
-        (Feature.REPLICATION, "spec.replicas", (spec.replicas or 1) > 1),
         (
             Feature.REPARTITION,
             "spec.growth.strategy",

@@ -141,7 +141,6 @@ def test_listeners_as_they_should_be() -> None:
     assert check_cluster(cluster(listeners=[listener(), outside])) == ()
 
 
-@pytest.mark.usefixtures("everything_built")
 @pytest.mark.parametrize("key", ["default.replication.factor", "min.insync.replicas"])
 def test_replicas_of_topics_are_at_most_the_brokers(key: str) -> None:
     assert texts(check_cluster(cluster(config={key: 4}))) == [
@@ -203,10 +202,6 @@ def test_policies_that_do_not() -> None:
         ({"spark": {}}, "spec.spark"),
         ({"storage": {"size": "10Gi", "deleteClaim": True}}, "spec.storage.deleteClaim"),
         ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
-        (
-            {"config": {"default.replication.factor": 2}},
-            "spec.config[default.replication.factor]",
-        ),
     ],
 )
 def test_what_is_not_built_is_said_so(spec: dict[str, Any], field: str) -> None:

@@ -84,7 +84,6 @@ def test_a_wrong_configuration_names_the_key() -> None:
     ]
 
 
-@pytest.mark.usefixtures("everything_built")
 def test_min_isr_is_at_most_replicas() -> None:
     config = {"min.insync.replicas": "3"}
 
@@ -159,7 +158,6 @@ def test_assignments_give_every_partition_the_same_number(wrong: Topic) -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"replicas": 3}, "spec.replicas"),
         ({"growth": {"strategy": "Repartition"}}, "spec.growth.strategy"),
         ({"deletionPolicy": "Trash"}, "spec.deletionPolicy"),
         ({"assignments": placed([1])}, "spec.assignments"),

@@ -7,5 +7,5 @@ from chiplog_core import unbuilt
 
 @pytest.fixture
 def everything_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no feature were missing: the planner itself knows any replication factor."""
+    """As if no feature were missing, to see the rules beyond."""
     monkeypatch.setattr(unbuilt, "UNBUILT", {})

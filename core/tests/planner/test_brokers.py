@@ -341,7 +341,7 @@ def test_while_another_is_not_well_nobody_is_restarted() -> None:
     )
 
 
-def test_a_replica_out_of_sync_holds_restarts(everything_built: None) -> None:
+def test_a_replica_out_of_sync_holds_restarts() -> None:
     kubernetes = running()
     kubernetes.apply(topic(partitions=1, replicas=3))
     kubernetes.settle()
@@ -355,7 +355,7 @@ def test_a_replica_out_of_sync_holds_restarts(everything_built: None) -> None:
     assert condition(kubernetes, "Healthy").reason == "UnderReplicated"
 
 
-def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready(everything_built: None) -> None:
+def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready() -> None:
     kubernetes = running()
     kubernetes.apply(topic(partitions=1, replicas=3))
     kubernetes.settle()
@@ -382,7 +382,7 @@ def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready(everything_built:
     assert condition(kubernetes, "ConfigurationApplied").reason == "RestartBlocked"
 
 
-def test_a_lagging_broker_that_is_to_be_restarted_holds_nobody(everything_built: None) -> None:
+def test_a_lagging_broker_that_is_to_be_restarted_holds_nobody() -> None:
     kubernetes = running(4)
     kubernetes.apply(topic(partitions=1, replicas=3))
     kubernetes.settle()

@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from chiplog_core import unbuilt
 from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_status import Tail
@@ -236,8 +235,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(300)
-def test_any_order_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unbuilt, "UNBUILT", {})
+def test_any_order_of_events() -> None:
     run_state_machine_as_test(
         Cluster,
         settings=settings(

@@ -21,8 +21,6 @@ from tests.planner.model import Kubernetes
 from tests.planner.objects import partitions_of, topic
 from tests.planner.test_proposals import isr, propose, replicated
 
-pytestmark = pytest.mark.usefixtures("everything_built")
-
 PAGE_CACHE = {"chiplog.durability": "PageCache"}
 
 

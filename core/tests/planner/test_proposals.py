@@ -122,7 +122,7 @@ def test_the_leaders_proposal_counts_whoever_else_proposes() -> None:
     assert shown(after) == ("1@1", "1@1 2@1 3@1", 5, 10)
 
 
-def test_the_dead_make_place_in_the_plan_that_lets_others_in(everything_built: None) -> None:
+def test_the_dead_make_place_in_the_plan_that_lets_others_in() -> None:
     kubernetes = replicated()
     for broker_id in (3, 2):
         kubernetes.kill(broker_id)
@@ -137,7 +137,7 @@ def test_the_dead_make_place_in_the_plan_that_lets_others_in(everything_built: N
     assert isr(kubernetes) == "1@1 3@2"
 
 
-def test_a_proposal_beyond_the_map_asks_the_replicas(everything_built: None) -> None:
+def test_a_proposal_beyond_the_map_asks_the_replicas() -> None:
     kubernetes = replicated()
 
     propose(kubernetes, "1@1 2@1", base=7)
@@ -160,7 +160,7 @@ def test_what_is_beyond_a_map() -> None:
     assert is_beyond(claim("1@1", epoch=6), before)
 
 
-def test_a_frozen_map_answers_when_it_is_woken(everything_built: None) -> None:
+def test_a_frozen_map_answers_when_it_is_woken() -> None:
     kubernetes = replicated()
     one = kubernetes.maps["orders"]
     kubernetes.maps["orders"] = replace(one, spec=replace(one.spec, hibernated=True))

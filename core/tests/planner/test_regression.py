@@ -74,7 +74,7 @@ def test_a_map_restored_from_a_backup_goes_on_above_every_epoch_ever_used() -> N
     assert ready(kubernetes)[0] is ConditionStatus.TRUE
 
 
-def test_an_isr_that_the_backup_does_not_know_is_adopted(everything_built: None) -> None:
+def test_an_isr_that_the_backup_does_not_know_is_adopted() -> None:
     kubernetes = applied(3)
     backup = kubernetes.maps["orders"]
     kubernetes.kill(1)
@@ -88,7 +88,7 @@ def test_an_isr_that_the_backup_does_not_know_is_adopted(everything_built: None)
     assert shown(kubernetes) == ("2@1", "2@1 3@1"), "broker 1 missed what came after"
 
 
-def test_nothing_is_decided_until_all_replicas_have_reported(everything_built: None) -> None:
+def test_nothing_is_decided_until_all_replicas_have_reported() -> None:
     kubernetes = applied(3)
     backup = kubernetes.maps["orders"]
     kubernetes.kill(1)
@@ -182,9 +182,7 @@ def test_a_new_topic_object_does_not_start_over_what_is_gone() -> None:
 # -- suspect tails
 
 
-def test_a_page_cache_topic_goes_on_with_the_longest_log_and_says_so(
-    everything_built: None,
-) -> None:
+def test_a_page_cache_topic_goes_on_with_the_longest_log_and_says_so() -> None:
     kubernetes = applied(3, config=PAGE_CACHE)
     for broker_id, epoch, end in ((1, 0, 90), (2, 1, 70), (3, 1, 80)):
         log_end(kubernetes, broker_id, epoch, end)
@@ -206,7 +204,7 @@ def test_a_page_cache_topic_goes_on_with_the_longest_log_and_says_so(
     assert ready(kubernetes)[0] is ConditionStatus.TRUE
 
 
-def test_one_that_comes_back_intact_is_elected_without_a_loss(everything_built: None) -> None:
+def test_one_that_comes_back_intact_is_elected_without_a_loss() -> None:
     kubernetes = applied(3, config=PAGE_CACHE)
     for broker_id in (1, 2, 3):
         kubernetes.kill(broker_id)

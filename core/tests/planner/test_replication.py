@@ -19,7 +19,6 @@ from tests.planner.walks import late_join, walk
 WALKS = 60
 MUTANT_WALKS = 300
 
-pytestmark = pytest.mark.usefixtures("everything_built")
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -165,7 +165,7 @@ def test_a_message_that_is_too_long_for_kubernetes_is_cut() -> None:
     assert len(kubernetes.topics["orders"].status.conditions[0].message) == 32_768
 
 
-def test_a_topic_without_writes_where_one_broker_is_away(everything_built: None) -> None:
+def test_a_topic_without_writes_where_one_broker_is_away() -> None:
     kubernetes = Kubernetes(config={"min.insync.replicas": 2})
     kubernetes.run()
     kubernetes.apply(topic(replicas=2, config={"min.insync.replicas": 2}))

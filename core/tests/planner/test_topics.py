@@ -63,7 +63,7 @@ def test_a_topic_gets_an_id_a_placement_and_leaders() -> None:
     assert ready(kubernetes).status is ConditionStatus.TRUE
 
 
-def test_three_replicas_in_three_zones(everything_built: None) -> None:
+def test_three_replicas_in_three_zones() -> None:
     kubernetes = Kubernetes(3, rack={"topologyKey": "zone"})
     kubernetes.run()
     kubernetes.settle()
@@ -170,11 +170,22 @@ def test_a_wrong_topic_is_told_so_and_changes_nothing() -> None:
     assert "did you mean retention.bytes?" in ready(kubernetes).message
 
 
-def test_more_replicas_than_are_built_are_refused() -> None:
-    kubernetes = applied(replicas=2)
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"replicas": 4}, "spec.replicas is 4, but cluster demo has 3 brokers"),
+        (
+            {"replicas": 2, "config": {"min.insync.replicas": 3}},
+            "spec.config[min.insync.replicas] is 3, but spec.replicas is 2",
+        ),
+    ],
+)
+def test_more_than_there_are_is_refused_with_the_number(spec: dict[str, Any], told: str) -> None:
+    kubernetes = applied(**spec)
 
     assert "orders" not in kubernetes.maps
-    assert ready(kubernetes).reason == "NotSupported"
+    assert ready(kubernetes).reason == "InvalidConfig"
+    assert told in ready(kubernetes).message
 
 
 def test_the_first_owner_keeps_the_name_and_the_second_is_told_who_has_it() -> None:
@@ -368,7 +379,7 @@ def test_a_topic_that_names_no_number_keeps_what_it_has() -> None:
     assert ready(kubernetes).status is ConditionStatus.TRUE
 
 
-def test_another_number_of_replicas_is_refused(everything_built: None) -> None:
+def test_another_number_of_replicas_is_refused() -> None:
     kubernetes = applied(replicas=3)
     kubernetes.apply(topic(replicas=2))
     kubernetes.settle()

@@ -97,7 +97,6 @@ def test_a_dry_run_makes_nothing_and_says_no_uid(kubernetes: "Kubernetes") -> No
         (CreateTopic(name="n", partitions=2_001), Code.INVALID_PARTITIONS),
         (CreateTopic(name="n", replicas=0), Code.INVALID_REPLICATION_FACTOR),
         (CreateTopic(name="n", replicas=4), Code.INVALID_REPLICATION_FACTOR),
-        (CreateTopic(name="n", replicas=2), Code.INVALID_REPLICATION_FACTOR),
         (CreateTopic(name="n", assignments={0: (1,)}), Code.INVALID_REPLICA_ASSIGNMENT),
         (CreateTopic(name="n", assignments={0: (9,)}), Code.INVALID_REPLICA_ASSIGNMENT),
         (CreateTopic(name="n", assignments={0: ()}), Code.INVALID_REPLICA_ASSIGNMENT),
@@ -117,10 +116,6 @@ def test_a_topic_that_cannot_be_is_refused(
     verdict = kubernetes.outcome(operation)
     assert (verdict.code, bool(verdict.message)) == (code, True)
     assert list(kubernetes.topics) == before
-
-
-def test_more_than_one_replica_is_refused_with_what_to_do(kubernetes: "Kubernetes") -> None:
-    assert "set it to 1" in kubernetes.outcome(CreateTopic(name="n", replicas=2)).message
 
 
 def test_a_namespace_that_may_not_name_the_cluster_takes_no_name(kubernetes: "Kubernetes") -> None:
