@@ -4,14 +4,18 @@ Each has the heap of `broker.py`, 1 GiB, which is the default of kafka-server-st
 take at most 4 GB of this machine. They end with the process that started them.
 """
 
+import shutil
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar, Self
 
+from chiplog_broker.storage.kafka_uuid import format_uuid
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.members import wait_whole
+from e2e.kafka.process import read_properties, write_properties
 
 SIZE = 3
 
@@ -32,6 +36,18 @@ class KafkaNode(KafkaBroker):
 
     def voters(self) -> str:
         return ",".join(self.quorum)
+
+    def format_like(self, other: "KafkaNode") -> None:
+        """What kafka-storage.sh would write, from what it wrote for another: a Java start less."""
+        for ours, theirs in (
+            (self.logs, other.logs),
+            (self.metadata_folder, other.metadata_folder),
+        ):
+            shutil.copytree(theirs, ours)
+            written = read_properties(ours / "meta.properties")
+            directory_id = format_uuid(uuid.uuid4())
+            own = {"node.id": str(self.node_id), "directory.id": directory_id}
+            write_properties(ours / "meta.properties", written | own)
 
 
 class KafkaCluster:
@@ -57,6 +73,10 @@ class KafkaCluster:
 
     def start(self) -> None:
         """Start all and wait until each knows of all. One by itself would never be ready."""
+        first, *others = self.nodes.values()
+        first.prepare()
+        for node in others:
+            node.format_like(first)
         for node in self.nodes.values():
             self.running.callback(node.kill)
             node.launch()
@@ -71,6 +91,9 @@ class KafkaCluster:
 
     def start_again(self, broker_id: int) -> None:
         self.nodes[broker_id].launch()
+
+    def durability(self, wanted: str) -> Mapping[str, str]:
+        return {}  # it leaves that to the kernel
 
     def stop(self) -> None:
         """Ask all to end at the same time: one after another, the last would have no quorum."""

@@ -6,13 +6,13 @@ library's caches and retries.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from e2e.kafka.ports import LOOPBACK
 from e2e.kafka.probe import Answer, metadata
 
-WHOLE_LIMIT_S = 90
+WHOLE_LIMIT_S = 300  # a hang guard: three JVMs on a busy machine
 LOOK_S = 0.05
 
 
@@ -35,6 +35,9 @@ class Members(Protocol):
     def start_again(self, broker_id: int) -> None:
         """Start a broker that was killed, without waiting until it is in the cluster."""
 
+    def durability(self, wanted: str) -> Mapping[str, str]:
+        """A topic's configuration for this `chiplog.durability`; none where there is no such."""
+
 
 def ask(members: Members) -> Answer:
     """What the first member that answers knows. Raises `OSError` where none does."""
@@ -47,22 +50,51 @@ def ask(members: Members) -> Answer:
     raise problem
 
 
+def ask_all(members: Members) -> list[Answer]:
+    """What each member that runs knows. Raises `OSError` where one does not answer."""
+    return [metadata(LOOPBACK, port) for port in members.ports().values()]
+
+
 def wait_whole(members: Members, size: int, replicas: int) -> float:
     """Wait until every member knows all members, and all replicas in sync; returns seconds.
 
-    `replicas` is how many each partition has.
+    `replicas` is how many each partition has. Raises `TimeoutError` with what is missing.
     """
+    seen: list[str] = []
 
     def whole() -> bool:
-        answers = [metadata(LOOPBACK, port) for port in members.ports().values()]
-        return len(answers) == size and all(is_whole(one, size, replicas) for one in answers)
+        seen[:] = missing(members, size, replicas)
+        return not seen
 
-    return wait_for(f"{members.title}: {size} members and all replicas in sync", whole)
+    try:
+        return wait_for(f"{members.title}: {size} members and all replicas in sync", whole)
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}; {'; '.join(seen)}") from late
 
 
-def is_whole(answer: Answer, size: int, replicas: int) -> bool:
-    partitions = [len(one) for topic in answer.in_sync.values() for one in topic.values()]
-    return len(answer.brokers) == size and all(count >= replicas for count in partitions)
+def missing(members: Members, size: int, replicas: int) -> list[str]:
+    """What each member lacks to be whole; nothing where all of them lack nothing."""
+    ports = members.ports()
+    if len(ports) < size:
+        return [f"only {sorted(ports)} run"]
+    return [why for one in sorted(ports) if (why := lacks(one, ports[one], size, replicas))]
+
+
+def lacks(broker_id: int, port: int, size: int, replicas: int) -> str:
+    """As this member says; empty where it lacks nothing."""
+    try:
+        answer = metadata(LOOPBACK, port)
+    except OSError as problem:
+        return f"{broker_id} does not answer: {problem}"
+    if len(answer.brokers) < size:
+        return f"{broker_id} knows only of {answer.brokers}"
+    late = [
+        f"{topic}-{number} {in_sync}"
+        for topic, partitions in answer.in_sync.items()
+        for number, in_sync in partitions.items()
+        if len(in_sync) < replicas
+    ]
+    return f"{broker_id} knows of {len(late)} partitions out of sync: {late[:3]}" if late else ""
 
 
 def leader_of(members: Members, topic: str, partition: int) -> int:
@@ -75,6 +107,14 @@ def leader_of(members: Members, topic: str, partition: int) -> int:
 
     wait_for(f"{topic}-{partition} has a leader that runs", led)
     return found[-1]
+
+
+def stopwatch(what: str, begin: Callable[[], object], holds: Callable[[], bool]) -> float:
+    """Seconds from just before `begin` until `holds` says so."""
+    began_s = time.monotonic()
+    begin()
+    wait_for(what, holds)
+    return time.monotonic() - began_s
 
 
 def wait_for(what: str, holds: Callable[[], bool], limit_s: float = WHOLE_LIMIT_S) -> float:
