@@ -114,6 +114,16 @@ class LivenessJudge:
             lease.incarnation for lease in self._leases.values() if lease.is_alive and _open(lease)
         ) - frozenset(self._terminated)
 
+    def running(self, now_ms: int) -> frozenset[BrokerId]:
+        """Brokers whose Lease is held by a process that is not known to have ended, whether or
+        not it ever registered: for `World.running`."""
+        self._tick(now_ms)
+        return frozenset(
+            broker_id
+            for broker_id, lease in self._leases.items()
+            if _open(lease) and lease.incarnation not in self._terminated
+        )
+
     def next_check_ms(self, now_ms: int) -> int | None:
         """In how many milliseconds to ask again; None while there is nothing to judge."""
         self._tick(now_ms)

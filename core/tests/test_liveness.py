@@ -64,6 +64,17 @@ def test_a_broker_that_stops_is_given_up_after_six_seconds() -> None:
     assert "6 s" in clockwork.judge.ended(clockwork.now_ms)[process(2)]
 
 
+def test_whoever_holds_a_lease_may_be_running_until_it_is_known_to_have_ended() -> None:
+    clockwork = Clockwork()
+    clockwork.judge.terminated(process(1), "was killed")
+    assert clockwork.judge.running(0) == {2, 3}
+    clockwork.judge.renewed(BrokerId(1), process(1, 1), "after", 0)
+    assert clockwork.judge.running(0) == {1, 2, 3}, "the next process has not even registered"
+    clockwork.living.discard(2)
+    clockwork.run(LEASE_MS)
+    assert 2 not in clockwork.judge.running(clockwork.now_ms)
+
+
 def test_it_is_no_longer_ended_when_it_renews_again() -> None:
     clockwork = Clockwork()
     clockwork.living.discard(2)

@@ -92,6 +92,7 @@ class Operator:
             chance=Chance(
                 new_topic_id=lambda: TopicId(b"\x01" + self._chance.randbytes(15)),
                 spread=self._chance.random,
+                new_name=lambda: f"{self._chance.getrandbits(64):016x}",
             ),
         )
         async with asyncio.TaskGroup() as group:

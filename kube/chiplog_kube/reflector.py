@@ -1,8 +1,11 @@
 """Keeps an `ObjectCache` of one kind current: list, then watch, then again.
 
-A watch is never trusted alone. It may end, break or fall silent: each of these leads to a new
-list, and so does time. Between an error and the next complete list the cache may be old, and
-whoever concludes something from time that passed is told so (`Heard`).
+A watch is never trusted alone. It may end before its time, break or fall silent: each of these
+leads to a new list, and so does time. A server that ends its watches in good order is one that
+stops, and what comes after it may know less: from a restored etcd a watch that goes on where it
+was would hear nothing until the versions have caught up. Between an error and the next complete
+list the cache may be old, and whoever concludes something from time that passed is told so
+(`Heard`).
 """
 
 import asyncio
@@ -11,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from chiplog_kube.api import ApiError, EventType, Gone, KubeApi
+from chiplog_kube.api import ApiError, EventType, Gone, KubeApi, ObjectList
 from chiplog_kube.cache import ObjectCache
 from chiplog_kube.clock import Clock
 from chiplog_kube.kinds import Kind
@@ -57,6 +60,8 @@ class Pace:
 
     relist_s: float = 600.0
     """How long watches are trusted without a list."""
+    watch_s: float = 295.0
+    """A watch that lasted so long ended because its time was up (`Limits.watch_s`)."""
     spread: Callable[[], float] = lambda: 0.5
     """Draws from 0 to 1, so that many clients do not come back to a struggling server at once."""
 
@@ -93,18 +98,23 @@ class Reflector:
 
     async def relist(self) -> str:
         """One consistent list into the cache; its resource version. Raises `ApiError`s."""
-        scope, since = self.scope, self.cache.now()
-        listed = await self._api.list_(
-            scope.kind, scope.namespace, labels=scope.labels, fields=scope.fields
-        )
-        self.cache.replace(listed, scope.namespace, since=since)
+        listed = await self.look()
         if self._is_failing:
-            logger.info("watch_works_again", extra={"kind": scope.kind.kind})
+            logger.info("watch_works_again", extra={"kind": self.scope.kind.kind})
             self._is_failing = False
         self.last_heard_s = self._listed_s = self._clock.monotonic_s()
         self.synced.set()
         self._heard.listed()
         return listed.resource_version
+
+    async def look(self) -> ObjectList:
+        """A consistent list into the cache, beside all that `run` does. Raises `ApiError`s."""
+        scope, since = self.scope, self.cache.now()
+        listed = await self._api.list_(
+            scope.kind, scope.namespace, labels=scope.labels, fields=scope.fields
+        )
+        self.cache.replace(listed, scope.namespace, since=since)
+        return listed
 
     async def run(self) -> None:
         """Keep the cache current until cancelled."""
@@ -137,6 +147,8 @@ class Reflector:
             if self._clock.monotonic_s() - began_s < 1.0:
                 # A server that ends every watch at once is not asked a thousand times a second.
                 await self._clock.sleep(1.0)
+            if self._clock.monotonic_s() - began_s < self._pace.watch_s:
+                return
 
     async def _back_off(self, error: ApiError) -> None:
         if self._clock.monotonic_s() - self._listed_s > CALM_S:

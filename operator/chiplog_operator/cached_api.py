@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import metadata
-from chiplog_operator.caches import Caches
+from chiplog_operator.caches import Caches, cluster_of
+from chiplog_operator.maps_checks import MapsChecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,8 @@ class CachedApi:
 
     api: KubeApi
     caches: Caches
+    checks: MapsChecks
+    """Told where a map turns out to be older than what was known."""
 
     def take(self, kind: Kind, made: Manifest, *, since: int | None = None) -> None:
         """The answer to a write. What was deleted and has no finalizer any more is gone."""
@@ -33,6 +37,14 @@ class CachedApi:
             known = cache.get(namespace, name)
             if known is not None:
                 cache.remove(known)
+                self._check_map(kind, known, None)
             raise
+        before = cache.get(namespace, name)
         self.take(kind, found, since=since)
+        self._check_map(kind, before, found)
         return found
+
+    def _check_map(self, kind: Kind, before: Manifest | None, found: Manifest | None) -> None:
+        cluster = cluster_of(kind, before) if before is not None else None
+        if kind is kinds.PARTITION_MAPS and cluster is not None:
+            self.checks.read(cluster, before, found)

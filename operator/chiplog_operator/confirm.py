@@ -48,5 +48,6 @@ async def confirm_maps(there: CachedApi, cluster: ClusterKey) -> None:
     decided_from, since = known(), cache.now()
     listed = await there.api.list_(kinds.PARTITION_MAPS, cluster.namespace)
     cache.replace(listed, cluster.namespace, since=since)
+    there.checks.listed_alone(cluster)
     if known() != decided_from:
         raise Conflict("PartitionMaps changed while a broker was to be retired")

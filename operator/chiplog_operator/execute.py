@@ -35,6 +35,7 @@ from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.confirm import confirm_deletion, confirm_maps
 from chiplog_operator.events import event
+from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.status_patch import status_patch
 from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
 from chiplog_operator.together import together
@@ -66,19 +67,20 @@ class Outcome:
 class Executor:
     """Writes for one operator process; `instance` is its name in Events."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its ports
         self,
         api: KubeApi,
         caches: Caches,
         results: WriteResults,
         *,
+        checks: MapsChecks,
         clock: Clock,
         authority: Authority,
         instance: str,
     ) -> None:
         self._api = api
         self._caches = caches
-        self._there = CachedApi(api, caches)
+        self._there = CachedApi(api, caches, checks)
         self._results = results
         self._clock = clock
         self._authority = authority

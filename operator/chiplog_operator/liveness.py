@@ -69,6 +69,10 @@ class Liveness:
         """Processes that were seen to renew their Lease."""
         return self._of(cluster).alive
 
+    def running(self, cluster: ClusterKey) -> frozenset[BrokerId]:
+        """Brokers whose Lease somebody holds who may be alive."""
+        return self._of(cluster).judge.running(self._now_ms())
+
     # ---- what happens ----
 
     def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:

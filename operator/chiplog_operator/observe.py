@@ -21,14 +21,17 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.world import NodeState, PodState, Unreadable, World
+from chiplog_core.planner.questions import Watch
+from chiplog_core.planner.world import NodeState, PodState, Question, Unreadable, World
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest, NotFound
 from chiplog_kube.manifests import key_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
 from chiplog_operator.liveness import Liveness
+from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.parsed import Parsed, metadata_of
 from chiplog_operator.write_results import WriteResults
 
@@ -64,13 +67,16 @@ class _Doubts:
 class Observer:
     """Makes `World`s of the caches."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks at
         self,
         api: KubeApi,
         caches: Caches,
         lists: Lists,
         liveness: Liveness,
         results: WriteResults,
+        *,
+        checks: MapsChecks,
+        clock: Clock,
         namespaces: Collection[str] = (),
     ) -> None:
         """`namespaces`: those that are watched, if not all of them are."""
@@ -80,6 +86,9 @@ class Observer:
         self._lists = lists
         self._liveness = liveness
         self._results = results
+        self._checks = checks
+        self._clock = clock
+        self._questions: dict[ClusterKey, Watch] = {}
         self._clusters = Parsed(BrokerCluster)
         self._topics = Parsed(Topic)
         self._groups = Parsed(ConsumerGroup)
@@ -214,6 +223,7 @@ class Observer:
             ),
             ended=self._liveness.ended(key),
             renewing=self._liveness.alive(key),
+            running=self._liveness.running(key),
             pods=self._pods(key),
             nodes=self._node_states(),
             node_ports={
@@ -224,12 +234,20 @@ class Observer:
             topics_definition_deleting=doubts.is_deleting and doubts.definition_deleting,
             namespaces_deleting=doubts.namespaces_deleting if doubts.is_deleting else frozenset(),
             write_results=self._results.of(key),
+            asked_ms=self._asked_ms(key, maps),
+            maps_check=self._checks.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())
                 for topic in self._caches.members(kinds.TOPICS, key)
             },
             is_complete=self._lists.is_complete and not doubts.topics_unknown,
         )
+
+    def _asked_ms(
+        self, key: ClusterKey, maps: Mapping[str, PartitionMap]
+    ) -> Mapping[Question, int]:
+        now_ms = int(self._clock.monotonic_s() * 1000)
+        return self._questions.setdefault(key, Watch()).asked(maps.values(), now_ms)
 
     def _forget_the_gone(self) -> None:
         for parsed, kind in (

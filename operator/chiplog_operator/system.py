@@ -16,6 +16,7 @@ from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.loop import Loops, Meter, Parts, Planner
+from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.observe import Observer
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
@@ -41,6 +42,12 @@ class Chance:
 
     new_topic_id: Callable[[], TopicId] = lambda: TopicId.draw(secrets.token_bytes)
     spread: Callable[[], float] = random.random
+    new_name: Callable[[], str] = field(default_factory=lambda: new_name)
+
+
+def new_name() -> str:
+    """One that nobody has drawn before."""
+    return secrets.token_hex(12)
 
 
 class _Router:
@@ -85,10 +92,12 @@ class System:
         router = _Router()
         self.caches = Caches(router)
         self.liveness = Liveness(api, clock, lambda key: router.dirty(key, urgent=True))
+        checks = MapsChecks(chance.new_name, router.all_dirty)
         self.watching = Watching(
             api,
             self.caches,
             self.liveness,
+            checks,
             clock=clock,
             namespaces=settings.namespaces,
             spread=chance.spread,
@@ -98,12 +107,20 @@ class System:
         parts = Parts(
             caches=self.caches,
             observer=Observer(
-                api, self.caches, self.watching, self.liveness, results, settings.namespaces
+                api,
+                self.caches,
+                self.watching,
+                self.liveness,
+                results,
+                checks=checks,
+                clock=clock,
+                namespaces=settings.namespaces,
             ),
             executor=Executor(
                 api,
                 self.caches,
                 results,
+                checks=checks,
                 clock=clock,
                 authority=authority,
                 instance=settings.instance,

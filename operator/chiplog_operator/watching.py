@@ -10,7 +10,7 @@ from chiplog_core import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi
 from chiplog_kube.kinds import Kind
-from chiplog_kube.reflector import Pace, Reflector, Scope
+from chiplog_kube.reflector import Heard, Pace, Reflector, Scope
 from chiplog_operator.caches import (
     DECIDED_KINDS,
     LABELLED_KINDS,
@@ -20,6 +20,7 @@ from chiplog_operator.caches import (
 )
 from chiplog_operator.clock import Clock
 from chiplog_operator.liveness import Liveness
+from chiplog_operator.maps_checks import MapsChecks
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Watching:
         api: KubeApi,
         caches: Caches,
         liveness: Liveness,
+        checks: MapsChecks,
         *,
         clock: Clock,
         namespaces: Sequence[str],
@@ -50,7 +52,11 @@ class Watching:
         self._reflectors: list[Reflector] = []
         pace = Pace(spread=spread)
         for scope in self._scopes(watched_users):
-            heard = liveness.heard(scope.namespace) if scope.kind is kinds.LEASES else None
+            heard: Heard | None = None
+            if scope.kind is kinds.LEASES:
+                heard = liveness.heard(scope.namespace)
+            elif scope.kind is kinds.PARTITION_MAPS:
+                heard = checks.heard(scope.namespace)
             cache = caches[scope.kind]
             self._reflectors.append(
                 Reflector(api, scope, cache, clock=clock, heard=heard, pace=pace)

@@ -110,7 +110,11 @@ def _unchecked(world: World) -> Iterator[BrokerId]:
 
 
 def _is_there(world: World, broker_id: BrokerId, member: Member) -> bool:
-    is_named = world.brokers[broker_id].status.incarnation is not None
+    """Whether some process of the broker may be alive, and so will answer."""
+    if broker_id in world.running:
+        return True  # be it one that a restored object does not know
+    incarnation = world.brokers[broker_id].status.incarnation
+    is_named = incarnation is not None and incarnation not in world.ended
     return is_named and member.life is not Life.GONE
 
 

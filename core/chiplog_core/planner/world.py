@@ -112,6 +112,9 @@ class World:
     renewing: frozenset[Incarnation] = frozenset()
     """Processes whose Lease this operator process saw renewed (`LivenessJudge.alive`): the one
     proof that a process which was fenced lives after all."""
+    running: frozenset[BrokerId] = frozenset()
+    """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`), also
+    one that the Broker object does not know: where that was restored, it names another."""
     pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     node_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

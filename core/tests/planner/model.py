@@ -81,6 +81,8 @@ class Kubernetes:
         self.disks: dict[BrokerId, Disk] = {}
         self.ended: dict[Incarnation, str] = {}
         self.renewing: set[Incarnation] = set()
+        self.holders: dict[BrokerId, Incarnation] = {}
+        """Who holds each broker's Lease."""
         self.revisions: dict[BrokerId, str] = {}
         self.announced: list[Announce] = []
         self.restarted: list[RestartPod] = []
@@ -136,6 +138,7 @@ class Kubernetes:
             storage_uuid=disk.storage_uuid, tail=tail, intact_since=disk.intact_since
         )
         self.renewing.add(incarnation)
+        self.holders[broker.spec.broker_id] = incarnation
         self.status(broker_id, BrokerStatus(incarnation=incarnation, directories=(directory,)))
         self.pods[broker.spec.broker_id] = PodState(
             name=names.pod(CLUSTER, broker.spec.broker_id),
@@ -230,6 +233,9 @@ class Kubernetes:
             topics=tuple(self.topics.values()),
             ended=dict(self.ended),
             renewing=frozenset(self.renewing),
+            running=frozenset(
+                broker_id for broker_id, one in self.holders.items() if one not in self.ended
+            ),
             pods=dict(self.pods),
             nodes={
                 f"node-{broker_id}": NodeState(

@@ -370,7 +370,8 @@ class Replication:
         self.backups.append(backup)
 
     def restore(self) -> None:
-        """etcd is an old copy. All brokers run and knew what it was, and an operator starts."""
+        """etcd is an old copy. All brokers run and knew what it was, and the operator goes on or
+        another one starts."""
         if len(self.processes) < 3 or not self.backups:
             return
         for broker_id in self.processes:
@@ -385,7 +386,8 @@ class Replication:
             broker_id: kubernetes.stored(one) for broker_id, one in backup.brokers.items()
         }
         kubernetes.maps_check = f"check-{next(self.numbers)}"
-        kubernetes.ended.clear()
+        if self.rng.random() < 0.5:
+            kubernetes.ended.clear()
         self.late.clear()
         self.backups.clear()
 

@@ -11,7 +11,7 @@ from chiplog_core.admin.answers import Verdict, from_answer
 from chiplog_core.admin.bodies import from_body, to_body
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.operations import ElectLeaders
-from chiplog_core.ids import BrokerId, ReplicaRef, Session
+from chiplog_core.ids import BrokerId, Incarnation, ReplicaRef, Session
 from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.broker_status import Tail
 from chiplog_core.planner.actions import Replace
@@ -280,6 +280,40 @@ def test_no_election_before_the_living_have_compared_their_disks() -> None:
     assert leaders(kubernetes) == "1@1", "broker 3 may know more"
 
     kubernetes.obey_one(BrokerId(3))
+    kubernetes.execute(kubernetes.plan().actions)
+    assert leaders(kubernetes) == "2@1"
+
+
+def test_a_process_that_a_restored_object_does_not_know_is_waited_for() -> None:
+    """The process named there is dead, but another one has held the Lease since the copy."""
+    kubernetes = replicated()
+    kubernetes.maps_check = "one"
+    kubernetes.settle()
+    kubernetes.kill(1)
+    kubernetes.holders[BrokerId(1)] = Incarnation("f" * 32)
+    kubernetes.maps_check = "two"
+    kubernetes.execute(kubernetes.plan().actions)
+    for broker_id in (2, 3):
+        kubernetes.obey_one(BrokerId(broker_id))
+    kubernetes.execute(kubernetes.plan().actions)
+    assert leaders(kubernetes) == "1@1"
+
+    kubernetes.ended[Incarnation("f" * 32)] = "was killed"
+    kubernetes.execute(kubernetes.plan().actions)
+    assert leaders(kubernetes) == "2@1"
+
+
+def test_nobody_is_waited_for_who_died_before_the_first_admission() -> None:
+    kubernetes = replicated()
+    status = kubernetes.brokers[BrokerId(3)].status
+    fresh = replace(kubernetes.brokers[BrokerId(3)].spec, admitted_incarnation=None)
+    broker = replace(kubernetes.brokers[BrokerId(3)], spec=fresh, status=status)
+    kubernetes.brokers[BrokerId(3)] = kubernetes.stored(broker)
+    kubernetes.maps_check = "one"
+    kubernetes.kill(3)
+    kubernetes.kill(1)
+    kubernetes.execute(kubernetes.plan().actions)
+    kubernetes.obey_one(BrokerId(2))
     kubernetes.execute(kubernetes.plan().actions)
     assert leaders(kubernetes) == "2@1"
 

@@ -45,7 +45,10 @@ def event(kind: str, name: str, version: int) -> dict[str, Any]:
 
 
 def reflect(
-    server: Any, until: Callable[[ObjectCache], bool], relist_s: float = 1e9
+    server: Any,
+    until: Callable[[ObjectCache], bool],
+    relist_s: float = 1e9,
+    watch_s: float = 1e9,
 ) -> tuple[ObjectCache, Diary, Reflector]:
     """Run a reflector until its cache is as expected."""
 
@@ -58,7 +61,7 @@ def reflect(
                 cache,
                 clock=FastClock(),
                 heard=diary,
-                pace=Pace(relist_s=relist_s),
+                pace=Pace(relist_s=relist_s, watch_s=watch_s),
             )
             task = asyncio.create_task(reflector.run())
             async with asyncio.timeout(5):
@@ -92,16 +95,26 @@ def test_it_lists_then_follows(server: Any) -> None:
     assert len(cache) == 1
 
 
-def test_a_watch_that_ends_goes_on_where_it_was(server: Any) -> None:
+def test_a_watch_whose_time_is_up_goes_on_where_it_was(server: Any) -> None:
     server.then_json(things(5))
     server.then_lines(
         event("ADDED", "a", 6),
         {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}},
     )
     server.then_lines(event("ADDED", "b", 10), ending="silence")
-    _, diary, _ = reflect(server, lambda cache: names(cache) == {"a", "b"})
+    _, diary, _ = reflect(server, lambda cache: names(cache) == {"a", "b"}, watch_s=0.0)
     assert server.requests[2].query["resourceVersion"] == "9"
     assert diary.entries == ["listed"]
+
+
+def test_a_watch_that_ends_before_its_time_leads_to_a_new_list(server: Any) -> None:
+    server.then_json(things(50, thing("a", 3), thing("made after the copy", 40)))
+    server.then_lines(event("MODIFIED", "a", 60))
+    server.then_json(things(10, thing("a", 3)))
+    server.then_lines(ending="silence")
+    cache, diary, _ = reflect(server, lambda cache: names(cache) == {"a"})
+    assert cache.objects[next(iter(cache.objects))]["metadata"]["resourceVersion"] == "3"
+    assert diary.entries == ["listed", "listed"]
 
 
 def test_a_version_too_old_leads_to_a_new_list(server: Any) -> None:

@@ -40,6 +40,9 @@ class FakeBroker:
     incarnation: str
     session: int = 0
     renewals: int = 0
+    checked: str | None = None
+    is_silent: bool = False
+    """It says nothing of the maps, whatever it is asked."""
 
     async def register(self) -> None:
         """As after a start: a new process that has not been admitted."""
@@ -47,9 +50,11 @@ class FakeBroker:
         status = {
             "incarnation": self.incarnation,
             "session": None,
+            "mapsChecked": None,
             "version": "1",
             "directories": [{"storageUUID": storage, "tail": "intact", "intactSince": 1}],
         }
+        self.checked = None
         await self._patch_status(status)
 
     async def renew(self) -> None:
@@ -76,6 +81,9 @@ class FakeBroker:
         if is_mine and spec["session"] != self.session:
             self.session = spec["session"]
             await self._patch_status({"session": self.session})
+        if spec.get("mapsCheck") != self.checked and not self.is_silent:
+            self.checked = spec.get("mapsCheck")
+            await self._patch_status({"mapsChecked": self.checked})
 
     async def _patch_status(self, status: dict[str, Any]) -> None:
         await self.bench.api.patch(

@@ -1,6 +1,7 @@
 """Carrying out plans: conflicts, order, giving up, and what admin clients are told."""
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Invalid, Unavailable
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.execute import Executor
+from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.parsed import metadata_of
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import NotInCharge
@@ -48,10 +50,12 @@ def shell(bench: Any) -> Any:
     class Shell:
         caches = Caches(Deaf())
         results = WriteResults(bench.clock)
+        checks = MapsChecks(map("look-{}".format, count(1)).__next__, lambda: None)
         executor = Executor(
             bench.api,
             caches,
             results,
+            checks=checks,
             clock=bench.clock,
             authority=bench.authority,
             instance="op",

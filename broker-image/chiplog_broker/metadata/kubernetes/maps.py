@@ -249,6 +249,25 @@ class Maps:
         parts.on_applied(topic)
         return True
 
+    def has_compared(self, listed: Iterable[Manifest]) -> bool:
+        """Whether everything that is applied and not in this list of all maps is `regressed`.
+
+        Not so where the list was overtaken by what became known while it was under way. A map
+        that does not read says nothing, and nothing is decided about it.
+        """
+        by_name = {one.get("spec", {}).get("topicName"): one for one in listed}
+        return all(
+            topic in self.regressed or self._is_known(applied, by_name.get(topic))
+            for topic, applied in self.applied.items()
+        )
+
+    def _is_known(self, applied: PartitionMapSpec, manifest: Manifest | None) -> bool:
+        own = self._parts.broker_id
+        if manifest is None:
+            return not holds_any(applied, own)
+        spec = read_spec(manifest)
+        return spec is None or not why_less(spec, applied, own)
+
     # -- what the operator is told
 
     def to_answer(self) -> list[PartitionMapSpec]:

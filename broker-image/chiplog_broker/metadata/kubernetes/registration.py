@@ -2,7 +2,9 @@
 
 The operator admits a process by writing its incarnation and a new session into the Broker's
 spec. A process that was fenced by its Lease and renews again is admitted anew, under the next
-session; one that finds another incarnation in its place has no business here any more.
+session; one that finds another incarnation in its place has no business here any more, unless
+the object does not even know its session: then it is an older copy, from a restored backup, and
+whoever is in it was there before.
 """
 
 import asyncio
@@ -40,6 +42,8 @@ class Registration:
 
     def observed(self, broker: Broker) -> None:
         """This broker's own object, as it is now."""
+        if broker.spec.session < self._offered:
+            return  # it went back; the status, written anew, tells of the session in force
         if broker.spec.admitted_incarnation == self._process.incarnation:
             if broker.spec.session > max(self._offered, self._used):
                 self._offered = broker.spec.session

@@ -6,7 +6,7 @@ from uuid import UUID
 from chiplog_broker.metadata.kubernetes.topic_views import held_by, uuid_of
 from chiplog_broker.ports.metadata import LogEnd
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from chiplog_core.limits import MAX_REPLICA_REPORTS, MAX_TOMBSTONES
+from chiplog_core.limits import MAX_TOMBSTONES
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 
@@ -22,14 +22,13 @@ def replica_reports(
     log_end: FindLogEnd,
 ) -> tuple[ReplicaReport, ...]:
     """Of every replica here whose map knows less than this disk, or asks."""
-    found = [
+    return tuple(
         _report(spec, generation, state, log_end)
         for spec in applied
         for generation in spec.generations
         for state in held_by(generation, broker_id)
         if spec.topic_name in regressed or state.reports_wanted
-    ]
-    return tuple(found[:MAX_REPLICA_REPORTS])
+    )
 
 
 def _report(

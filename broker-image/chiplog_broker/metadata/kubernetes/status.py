@@ -16,7 +16,7 @@ from chiplog_core.ids import (
     StorageUuid,
     TopicId,
 )
-from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
+from chiplog_core.limits import MAX_DAMAGED_PARTITIONS, MAX_REPLICA_REPORTS
 from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.broker_status import (
     BrokerStatus,
@@ -54,11 +54,17 @@ class StatusParts:
     node: Node
     maps: Maps
     requests: tuple[AdminRequest, ...]
+    maps_checked: str
+    """The operator's last look at all maps after which they were compared; empty before."""
 
 
 def broker_status(parts: StatusParts) -> BrokerStatus:
     """The whole status."""
     to_answer, broker_id = parts.maps.to_answer(), parts.process.broker_id
+    reports = replica_reports(
+        to_answer, parts.maps.regressed, broker_id, parts.node.replicas.log_end
+    )
+    is_all = len(reports) <= MAX_REPLICA_REPORTS
     return BrokerStatus(
         incarnation=parts.process.incarnation,
         session=None if parts.session == NEVER_ADMITTED else parts.session,
@@ -68,9 +74,9 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         directories=(_directory(parts),),
         proposals=parts.node.replicas.proposals.oldest(),
         requests=parts.requests,
-        replica_reports=replica_reports(
-            to_answer, parts.maps.regressed, broker_id, parts.node.replicas.log_end
-        ),
+        replica_reports=reports[:MAX_REPLICA_REPORTS],
+        # The answer vouches for the reports beside it: that there is nothing more to tell.
+        maps_checked=parts.maps_checked or None if is_all else None,
         halted_replicas=_halted(parts),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(to_answer, parts.maps.deleted, broker_id),

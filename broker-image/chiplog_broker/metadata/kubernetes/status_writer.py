@@ -2,6 +2,11 @@
 
 The parts of the broker say that something changed; what is written is computed anew from all of
 them, as a merge patch of the fields that differ. Changes during a write share the next one.
+
+Every patch names the very object that the difference was computed from (uid and resourceVersion).
+A blind one could come late, when another process of this broker has registered, and put its own
+attested disks or its answers beside that one's incarnation; or meet an object that was restored
+from a backup, and leave out of an answer what only the object before had.
 """
 
 import asyncio
@@ -12,8 +17,10 @@ from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.process import FIELD_MANAGER, Process
 from chiplog_broker.ports.clock import Clock
 from chiplog_core.manifest.writing import write
+from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_status import BrokerStatus
-from chiplog_kube.api import ApiError, Invalid, KubeApi, Manifest
+from chiplog_kube.api import ApiError, Conflict, Invalid, KubeApi
+from chiplog_kube.cache import ObjectCache
 from chiplog_kube.kinds import BROKERS
 
 logger = logging.getLogger(__name__)
@@ -32,18 +39,20 @@ class StatusWriter:
         process: Process,
         clock: Clock,
         outages: Outages,
-        desired: Callable[[], BrokerStatus],
-        written: Callable[[Manifest], None],
+        desired: Callable[[], BrokerStatus | None],
+        cache: ObjectCache,
     ) -> None:
-        """`written` puts the answer to a write where watches put what they see: there it is
-        decided which of the two is the newer, and `observed` tells."""
+        """`desired` is None from a process that may say nothing any more. `cache` is where
+        watches put what they see, and the answers to writes go: there it is decided which of the
+        two is the newer, and `observed` tells."""
         self._api = api
         self._process = process
         self._clock = clock
         self._outages = outages
         self._desired = desired
-        self._tell = written
-        self._known: dict[str, object] | None = None
+        self._cache = cache
+        self._known: dict[str, object] = {}
+        self._identity: dict[str, str] = {}
         self._due = asyncio.Event()
         self._written = asyncio.Event()
         self._refusal = ""
@@ -53,10 +62,12 @@ class StatusWriter:
         self._written.clear()
         self._due.set()
 
-    def observed(self, status: BrokerStatus) -> None:
-        """The status as the API server has it, at some time at or after the last write; after a
-        restored backup, an older one, which has to be written anew."""
-        self._known = write(status)
+    def observed(self, broker: Broker) -> None:
+        """This broker's object as the API server has it, at some time at or after the last write;
+        after a restored backup an older one, whose status has to be written anew."""
+        self._known = write(broker.status)
+        meta = broker.metadata
+        self._identity = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         self.changed()
 
     async def written(self, timeout_s: float) -> bool:
@@ -76,7 +87,7 @@ class StatusWriter:
             self._due.clear()
             try:
                 async with asyncio.timeout(WRITE_TIMEOUT_S):
-                    await self._write()
+                    await self._write_or_look()
             except (ApiError, TimeoutError) as error:
                 self._failed(error)
                 self._due.set()
@@ -95,9 +106,22 @@ class StatusWriter:
             self._refusal = str(error)
             logger.error("status_refused", extra={"reason": str(error)})
 
+    async def _write_or_look(self) -> None:
+        """Raises `Conflict` where somebody else wrote again and again meanwhile."""
+        try:
+            await self._write()
+        except Conflict:
+            # The operator was first, or the object is not the one it was.
+            since, process = self._cache.now(), self._process
+            found = await self._api.get(BROKERS, process.namespace, process.broker_name)
+            self._cache.put(found, since=since)
+            await self._write()
+
     async def _write(self) -> None:
-        wanted = write(self._desired())
-        known = self._known or {}
+        desired = self._desired()
+        if desired is None:
+            return
+        wanted, known = write(desired), self._known
         patch: dict[str, object] = {
             name: wanted.get(name)
             for name in wanted.keys() | known.keys()
@@ -105,15 +129,15 @@ class StatusWriter:
         }
         if not patch:
             return
+        since = self._cache.now()
         answer = await self._api.patch(
             BROKERS,
             self._process.namespace,
             self._process.broker_name,
-            {"status": patch},
+            {"metadata": self._identity, "status": patch},
             field_manager=FIELD_MANAGER,
             subresource="status",
         )
         self._outages.worked()
         self._refusal = ""
-        self._tell(answer)
-        self._known = wanted
+        self._cache.put(answer, since=since)

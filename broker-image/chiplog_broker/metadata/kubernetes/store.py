@@ -12,6 +12,7 @@ from typing import Any
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
 from chiplog_broker.metadata.kubernetes.brokers import Brokers
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
+from chiplog_broker.metadata.kubernetes.maps_check import MapsCheck
 from chiplog_broker.metadata.kubernetes.readiness import behind
 from chiplog_broker.metadata.kubernetes.registration import Registration
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord, write_session
@@ -25,7 +26,7 @@ from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_core.admin.operations import Operation
 from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef, Session
 from chiplog_core.model.broker import Broker
-from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.model.broker_status import BrokerStatus, Tail
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import BROKERS, PARTITION_MAPS
@@ -66,13 +67,15 @@ class KubernetesStore:
         self._carried_since = attested.intact_since
         self._ready_in = NEVER_ADMITTED
         self._tasks: list[asyncio.Task[None]] = []
+        self._brokers = Brokers(process.cluster, self._broker_changed)
+        self._brokers_watch = watch(parts, BROKERS, self._brokers.seen)
         self._writer = StatusWriter(
             parts.api,
             process,
             clock,
             parts.outages,
             self._status,
-            self._own_written,
+            self._brokers_watch.cache,
         )
         parts.node.replicas.proposals.changed = self._writer.changed
         parts.node.replicas.troubled = self._writer.changed
@@ -82,7 +85,6 @@ class KubernetesStore:
         self.registration = Registration(
             process, Session(record.session), self._keep_session, self._entered
         )
-        self._brokers = Brokers(process.cluster, self._broker_changed)
         self._maps = Maps(
             MapsParts(
                 broker_id=process.broker_id,
@@ -96,8 +98,10 @@ class KubernetesStore:
             ),
             known,
         )
-        self._brokers_watch = watch(parts, BROKERS, self._brokers.seen)
         self._maps_watch = watch(parts, PARTITION_MAPS, self._maps.seen, self._maps.listed)
+        self._check = MapsCheck(
+            self._maps, self._maps_watch, clock, parts.outages, self._writer.changed
+        )
 
     # -- the port
 
@@ -111,7 +115,7 @@ class KubernetesStore:
         self._measure()
         broker = Broker.from_manifest(own)
         self._given_out = broker.spec.session
-        self._writer.observed(broker.status)
+        self._writer.observed(broker)
         start = self._parts.start
         self._tasks = [
             start("status", self._writer.run()),
@@ -129,6 +133,7 @@ class KubernetesStore:
         self._tasks.append(self._parts.start("maps", self._maps.run()))
         self._maps.look_again()
         await self._maps.idle()
+        self._tasks.append(self._parts.start("maps_check", self._check.run()))
 
     def is_ready(self) -> tuple[bool, str]:
         """Latched in a session once every replica here is in sync under it."""
@@ -181,9 +186,6 @@ class KubernetesStore:
 
     # -- what is seen
 
-    def _own_written(self, manifest: Manifest) -> None:
-        self._brokers_watch.cache.put(manifest)
-
     def _broker_changed(self, broker: Broker) -> None:
         self._brokers.show(self._cluster)
         if broker.spec.broker_id == self._parts.process.broker_id:
@@ -194,7 +196,8 @@ class KubernetesStore:
 
     def _own_changed(self, broker: Broker) -> None:
         self.registration.observed(broker)
-        self._writer.observed(broker.status)
+        self._writer.observed(broker)
+        self._check.asked(broker.spec.maps_check)
         self._admin.answered(broker.spec.answers)
         self._rack = broker.spec.rack
         self._given_out = broker.spec.session
@@ -266,7 +269,10 @@ class KubernetesStore:
 
     # -- what is said
 
-    def _status(self) -> BrokerStatus:
+    def _status(self) -> BrokerStatus | None:
+        """None where the object is another process's: what is said there is that one's."""
+        if self.registration.deposed.done():
+            return None
         return broker_status(
             StatusParts(
                 process=self._parts.process,
@@ -274,13 +280,20 @@ class KubernetesStore:
                 rack=self._rack,
                 is_draining=self._is_draining,
                 is_online=self._is_online,
-                attested=self._attested,
+                attested=self._vouched(),
                 usage=self._usage,
                 node=self._parts.node,
                 maps=self._maps,
                 requests=self._admin.outstanding(),
+                maps_checked=self._check.answer,
             )
         )
+
+    def _vouched(self) -> Attested:
+        """What can be said for the data, now. A process that was admitted has lost nothing since,
+        so that it can be admitted anew where the operator has forgotten that it ever was."""
+        is_admitted = self.registration.session != NEVER_ADMITTED
+        return replace(self._attested, tail=Tail.INTACT) if is_admitted else self._attested
 
     def _session_to_tell(self) -> Session:
         """The one in force; before, only one that the operator has forgotten.

@@ -25,6 +25,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
 from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_kube.api import (
+    Conflict,
     EventType,
     KubeApi,
     Manifest,
@@ -48,12 +49,32 @@ OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
 OWNER = "00000000-0000-0000-0000-000000000001"
 
 
+class Held:
+    """Patches that do not reach the server before a test lets them."""
+
+    def __init__(self) -> None:
+        self._reached, self._free = asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> None:
+        self._reached.set()
+        await self._free.wait()
+
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
+
+    def let_go(self) -> None:
+        self._free.set()
+
+
 class MemoryApi:
     """As much of a `KubeApi` as brokers use. `away` makes it fail and breaks every watch."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Manifest] = {}
         self.patches: list[tuple[str, Mapping[str, object]]] = []
+        self.unlisted: set[str] = set()
+        """Kinds of which a list fails."""
+        self._held: dict[str, Held] = {}
         self._version = 0
         self._watchers: dict[str, set[asyncio.Queue[WatchEvent | None]]] = {}
         self._away = False
@@ -81,6 +102,11 @@ class MemoryApi:
         self._tell(kind, EventType.ADDED if is_new else EventType.MODIFIED, manifest)
         return copy.deepcopy(manifest)
 
+    def hold_patches(self, plural: str) -> Held:
+        """From now on, of this kind."""
+        self._held[plural] = Held()
+        return self._held[plural]
+
     def remove(self, kind: Kind, name: str) -> None:
         self._version += 1
         gone = self.objects.pop((kind.plural, name))
@@ -100,6 +126,8 @@ class MemoryApi:
     ) -> ObjectList:
         del fields
         self._check()
+        if kind.plural in self.unlisted:
+            raise Unavailable("etcdserver: request timed out")
         assert labels == f"chiplog.dev/cluster={CLUSTER}"
         found = [one for (plural, _), one in self.objects.items() if plural == kind.plural]
         return ObjectList(copy.deepcopy(found), str(self._version))
@@ -136,11 +164,17 @@ class MemoryApi:
         **_: Any,
     ) -> Manifest:
         await asyncio.sleep(0)
+        if kind.plural in self._held:
+            await self._held[kind.plural].wait()
         self._check()
         assert field_manager == "chiplog-broker"
-        assert set(patch) == ({"status"} if subresource else {"spec"})
+        assert set(patch) - {"metadata"} == ({"status"} if subresource else {"spec"})
         if (kind.plural, name) not in self.objects:
             raise NotFound(name)
+        given = cast("Mapping[str, str]", patch.get("metadata", {}))
+        there = self.objects[kind.plural, name]["metadata"]
+        if any(given[one] != there[one] for one in given):
+            raise Conflict("the object has been modified")
         self.patches.append((kind.plural, patch))
         return self.put(kind, merged(copy.deepcopy(self.objects[kind.plural, name]), patch))
 

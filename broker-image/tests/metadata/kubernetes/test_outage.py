@@ -1,12 +1,14 @@
 """The API server goes away: clients notice nothing, and the log has one line for it."""
 
 import asyncio
+import copy
 import logging
 from typing import TYPE_CHECKING
 
 import pytest
 
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_kube.kinds import BROKERS
 
 if TYPE_CHECKING:
     from tests.metadata.kubernetes.conftest import MemberKit
@@ -72,5 +74,28 @@ def test_a_status_at_rest_is_not_written(member: "MemberKit") -> None:
             await asyncio.sleep(0.2)
             after = sum(1 for plural, _ in member.api.patches if plural == "brokers")
             assert after == before
+
+    member.run(scenario)
+
+
+def test_a_status_that_comes_late_overwrites_nothing_of_the_next_process(
+    member: "MemberKit",
+) -> None:
+    """On its way to the API server while another process of this broker registers."""
+
+    async def scenario() -> None:
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.session == 1)
+            held = member.api.hold_patches("brokers")
+            member.store.disk_failed()
+            await member.eventually(held.is_reached)
+            other = copy.deepcopy(member.api.objects["brokers", "c1-1"])
+            other["status"]["incarnation"] = "f" * 32
+            member.api.put(BROKERS, other)
+            held.let_go()
+            assert "registered as this broker" in await member.broker.deposed()
+            status = member.operator.status
+            assert status.incarnation == "f" * 32
+            assert all(directory.online for directory in status.directories)
 
     member.run(scenario)

@@ -1,0 +1,147 @@
+"""What the operator asks for before it decides: disks compared with the maps there are (R6)."""
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from chiplog_core.model.broker_status import Tail
+
+if TYPE_CHECKING:
+    from tests.metadata.kubernetes.conftest import MemberKit
+
+ORDERS = ("partitionmaps", "c1.orders")
+
+
+def told_first(member: "MemberKit", since: int = 0) -> dict[str, Any]:
+    """All that was written of the status up to, and with, the first answer."""
+    told: dict[str, Any] = {}
+    for plural, patch in member.api.patches[since:]:
+        if plural == "brokers" and "mapsChecked" not in told:
+            told |= cast("dict[str, Any]", patch["status"])
+    return told
+
+
+def test_a_new_name_is_answered_after_all_maps_were_listed(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 5)])
+        async with member.admitted(1):
+            assert member.operator.status.maps_checked is None
+            member.operator.write_broker(mapsCheck="one")
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+            assert not member.operator.status.replica_reports
+            member.operator.write_broker(mapsCheck="two")
+            await member.eventually(lambda: member.operator.status.maps_checked == "two")
+
+    member.run(scenario)
+
+
+def test_what_only_a_list_shows_is_reported_with_the_answer(member: "MemberKit") -> None:
+    """The watch never tells that etcd was restored."""
+
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 4)])
+        older = copy.deepcopy(member.api.objects[ORDERS])
+        member.operator.write_map("orders", [member.partition(1, 5)])
+        async with member.admitted(1):
+            member.api.objects[ORDERS] = older
+            before = len(member.api.patches)
+            member.operator.write_broker(mapsCheck="one")
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+            (report,) = told_first(member, before)["replicaReports"]
+            assert (report["leaderEpoch"], report["partitionEpoch"]) == (5, 5)
+
+    member.run(scenario)
+
+
+def test_a_map_that_is_missing_is_reported_with_the_answer(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 4)])
+        async with member.admitted(1):
+            del member.api.objects[ORDERS]
+            before = len(member.api.patches)
+            member.operator.write_broker(mapsCheck="one")
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+            assert len(told_first(member, before)["replicaReports"]) == 1
+
+    member.run(scenario)
+
+
+def test_no_answer_while_maps_cannot_be_listed(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 4)])
+        async with member.admitted(1):
+            member.api.unlisted.add("partitionmaps")
+            member.operator.write_broker(mapsCheck="one")
+            await asyncio.sleep(0.1)
+            assert member.operator.status.maps_checked is None
+            member.api.unlisted.clear()
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+
+    member.run(scenario)
+
+
+def test_no_answer_that_could_not_hold_all_reports(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chiplog_broker.metadata.kubernetes.status.MAX_REPLICA_REPORTS", 1)
+
+    async def scenario() -> None:
+        older = [member.partition(1, 4, index) for index in range(2)]
+        newer = [member.partition(1, 5, index) for index in range(2)]
+        member.operator.write_map("orders", newer)
+        async with member.admitted(1):
+            member.operator.write_map("orders", older)
+            await member.eventually(lambda: member.operator.status.replica_reports)
+            member.operator.write_broker(mapsCheck="one")
+            await asyncio.sleep(0.1)
+            assert member.operator.status.maps_checked is None
+            assert len(member.operator.status.replica_reports) == 1
+
+    member.run(scenario)
+
+
+def test_the_next_process_answers_for_itself(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_broker(mapsCheck="one")
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+        async with member.starting():
+            assert member.operator.status.maps_checked is None
+
+    member.run(scenario)
+
+
+def test_an_object_that_went_back_does_not_end_the_process(member: "MemberKit") -> None:
+    """It is admitted anew, above both, and its disk counts as intact: it has lost nothing."""
+
+    async def scenario() -> None:
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.session == 1)
+            older = copy.deepcopy(member.api.objects["brokers", "c1-1"])
+        await member.crash()
+        member.machine.boot = "boot-2"
+        (member.folder / "data/.kafka_cleanshutdown").unlink()
+        record = member.folder / "metadata/session.json"
+        record.write_text(record.read_text().replace('"fsync_only": true', '"fsync_only": false'))
+        async with member.starting() as start:
+            (directory,) = member.operator.status.directories
+            assert (directory.tail, directory.intact_since) == (Tail.SUSPECT, 2)
+            member.operator.admit(2)
+            await start
+            await member.eventually(lambda: member.operator.status.session == 2)
+            incarnation = member.operator.status.incarnation
+            older["spec"]["mapsCheck"] = "one"
+            member.api.objects["brokers", "c1-1"] = older
+            member.operator.write_broker(rack="r")
+            await member.eventually(lambda: member.operator.status.incarnation == incarnation)
+            await member.eventually(lambda: member.operator.status.maps_checked == "one")
+            (directory,) = member.operator.status.directories
+            assert (directory.tail, directory.intact_since) == (Tail.INTACT, 2)
+            assert member.operator.status.session == 2
+            member.operator.admit(3)
+            await member.eventually(lambda: member.operator.status.session == 3)
+            assert not member.store.registration.deposed.done()
+
+    member.run(scenario)

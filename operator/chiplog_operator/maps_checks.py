@@ -1,0 +1,72 @@
+"""Names for this operator's looks at all PartitionMaps (`World.maps_check`).
+
+What was listed may come from an etcd that was restored to an older copy. So every complete list
+has a name of its own, drawn with it, and nothing is decided from its maps before the brokers
+have compared them with their disks, and said so by that name. A single map that is read anew and
+turns out to be older than what was known asks again, too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chiplog_kube.api import Manifest
+from chiplog_kube.manifests import is_older, uid_of, version_of
+from chiplog_operator.caches import ClusterKey
+
+
+@dataclass(frozen=True, slots=True)
+class HeardMaps:
+    """What one reflector of PartitionMaps tells about itself."""
+
+    checks: "MapsChecks"
+    namespace: str
+
+    def listed(self) -> None:
+        self.checks.listed(self.namespace)
+
+    def interrupted(self) -> None:
+        """What was known is still written over only where it is so: the next list asks anew."""
+
+
+class MapsChecks:
+    """The name of the last look, for every cluster. `changed` is called with each new one."""
+
+    def __init__(self, new_name: Callable[[], str], changed: Callable[[], None]) -> None:
+        self._new_name = new_name
+        self._changed = changed
+        self._by_namespace: dict[str, str] = {}
+        self._by_cluster: dict[ClusterKey, str] = {}
+
+    def heard(self, namespace: str) -> HeardMaps:
+        """For the reflector of this namespace's maps; of all namespaces where empty."""
+        return HeardMaps(self, namespace)
+
+    def listed(self, namespace: str) -> None:
+        """All maps of a namespace, or of all, were listed."""
+        self._by_namespace[namespace] = self._new_name()
+        self._by_cluster = {
+            cluster: name
+            for cluster, name in self._by_cluster.items()
+            if namespace not in {"", cluster.namespace}
+        }
+        self._changed()
+
+    def listed_alone(self, cluster: ClusterKey) -> None:
+        """The maps of one cluster were listed."""
+        self._by_cluster[cluster] = self._new_name()
+        self._changed()
+
+    def read(self, cluster: ClusterKey, before: Manifest | None, found: Manifest | None) -> None:
+        """One map was read as it is; None where there was or is none."""
+        if before is not None and (found is None or _went_back(before, found)):
+            self.listed_alone(cluster)
+
+    def of(self, cluster: ClusterKey) -> str:
+        """Empty before the first list."""
+        listed = self._by_namespace.get(cluster.namespace) or self._by_namespace.get("", "")
+        return self._by_cluster.get(cluster, listed)
+
+
+def _went_back(before: Manifest, found: Manifest) -> bool:
+    is_another = uid_of(before) != uid_of(found)
+    return is_another or is_older(version_of(found), version_of(before))
