@@ -71,6 +71,11 @@ class ApiServer:
             if self.chance.random() < share:
                 one.fail(Unavailable("the connection broke"))
 
+    def stop_watches(self) -> None:
+        """All of them end in good order, before their time."""
+        for one in list(self.watches):
+            one.stop()
+
     def _changed(self, change: Change) -> None:
         for one in self.watches:
             one.tell(change)
@@ -145,12 +150,17 @@ class _Watch(AsyncIterator[WatchEvent]):
 
     def tell(self, change: Change) -> None:
         event = self._wanted.sees(change)
-        if event is None:
-            return
+        if event is None or change.version <= self._version:
+            return  # not news to who began later, though versions went back since
         server = self._server
         late_s = server.chance.uniform(0.001, 0.005 + server.stale_s)
         self._last_s = max(self._last_s, server.loop.time() + late_s)
         self._due.append((self._last_s, event))
+        self._wake()
+
+    def stop(self) -> None:
+        self._ends_s = self._server.loop.time()
+        self._server.watches.pop(self, None)
         self._wake()
 
     def fail(self, why: ApiError) -> None:

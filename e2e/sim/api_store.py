@@ -91,6 +91,14 @@ def has_labels(selector: str, labels: Mapping[str, str]) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """All objects at one version."""
+
+    version: int
+    objects: Mapping[Kind, Mapping[ObjectKey, Manifest]]
+
+
 @dataclass(slots=True)
 class ApiStore:
     """All objects. Every method raises as `KubeApi` says."""
@@ -101,6 +109,8 @@ class ApiStore:
     on_change: list[Callable[[Change], None]] = field(default_factory=list)
     version: int = 0
     compacted: int = 0
+    born: int = 0
+    """How many objects were ever made, those that a restore took back too."""
     _objects: dict[Kind, dict[ObjectKey, Manifest]] = field(default_factory=dict)
     _history: list[Change] = field(default_factory=list)
     _kept_versions: list[int] = field(default_factory=list)
@@ -110,6 +120,17 @@ class ApiStore:
         self.compacted = self.version
         self._history.clear()
         self._kept_versions.clear()
+
+    def backup(self) -> Backup:
+        """A copy, as `etcdctl snapshot save` makes one."""
+        return Backup(self.version, {kind: dict(all_) for kind, all_ in self._objects.items()})
+
+    def restore(self, backup: Backup, *, bump: int = 0) -> None:
+        """All is as it was then, and no watch tells. `bump`: how far versions are moved on from
+        where they are, instead of back."""
+        self._objects = {kind: dict(all_) for kind, all_ in backup.objects.items()}
+        self.version = self.version + bump if bump else backup.version
+        self.compact()
 
     def all_of(self, kind: Kind) -> list[Manifest]:
         return [copied(one) for _, one in sorted(self._objects.get(kind, {}).items())]
@@ -146,8 +167,9 @@ class ApiStore:
             raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
         if meta.get("resourceVersion"):
             raise Invalid("resourceVersion should not be set on objects to be created")
+        self.born += not dry_run
         meta |= {
-            "uid": f"uid-{self.version + 1}",
+            "uid": f"uid-{self.born}",
             "generation": 1,
             "creationTimestamp": self._moment(),
         }

@@ -7,13 +7,13 @@ import asyncio
 import random
 from typing import Final
 
-from e2e.sim.faults import api_server, clocks, disks, network, processes
+from e2e.sim.faults import api_server, clocks, disks, network, processes, restores
 from e2e.sim.faults.stage import Act, Mix, Stage
 from e2e.sim.world import World
 
 __all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage"]
 
-FAMILIES: Final = (processes, api_server, network, disks, clocks)
+FAMILIES: Final = (processes, api_server, network, disks, clocks, restores)
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }

@@ -5,10 +5,15 @@ import errno
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from chiplog_kube import kinds
+from chiplog_kube.api import Gone, Manifest
+from chiplog_kube.manifests import key_of
+from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk
 from e2e.sim.loop import PROCESS, Process, SimClock, SimLoop
 from e2e.sim.network import Network
@@ -226,3 +231,29 @@ def test_a_hung_connection_says_nothing_and_another_one_works() -> None:
         assert not any(one.is_lost for one in ends)
 
     run(world())
+
+
+# -- etcd
+
+
+def made(store: ApiStore, name: str) -> Manifest:
+    return store.create(kinds.TOPICS, {"metadata": {"name": name}})
+
+
+@pytest.mark.parametrize("bump", [0, 1000])
+def test_a_restored_store_is_what_it_was(bump: int) -> None:
+    store = ApiStore(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    before = made(store, "kept")
+    copy = store.backup()
+    store.patch(kinds.TOPICS, key_of(before), {"spec": {"partitions": 2}})
+    lost = made(store, "lost")
+    version = store.version
+    store.restore(copy, bump=bump)
+    assert store.all_of(kinds.TOPICS) == [before]
+    assert store.version == (version + bump if bump else copy.version)
+    assert made(store, "new")["metadata"]["uid"] != lost["metadata"]["uid"]
+    if bump:
+        with pytest.raises(Gone):
+            store.since(version)
+    else:
+        assert store.since(version) == [], "a watch from the future hears nothing"
