@@ -8,6 +8,7 @@ from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers import refused
 from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.configs import ConfigHandlers
+from chiplog_broker.handlers.elections import ElectionHandler
 from chiplog_broker.handlers.fetch import FetchHandler
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.log_dirs import LogDirHandlers
@@ -88,6 +89,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
         ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
         ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+        ApiKey.ELECT_LEADERS: ElectionHandler(parts.cluster, parts.store).elect_leaders,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
         ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,

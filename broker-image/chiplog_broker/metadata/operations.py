@@ -1,6 +1,7 @@
 """What an admin client is told about an operation it asked for."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.protocol.errors import ErrorCode
@@ -14,6 +15,8 @@ class Outcome:
     code: ErrorCode = ErrorCode.none
     message: str | None = None
     topic: TopicView | None = None
+    partitions: Mapping[int, "Outcome"] = field(default_factory=dict)
+    """Of the partitions that have an answer of their own; the rest says nothing of those."""
 
     @classmethod
     def refused(cls, why: Refused) -> "Outcome":

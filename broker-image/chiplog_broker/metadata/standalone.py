@@ -25,8 +25,9 @@ from chiplog_core.admin.operations import (
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     GrowTopic,
-    Operation,
+    Request,
 )
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import TopicId
@@ -95,7 +96,7 @@ class StandaloneStore:
         for record in self._topics.values():
             await changed(self._view(record))
 
-    async def submit(self, operation: Operation, _principal: str = ANONYMOUS) -> Outcome:
+    async def submit(self, operation: Request, _principal: str = ANONYMOUS) -> Outcome:
         async with self._turn:
             try:
                 return await self._carry_out(operation)
@@ -112,7 +113,7 @@ class StandaloneStore:
         """All topics, for those that need them before the logs are open."""
         return [self._view(record) for record in self._topics.values()]
 
-    async def _carry_out(self, operation: Operation) -> Outcome:
+    async def _carry_out(self, operation: Request) -> Outcome:
         if isinstance(operation, CreateTopic):
             topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
             record = plan.created(operation, self._topics, self._defaults, topic_id)
@@ -124,6 +125,8 @@ class StandaloneStore:
                 f"The topic '{operation.name}' does not exist.",
             )
         match operation:
+            case ElectLeaders():
+                raise Refused(Code.ELECTION_NOT_NEEDED, "the one broker there is leads everything")
             case DeleteTopic():
                 plan.check_identity(operation, old)
                 return await self._delete(old)

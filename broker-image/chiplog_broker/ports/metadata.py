@@ -8,7 +8,7 @@ from uuid import UUID
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
 from chiplog_broker.security.sasl import ANONYMOUS
-from chiplog_core.admin.operations import Operation
+from chiplog_core.admin.operations import Request
 from chiplog_core.model.broker_status import IsrProposal
 
 TopicChanged = Callable[[TopicView], Awaitable[None]]
@@ -27,7 +27,7 @@ class Proposals(Protocol):
 class MetadataStore(Protocol):
     """A file in standalone mode, the Kubernetes API otherwise."""
 
-    async def submit(self, operation: Operation, principal: str = ANONYMOUS) -> Outcome:
+    async def submit(self, operation: Request, principal: str = ANONYMOUS) -> Outcome:
         """Have an admin operation carried out; returns when this broker has seen its effect."""
 
 

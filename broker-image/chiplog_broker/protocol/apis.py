@@ -34,6 +34,7 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     DESCRIBE_CLUSTER = 60
     LIST_CONFIG_RESOURCES = 74
@@ -109,6 +110,7 @@ _TABLE = (
     _api(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), flexible=2),
     _api(ApiKey.SASL_AUTHENTICATE, (0, 2), flexible=2),
     _api(ApiKey.CREATE_PARTITIONS, (0, 3), flexible=2),
+    _api(ApiKey.ELECT_LEADERS, (0, 2), flexible=2),
     _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), flexible=1),
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), flexible=0),
     _api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), flexible=0),

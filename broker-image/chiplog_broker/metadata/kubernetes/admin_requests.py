@@ -26,8 +26,9 @@ from chiplog_core.admin.operations import (
     ConfigureTopic,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     GrowTopic,
-    Operation,
+    Request,
 )
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_ADMIN_REQUESTS_BYTES
@@ -105,7 +106,7 @@ class AdminRequests:
         for event in self._watching.get(name, ()):
             event.set()
 
-    async def submit(self, operation: Operation, principal: str) -> Outcome:
+    async def submit(self, operation: Request, principal: str) -> Outcome:
         """Ask, and wait for the effect. Never longer than the client waits."""
         if len(self._pending) >= MAX_ADMIN_REQUESTS:
             return TOO_MANY
@@ -146,7 +147,7 @@ class AdminRequests:
             del self._pending[request.id]
             self._changed()
 
-    async def _outcome(self, operation: Operation, answer: AdminAnswer) -> Outcome:
+    async def _outcome(self, operation: Request, answer: AdminAnswer) -> Outcome:
         try:
             verdict = from_answer(answer)
         except ValueError:
@@ -154,6 +155,13 @@ class AdminRequests:
             return Outcome(ErrorCode.unknown_server_error, answer.error_message)
         if verdict.code is not Code.NONE:
             return Outcome(ErrorCode(verdict.code), verdict.message)
+        return await self._seen(operation, verdict)
+
+    async def _seen(self, operation: Request, verdict: Verdict) -> Outcome:
+        """What was done, once this broker shows it."""
+        if isinstance(operation, ElectLeaders):
+            await self._effect(operation, verdict)
+            return elected(verdict)
         if not isinstance(operation, DeleteTopic) and operation.validate_only:
             return Outcome()
         if isinstance(operation, ConfigureTopic):
@@ -165,7 +173,7 @@ class AdminRequests:
                 return Outcome()
         return await self._effect(operation, verdict)
 
-    async def _effect(self, operation: Operation, verdict: Verdict) -> Outcome:
+    async def _effect(self, operation: Request, verdict: Verdict) -> Outcome:
         """Wait until this broker's view shows what was done."""
         event = asyncio.Event()
         watching = self._watching.setdefault(operation.name, set())
@@ -188,11 +196,23 @@ def stored_bytes(request: AdminRequest) -> int:
     return len(json.dumps(write(request)).encode())
 
 
-def is_done(operation: Operation, verdict: Verdict, view: TopicView | None) -> bool:
+def elected(verdict: Verdict) -> Outcome:
+    """What became of each partition of an election."""
+    return Outcome(
+        partitions={
+            one.partition: Outcome(ErrorCode(one.code), one.message or None)
+            for one in verdict.partitions
+        }
+    )
+
+
+def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> bool:
     """Whether a topic looks as the operation leaves it."""
     if isinstance(operation, DeleteTopic):
         wanted = operation.topic_id
         return view is None or (wanted is not None and view.topic_id.bytes != wanted.value)
+    if isinstance(operation, ElectLeaders):
+        return shows_leaders(operation, verdict, view)
     if view is None or (verdict.topic_uid and view.owner_uid != verdict.topic_uid):
         return False
     match operation:
@@ -205,6 +225,18 @@ def is_done(operation: Operation, verdict: Verdict, view: TopicView | None) -> b
             )
         case ConfigureTopic():
             return shows_config(operation, view)
+
+
+def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | None) -> bool:
+    """Whether the new reigns are known here, or the topic is gone."""
+    wanted = operation.topic_id
+    if view is None or (wanted is not None and view.topic_id.bytes != wanted.value):
+        return True
+    return all(
+        view.partitions[one.partition].leader_epoch > operation.partitions[one.partition]
+        for one in verdict.partitions
+        if one.code is Code.NONE
+    )
 
 
 def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:

@@ -23,7 +23,7 @@ from chiplog_broker.metadata.kubernetes.watching import watch
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.security.sasl import ANONYMOUS
-from chiplog_core.admin.operations import Operation
+from chiplog_core.admin.operations import Request
 from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef, Session
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_status import BrokerStatus, Tail
@@ -105,7 +105,7 @@ class KubernetesStore:
 
     # -- the port
 
-    async def submit(self, operation: Operation, principal: str = ANONYMOUS) -> Outcome:
+    async def submit(self, operation: Request, principal: str = ANONYMOUS) -> Outcome:
         return await self._admin.submit(operation, principal)
 
     # -- the life of a process

@@ -1,0 +1,133 @@
+"""ElectLeaders: passed on to the metadata store, as far as there is anything to elect (KIP-460).
+
+What this broker's own view says is done already, or cannot be, is answered from it. Where all
+partitions are asked for, those that need no election are left out of the answer, as Kafka does.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.topics import milliseconds
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
+from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.admin.operations import ElectLeaders
+from chiplog_core.ids import TopicId
+from chiplog_core.limits import MAX_ADMIN_RESULTS
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+
+Outcomes = Mapping[int, Outcome]
+"""By partition."""
+
+PREFERRED_LEADS = Outcome(ErrorCode.election_not_needed, "the preferred leader leads already")
+SOMEBODY_LEADS = Outcome(ErrorCode.election_not_needed, "the partition has a live leader")
+
+
+class ElectionHandler:
+    """Has partitions led by whom they should be led by."""
+
+    def __init__(self, cluster: ClusterView, store: MetadataStore) -> None:
+        self._cluster = cluster
+        self._store = store
+
+    async def elect_leaders(self, call: Call[Any]) -> object:
+        """One answer for each partition that was asked for."""
+        types = answers(ApiKey.ELECT_LEADERS)
+        request = call.message
+        if request.election_type not in {PREFERRED, UNCLEAN}:
+            return response(types, ErrorCode.invalid_request, {})
+        wanted = asked_for(request.topic_partitions, self._cluster)
+
+        async def elect(name: str, indexes: Iterable[int]) -> tuple[str, Outcomes]:
+            return name, await self._elect(name, indexes, call)
+
+        found = dict(await all_of(elect(*one) for one in wanted.items()))
+        if request.topic_partitions is None:
+            found = {name: without_unneeded(one) for name, one in found.items()}
+        return response(types, ErrorCode.none, found)
+
+    async def _elect(self, name: str, indexes: Iterable[int], call: Call[Any]) -> Outcomes:
+        is_unclean = call.message.election_type == UNCLEAN
+        view = self._cluster.topic(name)
+        outcomes = {index: known(name, view, index, is_unclean=is_unclean) for index in indexes}
+        open_ones = [index for index, outcome in outcomes.items() if outcome is None]
+        if view is not None:
+            for start in range(0, len(open_ones), MAX_ADMIN_RESULTS):
+                part = open_ones[start : start + MAX_ADMIN_RESULTS]
+                outcomes |= await self._submit(view, part, call, is_unclean=is_unclean)
+        return {index: one for index, one in outcomes.items() if one is not None}
+
+    async def _submit(
+        self, view: TopicView, indexes: list[int], call: Call[Any], *, is_unclean: bool
+    ) -> Outcomes:
+        outcome = await self._store.submit(
+            ElectLeaders(
+                name=view.name,
+                topic_id=TopicId(view.topic_id.bytes),
+                partitions={index: view.partitions[index].leader_epoch for index in indexes},
+                is_unclean=is_unclean,
+                timeout_ms=milliseconds(call.message.timeout),
+            ),
+            call.peer.principal,
+        )
+        return {index: outcome.partitions.get(index, outcome) for index in indexes}
+
+
+def asked_for(topics: Iterable[Any] | None, cluster: ClusterView) -> dict[str, dict[int, None]]:
+    """Each topic and each of its partitions once, in the order of the request."""
+    if topics is None:
+        return {one.name: dict.fromkeys(range(len(one.partitions))) for one in cluster}
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
+    return wanted
+
+
+def known(name: str, view: TopicView | None, index: int, *, is_unclean: bool) -> Outcome | None:
+    """What can be said of a partition without the operator; None where it has to be asked."""
+    if view is None or not 0 <= index < len(view.partitions):
+        what = f"no topic '{name}'" if view is None else f"no partition {index} of '{name}'"
+        return Outcome(ErrorCode.unknown_topic_or_partition, f"there is {what}")
+    partition = view.partitions[index]
+    if is_unclean:
+        return SOMEBODY_LEADS if partition.leader_id != NO_LEADER else None
+    return PREFERRED_LEADS if is_led_by_preferred(partition) else None
+
+
+def is_led_by_preferred(partition: PartitionView) -> bool:
+    return partition.leader_id == partition.replicas[0]
+
+
+def without_unneeded(outcomes: Outcomes) -> Outcomes:
+    return {
+        index: one
+        for index, one in outcomes.items()
+        if one.code is not ErrorCode.election_not_needed
+    }
+
+
+def response(types: Any, code: ErrorCode, found: Mapping[str, Outcomes]) -> object:
+    """The answer; version 0 has no code of its own and says everything by partitions."""
+    return types.ElectLeadersResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=code,
+        replica_election_results=tuple(
+            types.ReplicaElectionResult(
+                topic=name,
+                partition_result=tuple(
+                    types.PartitionResult(
+                        partition_id=index, error_code=one.code, error_message=one.message
+                    )
+                    for index, one in outcomes.items()
+                ),
+            )
+            for name, outcomes in found.items()
+        ),
+    )
