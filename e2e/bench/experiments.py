@@ -5,6 +5,7 @@ What is not to be measured happens when the cells are made, or outside a cell's 
 Sizes of cells are such that one takes a second or two.
 """
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from e2e.kafka.process import BrokerProcess
 
 PARTITIONS = 6
 MANY_TOPICS, PARTITIONS_OF_EACH = 10, 100
+POLLERS, POLL_WAIT_MS = 200, 500
 START_LIMIT_S = 60
 LATENCY_RATE = 2_000
 GB = 1e9
@@ -110,6 +112,44 @@ def end_to_end_synced(rig: Rig, broker: BrokerProcess) -> Numbers:
     return {lines.FSYNC_P99: end_to_end(rig, broker)[lines.END_TO_END_P99]}
 
 
+def idle_pollers(rig: Rig) -> Sides:
+    """Both sides answer consumers for which nothing ever comes, in fetch sessions."""
+
+    def side(broker: BrokerProcess) -> Cell:
+        for topic in many_topics():
+            create_topic(broker.bootstrap, topic, PARTITIONS_OF_EACH)
+        return partial(wait_for_nothing, rig, broker)
+
+    return Sides(side(rig.ours), side(rig.kafka))
+
+
+def wait_for_nothing(rig: Rig, broker: BrokerProcess) -> Numbers:
+    """CPU of the broker while every poller waits, is told that nothing came, and asks again."""
+    seconds = 1 + rig.effort.scaled(5)
+    topics = [f"{topic}:{PARTITIONS_OF_EACH}" for topic in many_topics()]
+    program = (sys.executable, "-m", "e2e.bench.idle_pollers")
+    words = (LOOPBACK, str(broker.port), str(POLLERS), str(POLL_WAIT_MS), *topics)
+    with subprocess.Popen(
+        [*program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout
+        if child.stdout.readline() != "waiting\n":
+            raise RuntimeError(f"the pollers of {broker.title} do not wait")
+        began_s = time.monotonic()
+        with spent(broker) as cost:
+            time.sleep(seconds)
+        measured_s = time.monotonic() - began_s
+        answers = int(child.communicate()[0])
+    expected = POLLERS * measured_s * 1000 / POLL_WAIT_MS
+    if answers < expected / 2:
+        raise RuntimeError(f"{answers} answers of {broker.title}, about {expected:.0f} expected")
+    return {lines.IDLE_POLLERS: cost.cpu_s / measured_s * 100}
+
+
+def many_topics() -> list[str]:
+    return [f"many-{number}" for number in range(MANY_TOPICS)]
+
+
 def start_empty(new: Callable[[], BrokerProcess]) -> Numbers:
     broker = new()
     broker.prepare()  # formatting its storage is no part of starting
@@ -124,8 +164,8 @@ def start_with_many(rig: Rig) -> Sides:
 
     def side(broker: BrokerProcess) -> Cell:
         rig.start(broker)
-        for number in range(MANY_TOPICS):
-            create_topic(broker.bootstrap, f"many-{number}", PARTITIONS_OF_EACH)
+        for topic in many_topics():
+            create_topic(broker.bootstrap, topic, PARTITIONS_OF_EACH)
         broker.stop()
         return partial(restart, broker)
 
@@ -153,7 +193,7 @@ def seconds_to_serve(broker: BrokerProcess, partitions: int) -> float:
     raise TimeoutError(f"{broker.title} did not serve:\n{broker.output_tail()}")
 
 
-# Those that start brokers come first, while no other runs.
+# Those that start brokers come first, while no other runs; one that leaves topics comes last.
 EXPERIMENTS: dict[str, Experiment] = {
     "start": lambda rig: Sides(
         partial(start_empty, rig.new_ours), partial(start_empty, rig.new_kafka)
@@ -183,4 +223,5 @@ EXPERIMENTS: dict[str, Experiment] = {
     "fsync-latency": lambda rig: Sides(
         partial(end_to_end_synced, rig, rig.ours_fsync), partial(end_to_end_synced, rig, rig.kafka)
     ),
+    "idle-pollers": idle_pollers,
 }

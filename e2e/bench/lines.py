@@ -76,6 +76,9 @@ END_TO_END_P50 = Line("End to end, 2,000 x 1 KB/s, p50", "ms", at_most(0.8), "la
 END_TO_END_P99 = Line("End to end, 2,000 x 1 KB/s, p99", "ms", at_most(0.8), "latency")
 FSYNC_RATE = Line("Fsync against PageCache, Java produce 1,000 B", "rec/s", at_least(0.8), "fsync")
 FSYNC_P99 = Line("End to end with Fsync, p99", "ms", ours_at_most(5), "fsync-latency")
+IDLE_POLLERS = Line(
+    "200 idle long-pollers x 1,000 partitions", "% of a core", ours_at_most(10), "idle-pollers"
+)
 
 LINES = (
     JAVA_PRODUCE_100,
@@ -94,7 +97,7 @@ LINES = (
     END_TO_END_P99,
     FSYNC_RATE,
     FSYNC_P99,
-    Line("200 idle long-pollers x 1,000 partitions", "% of a core", ours_at_most(10)),
+    IDLE_POLLERS,
     Line("Three brokers, acks=all, 100 B, PageCache", "rec/s", at_least(1.3)),
     Line("Three brokers, acks=all, 1,000 B, PageCache", "rec/s", at_least(1.3)),
     Line("Three brokers, acks=all, 1,000 B, Fsync", "rec/s", at_least(0.9)),

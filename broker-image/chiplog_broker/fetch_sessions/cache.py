@@ -84,6 +84,22 @@ class FetchSessionCache:
         if session is not None and session.owner == owner:
             self._remove(session)
 
+    def held(self, session_id: int, holder: object) -> None:
+        """This connection uses the session now."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.holder = holder
+
+    def left(self, session_id: int, holder: object) -> None:
+        """The connection is gone, or uses another session.
+
+        Kafka remembers such a session until its place is needed. But readers that lose their
+        connection begin anew, so that it would only take memory.
+        """
+        session = self._sessions.get(session_id)
+        if session is not None and session.holder is holder:
+            self._remove(session)
+
     def resume(
         self, owner: Owner, request: FetchRequest, now_s: float, *, uses_topic_ids: bool
     ) -> FetchSession | ErrorCode:

@@ -142,6 +142,7 @@ class FetchSession:
     __slots__ = (
         "created_s",
         "epoch",
+        "holder",
         "id",
         "owner",
         "polled_s",
@@ -170,6 +171,8 @@ class FetchSession:
         """Those of which there may be news; whose turn comes first stands first."""
         self.waiter: Waiting | None = None
         """The fetch that waits in it for news."""
+        self.holder: object | None = None
+        """The connection that used it last."""
 
     def update(
         self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic], now_s: float

@@ -25,6 +25,7 @@ from chiplog_broker.protocol.messages import (
     FetchTopicResponse,
 )
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_broker.server.peer import Peer
 
 # A fetch outside a session, which ends the one that it names; and one that begins another.
 FINAL_EPOCH = -1
@@ -80,22 +81,38 @@ class FetchHandler:
             self._sessions.close(request.session_id, owner)
             reading = self._reading(request)
             if request.session_epoch == INITIAL_EPOCH:
-                reading.opens = partial(self._open, request, owner, uses_ids=uses_ids)
+                reading.opens = partial(self._open, call, owner, uses_ids=uses_ids)
             return reading
         session = self._sessions.resume(
             owner, request, self._clock.monotonic_s(), uses_topic_ids=uses_ids
         )
         if isinstance(session, ErrorCode):
             return FetchResponse([], error_code=session)
+        self._use(session.id, peer)
         if not session.size:
             return FetchResponse([])
         return SessionReading(session, self._reading(request))
 
     def _open(
-        self, request: FetchRequest, owner: Owner, response: FetchResponse, *, uses_ids: bool
+        self, call: Call[FetchRequest], owner: Owner, response: FetchResponse, *, uses_ids: bool
     ) -> int:
         now_s = self._clock.monotonic_s()
-        return self._sessions.open(owner, request, response, now_s, uses_topic_ids=uses_ids)
+        session_id = self._sessions.open(
+            owner, call.message, response, now_s, uses_topic_ids=uses_ids
+        )
+        self._use(session_id, call.peer)
+        return session_id
+
+    def _use(self, session_id: int, peer: Peer) -> None:
+        """A connection uses this session from now on, and no other."""
+        if peer.fetch_session != session_id:
+            self._left(peer)
+            peer.fetch_session = session_id
+            peer.on_left = self._left
+        self._sessions.held(session_id, peer)
+
+    def _left(self, peer: Peer) -> None:
+        self._sessions.left(peer.fetch_session, peer)
 
     def _reading(self, request: FetchRequest) -> Reading:
         max_bytes = min(request.max_bytes, self._max_bytes)

@@ -1,8 +1,9 @@
 """Follows all partitions that one other broker leads: one task, one connection, one request.
 
-A request holds everything that can go on. After an answer the syncs that it began are waited
-for, for a moment: their offsets then go with the next request, which is how the leader learns
-that records are safe here. A partition whose sync takes longer does not hold up the others.
+A request asks for everything that can go on, and says in a fetch session what is new of it.
+After an answer the syncs that it began are waited for, for a moment: their offsets then go with
+the next request, which is how the leader learns that records are safe here. A partition whose
+sync takes longer does not hold up the others.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from chiplog_broker.replication.plan import (
     FetchPlan,
     rest_s,
 )
+from chiplog_broker.replication.session import SESSION_ERRORS
 
 logger = logging.getLogger(__name__)
 
@@ -140,10 +142,14 @@ class LeaderFetcher:
             connection = self._connection
             if connection is None or not connection.is_open:
                 connection = self._connection = await self._dial()
+                # Perhaps another process, which knows nothing of what was said.
+                self._plan.lost()
                 # Meanwhile there may be more to follow, which should not wait for an answer.
                 asked = self._next_request() or asked
             response = await self._exchange(connection, asked)
-            if response.error_code:
+            if not self._plan.answered(asked, response):
+                if asked.in_session and response.error_code in SESSION_ERRORS:
+                    return  # and say everything again
                 raise PeerLost(name_of(response.error_code))
         except (PeerError, ProtocolViolation) as lost:
             await self._lost(lost)
@@ -198,6 +204,7 @@ class LeaderFetcher:
         return await self._parts.dialer.dial(node.host, node.port, DIAL_TIMEOUT_S)
 
     async def _lost(self, why: Exception) -> None:
+        self._plan.lost()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,33 +1,34 @@
 """What to ask one leader for next, and when. No socket, no clock of its own.
 
-Every request names all partitions that can go on, those first that have waited longest for
-records: an answer is filled in that order and ends when it is full. A partition whose last
-answer was of no use rests for a while, longer each time.
+Every request asks for all partitions that can go on, and names those of which its leader does
+not know it yet, those first that have waited longest for records: an answer is filled in that
+order and ends when it is full. A partition whose last answer was of no use rests for a while,
+longer each time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
 )
+from chiplog_broker.replication.session import INITIAL_EPOCH, Changes, Key, LeaderSession
 
 FIRST_REST_S: Final = 0.02
 LONGEST_REST_S: Final = 1.0
 SYNC_PATIENCE_S: Final = 0.05
 """So long a request waits for syncs that run, and so long it then waits for records: what
 they make durable is to be said soon."""
-
-Key: TypeAlias = tuple[bytes, int]
-"""Topic id and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,17 @@ class Asked(NamedTuple):
 
     message: FetchRequest
     positions: Mapping[Key, tuple[Following, FetchPosition]]
+    """All that it asks for, also where the message does not say so again."""
+
+    @property
+    def in_session(self) -> bool:
+        """Whether the message says only what its leader does not know (KIP-227)."""
+        return self.message.session_epoch != INITIAL_EPOCH
+
+    @property
+    def said(self) -> Mapping[Key, FetchPosition]:
+        """The positions alone."""
+        return {key: position for key, (_, position) in self.positions.items()}
 
     def answers(self, response: FetchResponse) -> Iterator[Answered]:
         """What was asked for, each partition once; whatever else came is left out."""
@@ -85,6 +97,7 @@ class FetchPlan:
         self._limits = limits
         self._chance = chance
         self._entries: dict[Key, _Entry] = {}
+        self._session = LeaderSession()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -112,6 +125,7 @@ class FetchPlan:
         if not positions:
             return None
         limits = self._limits
+        changes = self._session.changes({key: position for key, (_, position) in positions.items()})
         message = FetchRequest(
             replica_id=broker_id,
             replica_epoch=session,
@@ -119,14 +133,32 @@ class FetchPlan:
             min_bytes=limits.min_bytes,
             max_bytes=limits.max_bytes,
             isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=self._topics(positions),
-            forgotten_topics=[],
+            session_id=changes.session_id,
+            session_epoch=changes.session_epoch,
+            topics=self._topics(changes),
+            forgotten_topics=[
+                ForgottenTopic(None, UUID(bytes=topic_id), [index for _, index in partitions])
+                for topic_id, partitions in groupby(changes.forgotten, key=lambda one: one[0])
+            ],
             rack_id="",
             cluster_id=None,
         )
         return Asked(message, positions)
+
+    def answered(self, asked: Asked, response: FetchResponse) -> bool:
+        """Whether an answer is one; if not, the session is lost and everything is to be said."""
+        if not response.error_code:
+            self._session.answered(asked.said, response.session_id)
+            return True
+        if response.error_code == ErrorCode.fetch_session_id_not_found:
+            self._session.unknown()
+        else:
+            self._session.lost()
+        return False
+
+    def lost(self) -> None:
+        """There is no answer to the last request."""
+        self._session.lost()
 
     def wakes_at_s(self, now_s: float) -> float | None:
         """When the next partition has rested enough; None where none rests."""
@@ -165,7 +197,7 @@ class FetchPlan:
             wait_s = min(wait_s, wakes_at_s - now_s)
         return int(wait_s * 1000)
 
-    def _topics(self, positions: Mapping[Key, tuple[Following, FetchPosition]]) -> list[FetchTopic]:
+    def _topics(self, changes: Changes) -> list[FetchTopic]:
         """In the order of asking; a topic may come more than once."""
         max_bytes = self._limits.partition_max_bytes
         return [
@@ -181,8 +213,10 @@ class FetchPlan:
                         position.log_start_offset,
                         max_bytes,
                     )
-                    for (_, index), (_, position) in partitions
+                    for (_, index), position in partitions
                 ],
             )
-            for topic_id, partitions in groupby(positions.items(), key=lambda one: one[0][0])
+            for topic_id, partitions in groupby(
+                changes.positions.items(), key=lambda one: one[0][0]
+            )
         ]

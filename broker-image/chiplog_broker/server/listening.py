@@ -137,11 +137,14 @@ class Acceptor:
     def disconnected(self, connection: Connection, why: Exception | None) -> None:
         if self._connections.pop(connection, None) is None:
             return
-        self._quota.leave(connection.peer.host)
+        peer = connection.peer
+        self._quota.leave(peer.host)
+        if peer.on_left is not None:
+            peer.on_left(peer)
         self._metrics.connections -= 1
         if isinstance(why, ProtocolViolation):
             self._metrics.violations_total += 1
-            self._log("connection_closed", str(connection.peer), str(why))
+            self._log("connection_closed", str(peer), str(why))
 
     def _login_failed(self, peer: Peer, reason: str) -> None:
         self._log("login_failed", str(peer), reason)

@@ -1,5 +1,6 @@
 """Who is at the other end of a connection."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from chiplog_broker.metadata.listeners import Listener
@@ -20,6 +21,10 @@ class Peer:
     """Whether it has proved to be one of this cluster's own processes."""
     sasl: SaslSession | None = None
     """Its login, while that is not over; None also where none is asked for."""
+    fetch_session: int = 0
+    """The fetch session that it uses (KIP-227): one at a time, which ends with its connection."""
+    on_left: "Callable[[Peer], None] | None" = None
+    """Called when its connection is gone."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

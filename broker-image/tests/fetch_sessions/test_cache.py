@@ -216,6 +216,20 @@ def test_without_slots_there_are_no_sessions() -> None:
     assert Sessions(slots=0).open(FOLLOWER) == 0
 
 
+def test_a_session_ends_with_the_connection_that_used_it_last() -> None:
+    sessions = Sessions()
+    session_id = sessions.open()
+    first, second = object(), object()
+    for holder in (first, second):
+        sessions.cache.held(session_id, holder)
+    sessions.cache.left(session_id, first)
+    assert sessions.is_known(session_id)
+    sessions.cache.left(session_id, second)
+    assert not sessions.is_known(session_id)
+    sessions.cache.left(session_id, second)
+    sessions.cache.held(session_id, first)
+
+
 def test_nothing_is_left_of_a_session_that_went() -> None:
     sessions = Sessions(slots=1)
     session = sessions.resume(sessions.open(partitions=2))

@@ -167,13 +167,13 @@ def test_what_a_session_tells_is_what_full_fetches_tell(
     chance = Random(seed)  # noqa: S311 - the seed is the test's
 
     async def scenario() -> None:
-        async with kit.running() as client:
+        async with kit.running(chiplog_durability="PageCache") as client:
             topics = {"orders": 3, "bills": 2}
             for name, partitions in topics.items():
                 await client.create(name, partitions)
             reader = await reader_of(kit, topics, version)
             sizes = []
-            for _ in range(80):
+            for _ in range(50):
                 await something_happens(chance, client, kit, reader)
                 expected = await reader.full()
                 code = await reader.poll()
@@ -362,6 +362,31 @@ def test_a_fetch_that_was_overtaken_says_so(kit: "Kit") -> None:
             assert await other.poll() == OK
             assert await slow == ErrorCode.invalid_fetch_session_epoch
             assert await other.poll() == OK
+
+    kit.run(scenario)
+
+
+def test_a_connection_has_one_session_and_takes_it_along(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", 2)
+            sessions = kit.broker.fetch_sessions
+            reader = await reader_of(kit, {"orders": 2})
+            other = await reader_of(kit, {"orders": 2}, 16, reader.client)
+            await reader.poll()
+            await other.poll()
+            assert [one.id for one in sessions] == [other.session_id]
+            assert await reader.poll() == UNKNOWN
+            # Over another connection it goes on, and the old one may go.
+            old, other.client = other.client, await kit.client()
+            assert await other.poll() == OK
+            old.writer.close()
+            await old.writer.wait_closed()
+            assert await other.poll() == OK
+            other.client.writer.close()
+            async with asyncio.timeout(5):
+                while len(sessions):  # noqa: ASYNC110 - the broker may notice at any time
+                    await asyncio.sleep(0.005)
 
     kit.run(scenario)
 

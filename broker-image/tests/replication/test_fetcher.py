@@ -18,6 +18,7 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     FetchPartitionResponse,
     FetchRequest,
@@ -72,12 +73,18 @@ class Leader:
         self.end = 0
         self.error_code = 0
         self.more = asyncio.Event()
+        self.sessions: set[int] = set()
+        self.next_session_id = 0
+        """0: it keeps no sessions."""
         self._acceptor: Acceptor | None = None
 
     async def fetch(self, call: Call[FetchRequest]) -> FetchResponse:
         request = call.message
         self.requests.append(request)
-        if not self.error_code and not any(self._records(one) for one in request.topics[0][2]):
+        if request.session_epoch and request.session_id not in self.sessions:
+            return FetchResponse([], error_code=ErrorCode.fetch_session_id_not_found)
+        asked = [one for topic in request.topics for one in topic.partitions]
+        if not self.error_code and not any(map(self._records, asked)):
             try:
                 async with asyncio.timeout(request.max_wait_ms / 1000):
                     await self.more.wait()
@@ -94,7 +101,11 @@ class Leader:
             )
             for topic in request.topics
         ]
-        return FetchResponse(topics, error_code=self.error_code)
+        session_id = request.session_id
+        if request.session_epoch == 0:
+            session_id = self.next_session_id
+            self.sessions.add(session_id)
+        return FetchResponse(topics, error_code=self.error_code, session_id=session_id)
 
     def _records(self, asked: Any) -> bytes:
         return b"x" if asked.fetch_offset < self.end else b""
@@ -317,5 +328,29 @@ def test_a_sync_is_waited_for_and_does_not_hold_up_others() -> None:
             assert slow.on_ready is not None
             slow.on_ready()
             await eventually(lambda: slow.took and other.took)
+
+    run(scenario)
+
+
+def test_a_session_that_the_leader_forgot_is_begun_anew_at_once() -> None:
+    async def scenario() -> None:
+        async with both(replica_fetch_wait_max_ms="20") as (leader, follower):
+            leader.next_session_id = 5
+            reigns = [follower.begin(Reign(index)) for index in range(3)]
+            await eventually(lambda: len(leader.requests) > 3)
+            epochs = [one.session_epoch for one in leader.requests[-3:]]
+            assert epochs == sorted(set(epochs))
+            assert not leader.requests[-1].topics
+            leader.sessions.clear()
+            leader.next_session_id = 6
+            asked = len(leader.requests)
+            await eventually(lambda: 6 in leader.sessions)
+            full = next(one for one in leader.requests[asked:] if one.session_epoch == 0)
+            assert full.session_id == 0
+            assert sum(len(topic.partitions) for topic in full.topics) == 3
+            # What is on its way is not waited for: nothing was wrong with the connection.
+            reigns[0].offset, leader.end = 1, 2
+            leader.sessions.clear()
+            await eventually(lambda: reigns[0].took)
 
     run(scenario)

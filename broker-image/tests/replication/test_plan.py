@@ -1,6 +1,7 @@
 """What is asked for, in which order, and when again."""
 
 from dataclasses import dataclass
+from random import Random
 from typing import cast
 from uuid import UUID
 
@@ -168,3 +169,93 @@ def test_only_what_was_asked_for_is_taken_from_an_answer() -> None:
     (answer,) = asked.answers(response)
     assert cast("Reign", answer.following) is one
     assert answer.fetched.asked.offset == 0
+
+
+class Leader:
+    """What a leader makes of the requests of one plan."""
+
+    def __init__(self) -> None:
+        self.session_id = 0
+        self.positions: dict[tuple[UUID | None, int], int] = {}
+
+    def hears(self, asked: Asked, answered_in: int) -> FetchResponse:
+        message = asked.message
+        if message.session_epoch == 0:
+            self.positions = {}
+        for topic in message.topics:
+            for one in topic.partitions:
+                self.positions[topic.topic_id, one.partition] = one.fetch_offset
+        for gone in message.forgotten_topics:
+            for index in gone.partitions:
+                del self.positions[gone.topic_id, index]
+        self.session_id = answered_in
+        return FetchResponse([], session_id=answered_in)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_leader_knows_what_is_asked_for_however_little_is_said(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - the seed is the test's
+    reigns = [Reign(topic_id, index) for topic_id in (A, B) for index in range(3)]
+    plan, leader, epochs = plan_of(*reigns), Leader(), []
+    for now_s in range(100):
+        for one in random.sample(reigns, random.randint(0, 2)):
+            one.offset += random.randint(0, 1)
+            one.is_syncing = random.random() < 0.3
+        asked = plan.next_request(2, 9, now_s)
+        if asked is None:
+            continue
+        epochs.append(asked.message.session_epoch)
+        assert asked.in_session == (asked.message.session_epoch > 0)
+        match random.randrange(12):
+            case 0:
+                plan.lost()
+            case 1:
+                assert not plan.answered(asked, FetchResponse([], error_code=70))
+                assert plan.next_request(2, 9, now_s).message[6:8] == (0, 0)  # type: ignore[union-attr]
+            case 2:
+                leader.hears(asked, 0)
+                assert plan.answered(asked, FetchResponse([]))
+            case _:
+                response = leader.hears(asked, leader.session_id or now_s + 1)
+                assert plan.answered(asked, response)
+                wanted = {
+                    (one.topic_id, one.index): one.offset for one in reigns if not one.is_syncing
+                }
+                assert leader.positions == wanted
+                assert set(order_of(asked)) == set(wanted)
+    assert max(epochs) > 3
+
+
+def order_of(asked: Asked) -> list[tuple[UUID, int]]:
+    return [(UUID(bytes=topic_id), index) for topic_id, index in asked.positions]
+
+
+def test_a_request_in_a_session_says_only_what_changed() -> None:
+    moved, still, gone = Reign(A, 0), Reign(A, 1), Reign(B, 0)
+    plan = plan_of(moved, still, gone)
+    asked = plan.next_request(1, 1, 0)
+    assert asked is not None
+    plan.answered(asked, FetchResponse([], session_id=77))
+    moved.offset = 5
+    plan.drop(following(gone))
+    asked = plan.next_request(1, 1, 0)
+    assert asked is not None
+    assert (asked.message.session_id, asked.message.session_epoch) == (77, 1)
+    assert order(asked) == [(A, 0)]
+    assert asked.message.forgotten_topics == [(None, B, [0])]
+    # An answer may hold what was not said again.
+    answer = FetchResponse(
+        [FetchTopicResponse(None, A, [FetchPartitionResponse(1, 0, 0)])], session_id=77
+    )
+    (answered,) = asked.answers(answer)
+    assert cast("Reign", answered.following) is still
+    plan.answered(asked, answer)
+    asked = plan.next_request(1, 1, 0)
+    assert asked is not None
+    assert asked.message[6:10] == (77, 2, [], [])
+    # Whoever does not know what was answered says everything, and ends what there was.
+    plan.lost()
+    asked = plan.next_request(1, 1, 0)
+    assert asked is not None
+    assert asked.message[6:8] == (77, 0)
+    assert len(order(asked)) == 2

@@ -1,0 +1,105 @@
+"""Consumers that wait for records which never come: `python -m e2e.bench.idle_pollers`.
+
+A process of its own, so that nothing else of the bench takes its time. Arguments: host, port,
+pollers, wait in milliseconds, and the topics with their partitions, as `name:100`. Each poller
+is a connection with a fetch session (KIP-227) that holds all partitions, as Java's consumer has
+it. Prints a line when all wait in their sessions; ends when its standard input does, with the
+number of answers that came meanwhile.
+
+It speaks the protocol itself: 200 real consumers would not fit beside the brokers.
+"""
+
+import asyncio
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FETCH, VERSION = 1, 11
+FULL, MAX_BYTES, PARTITION_BYTES = 0, 50 * 2**20, 2**20
+NEVER = -1
+HEADER = struct.Struct(">hhih")
+# replica id, max wait, min bytes, max bytes, isolation level, session id, session epoch
+LIMITS = struct.Struct(">iiiibii")
+# partition, leader epoch, fetch offset, log start offset, max bytes
+PARTITION = struct.Struct(">iiqqi")
+NO_FORGOTTEN_TOPICS_NO_RACK = struct.pack(">ih", 0, 0)
+# correlation id, throttle time, error code, session id
+ANSWER = struct.Struct(">iihi")
+
+Topics = Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Count:
+    """Answers in sessions, of all pollers."""
+
+    answers: int = 0
+
+
+def request(session: tuple[int, int], topics: Topics, wait_ms: int) -> bytes:
+    """A frame; from offset 0 of all partitions of these topics."""
+    parts = [
+        HEADER.pack(FETCH, VERSION, 1, -1),
+        LIMITS.pack(NEVER, wait_ms, 1, MAX_BYTES, 0, *session),
+        struct.pack(">i", len(topics)),
+    ]
+    for name, partitions in topics.items():
+        parts.append(struct.pack(">h", len(name)) + name.encode())
+        parts.append(struct.pack(">i", partitions))
+        parts += [
+            PARTITION.pack(index, NEVER, 0, NEVER, PARTITION_BYTES) for index in range(partitions)
+        ]
+    parts.append(NO_FORGOTTEN_TOPICS_NO_RACK)
+    body = b"".join(parts)
+    return struct.pack(">i", len(body)) + body
+
+
+class Poller:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.session_id = 0
+        self.epoch = FULL
+
+    async def poll(self, topics: Topics, wait_ms: int) -> None:
+        """One fetch. Raises `RuntimeError` where it is refused, or answered in no session."""
+        self.writer.write(request((self.session_id, self.epoch), topics, wait_ms))
+        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+        _, _, code, session_id = ANSWER.unpack_from(await self.reader.readexactly(size))
+        if code or not session_id:
+            raise RuntimeError(f"error {code}, session {session_id}")
+        self.session_id = session_id
+        self.epoch += 1
+
+    async def poll_on(self, wait_ms: int, count: Count) -> None:
+        while True:
+            await self.poll({}, wait_ms)
+            count.answers += 1
+
+
+async def run(host: str, port: int, pollers: int, wait_ms: int, topics: Topics) -> int:
+    """Poll until standard input ends; returns how many answers came."""
+    all_of_them = [Poller(*await asyncio.open_connection(host, port)) for _ in range(pollers)]
+    for one in all_of_them:
+        # What is told only once is told here: all partitions, and where they end.
+        await one.poll(topics, 1)
+        await one.poll({}, 1)
+    count = Count()
+    polling = [asyncio.create_task(one.poll_on(wait_ms, count)) for one in all_of_them]
+    print("waiting", flush=True)
+    ending = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await asyncio.wait([ending, *polling], return_when=asyncio.FIRST_COMPLETED)
+    for task in polling:
+        if task.done():
+            task.result()
+        task.cancel()
+    return count.answers
+
+
+if __name__ == "__main__":
+    named = (word.partition(":") for word in sys.argv[5:])
+    wanted = {name: int(partitions) for name, _, partitions in named}
+    host, (port, pollers, wait_ms) = sys.argv[1], map(int, sys.argv[2:5])
+    print(asyncio.run(run(host, port, pollers, wait_ms, wanted)))
