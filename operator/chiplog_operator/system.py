@@ -42,12 +42,8 @@ class Chance:
 
     new_topic_id: Callable[[], TopicId] = lambda: TopicId.draw(secrets.token_bytes)
     spread: Callable[[], float] = random.random
-    new_name: Callable[[], str] = field(default_factory=lambda: new_name)
-
-
-def new_name() -> str:
+    new_name: Callable[[], str] = lambda: secrets.token_hex(12)
     """One that nobody has drawn before."""
-    return secrets.token_hex(12)
 
 
 class _Router:
