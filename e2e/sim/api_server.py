@@ -277,7 +277,7 @@ class ApiClient:
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         given = copied(manifest)
         return await self._ask(
-            lambda: self._server.store.apply(kind, given),
+            lambda: self._server.store.apply(kind, given, field_manager),
             ("apply", kind.kind, key_of(given).name, field_manager),
         )
 

@@ -83,6 +83,11 @@ class Selection:
         return WatchEvent(kind, copied(change.object))
 
 
+def is_own(kind: Kind) -> bool:
+    """Whether it is one of Chiplog's definitions, all of which have a status subresource."""
+    return kind.api_version.partition("/")[0].endswith("chiplog.dev")
+
+
 def has_labels(selector: str, labels: Mapping[str, str]) -> bool:
     for one in filter(None, selector.split(",")):
         name, _, value = one.partition("=")
@@ -112,6 +117,8 @@ class ApiStore:
     born: int = 0
     """How many objects were ever made, those that a restore took back too."""
     _objects: dict[Kind, dict[ObjectKey, Manifest]] = field(default_factory=dict)
+    _applied: dict[tuple[Kind, ObjectKey], dict[str, Manifest]] = field(default_factory=dict)
+    """What each manager applied to an object the last time."""
     _history: list[Change] = field(default_factory=list)
     _kept_versions: list[int] = field(default_factory=list)
 
@@ -163,6 +170,8 @@ class ApiStore:
         if not meta.get("name"):
             meta["name"] = f"{meta['generateName']}{self.version + 1:x}"
         key = key_of(made)
+        if is_own(kind):
+            made.pop("status", None)
         if key in self._objects.get(kind, {}):
             raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
         if meta.get("resourceVersion"):
@@ -197,12 +206,22 @@ class ApiStore:
         patched: Manifest = merged(copied(before), patch)
         return patched if dry_run else self._update(kind, before, copied(patched), subresource)
 
-    def apply(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """As the real one while one manager owns the object: what it names is set."""
-        before = self._objects.get(kind, {}).get(key_of(manifest))
+    def apply(self, kind: Kind, manifest: Manifest, manager: str = "") -> Manifest:
+        """What it names is set; what its manager named before and does not any more is removed.
+
+        Lists are whole values here: no two managers share one.
+        """
+        key = key_of(manifest)
+        owned = self._applied.get((kind, key), {})
+        dropped = _dropped(owned.get(manager, {}), manifest)
+        before = self._objects.get(kind, {}).get(key)
         if before is None:
-            return self.create(kind, manifest)
-        return self._update(kind, before, copied(merged(copied(before), manifest)), "")
+            made = self.create(kind, manifest)
+        else:
+            after = merged(merged(copied(before), dropped), manifest)
+            made = self._update(kind, before, copied(after), "")
+        self._applied[kind, key] = {**owned, manager: copied(manifest)}
+        return made
 
     def delete(self, kind: Kind, key: ObjectKey, *, uid: str = "", version: str = "") -> None:
         before = self._there(kind, key)
@@ -212,6 +231,7 @@ class ApiStore:
         elif "deletionTimestamp" not in metadata(before):
             ending = copied(before)
             metadata(ending)["deletionTimestamp"] = self._moment()
+            metadata(ending)["generation"] = metadata(before).get("generation", 1) + 1
             self._store(kind, ending, EventType.MODIFIED)
 
     def remove(self, kind: Kind, key: ObjectKey) -> None:
@@ -235,6 +255,8 @@ class ApiStore:
         if after.get("spec") != before.get("spec"):
             meta["generation"] = kept.get("generation", 1) + 1
         meta["resourceVersion"] = kept["resourceVersion"]
+        if "deletionTimestamp" in meta and set(_finalizers(meta)) - set(_finalizers(kept)):
+            raise Invalid("metadata.finalizers: no new ones while the object is being deleted")
         if "deletionTimestamp" in meta and not meta.get("finalizers") and kind not in self.held:
             return self._remove(kind, after)
         if after == before:
@@ -253,6 +275,7 @@ class ApiStore:
 
     def _remove(self, kind: Kind, last: Manifest) -> Manifest:
         del self._objects[kind][key_of(last)]
+        self._applied.pop((kind, key_of(last)), None)
         self.version += 1
         gone = copied(last)
         metadata(gone)["resourceVersion"] = str(self.version)
@@ -276,6 +299,23 @@ def _check(before: Manifest, given: Mapping[str, Any]) -> None:
     for name in ("uid", "resourceVersion"):
         if given.get(name) and given[name] != metadata(before)[name]:
             raise Conflict(f"the object has been modified: its {name} is another")
+
+
+def _finalizers(meta: Mapping[str, Any]) -> list[str]:
+    return meta.get("finalizers") or []
+
+
+def _dropped(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that removes what only the old one has."""
+    patch: dict[str, Any] = {}
+    for name, value in old.items():
+        now = new.get(name)
+        if isinstance(value, Mapping) and isinstance(now, Mapping):
+            if inner := _dropped(value, now):
+                patch[name] = inner
+        elif name not in new:
+            patch[name] = None
+    return patch
 
 
 def _only(before: Manifest, after: Manifest, subresource: str) -> Manifest:

@@ -160,7 +160,9 @@ class MemoryApi:
         key = key_of(manifest)
         is_there = self._store.find(kind, key.namespace, key.name) is not None
         call = Call("apply" if is_there else "create", kind.kind, key.name, field_manager)
-        return await self._write(call, kind, lambda: self._store.apply(kind, manifest))
+        return await self._write(
+            call, kind, lambda: self._store.apply(kind, manifest, field_manager)
+        )
 
     async def delete(
         self,
