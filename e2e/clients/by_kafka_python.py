@@ -13,6 +13,8 @@ with warnings.catch_warnings():
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
     from kafka import codec as installed
 
+__all__ = ["KafkaConsumer", "KafkaPython", "TopicPartition"]
+
 
 class KafkaPython(Client):
     name: ClassVar[str] = "kafka-python"

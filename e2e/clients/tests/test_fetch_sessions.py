@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from e2e.bench.java_load import JavaLoad
+from e2e.clients.by_kafka_python import KafkaConsumer
+from e2e.clients.by_kafka_python import TopicPartition as Place
 from e2e.clients.by_librdkafka import QUIET, Librdkafka, landed
 from e2e.clients.client import READ_LIMIT_S, Record
 from e2e.clients.topics import create_topic
@@ -79,9 +81,6 @@ def bytes_of_fetches(broker: BrokerProcess, count: int) -> float:
 
 
 def test_kafka_python_keeps_a_session(filled: BrokerProcess) -> None:
-    from e2e.clients.by_kafka_python import KafkaConsumer  # noqa: PLC0415
-    from e2e.clients.by_kafka_python import TopicPartition as Place  # noqa: PLC0415
-
     consumer = KafkaConsumer(bootstrap_servers=filled.bootstrap, group_id=None)
     places = [Place("wide", index) for index in range(PARTITIONS)]
     consumer.assign(places)
@@ -100,7 +99,7 @@ def test_librdkafka_reads_everything_without_one(filled: BrokerProcess) -> None:
     """It does not implement KIP-227: every fetch of it asks for everything, and is answered so."""
     consumer = Consumer({"bootstrap.servers": filled.bootstrap, "group.id": "none", **QUIET})
     consumer.assign([TopicPartition("wide", n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
-    found = set()
+    found: set[tuple[int, int]] = set()
     deadline_s = time.monotonic() + READ_LIMIT_S
     while len(found) < RECORDS and time.monotonic() < deadline_s:
         for one in consumer.consume(RECORDS, timeout=0.5):

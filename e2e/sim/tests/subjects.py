@@ -10,7 +10,8 @@ from typing import Protocol
 
 from chiplog_kube.api import KubeApi
 from chiplog_kube.connection import from_kubeconfig
-from chiplog_kube.http_api import HttpKubeApi, Limits
+from chiplog_kube.http_api import HttpKubeApi
+from chiplog_kube.http_transport import Limits
 from chiplog_kube.kinds import Kind
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target
