@@ -80,6 +80,27 @@ class Replica:
         return self.batches[-1].last_offset + 1 if self.batches else self.log_start_offset
 
 
+class Reign(NamedTuple):
+    """A partition as a PartitionMap has it; replicas are (broker, session) as text."""
+
+    leader: str
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[str, ...]
+    min_isr: int = 1
+    is_asking: bool = False
+    """Whether nothing is decided before the replicas have reported."""
+
+
+class Decision(NamedTuple):
+    """A partition before and after one write of its map."""
+
+    at_s: float
+    partition: str
+    before: Reign
+    after: Reign
+
+
 class Span(NamedTuple):
     """A while in which all was well, and somebody wrote to all of these partitions."""
 
@@ -101,6 +122,7 @@ class History:
     """Partition -> the end for readers, at the very end."""
     appends: list[Append] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     well: list[Span] = field(default_factory=list)
     deleted: dict[str, float] = field(default_factory=dict)
     """Partition -> when a user asked to delete its topic."""

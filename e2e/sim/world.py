@@ -15,12 +15,14 @@ from chiplog_operator.resources.secret import internal_secret
 from e2e.sim.api_server import ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import Auditor, Consumer, Notebook, Producer
+from e2e.sim.decisions import DecisionTrace
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import in_sync_in, partitions_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator
+from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
 from e2e.sim.wire import TopicPartition
 
 EPOCH: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -33,6 +35,8 @@ class World:
         self.loop = loop
         self.chance = random.Random(seed)  # noqa: S311 - not for secrets
         self.faults: Counter[str] = Counter()
+        self.hits: Counter[tuple[str, str]] = Counter()
+        """(fault, role of whom it hit) -> how often."""
         self.hash = hashlib.blake2b(digest_size=8)
         self.network = Network(loop, self.own_chance())
         loop.network = self.network
@@ -40,6 +44,7 @@ class World:
         self.server = ApiServer(loop, self.store, self.network, self.own_chance(), self.faults)
         self.server.on_write.append(self.trace)
         self.trace_of_appends = AppendTrace()
+        self.trace_of_decisions = DecisionTrace(self.store, loop.time)
         around = Surroundings(
             loop=loop,
             network=self.network,
@@ -139,10 +144,19 @@ class World:
         """Put what brokers wrote, and what is on their disks, into the history."""
         history = self.notebook.history
         history.appends = self.trace_of_appends.appends
+        history.decisions = self.trace_of_decisions.decisions
         disks = {number: node.disks for number, node in self.nodes.items()}
         history.replicas = list(replicas_on(disks, in_sync_in(self.store)))
 
     # -- how it is
+
+    def hit(self, whom: Operator | Node) -> None:
+        """Count the role of whom the fault that acts now has chosen."""
+        if isinstance(whom, Operator):
+            role = role_of_operator(is_in_charge=whom.is_in_charge)
+        else:
+            role = role_of_broker(self.store, whom.broker_id)
+        self.hits[ACTING.get(), role] += 1
 
     def is_well(self) -> str:
         """Empty, or what is not as it should be."""

@@ -6,6 +6,7 @@ answer) is neither lost nor failed: it may be there or not.
 
 from e2e.sim.checkers.anomaly import Anomaly, Checker
 from e2e.sim.checkers.liveness import no_progress
+from e2e.sim.checkers.maps import epoch_back, isr_below_floor
 from e2e.sim.checkers.places import duplicate, inconsistent_offsets
 from e2e.sim.checkers.readers import (
     dirty_read,
@@ -38,6 +39,8 @@ CHECKERS: tuple[Checker, ...] = (
     epoch_fork,
     forked_files,
     replica_divergence,
+    isr_below_floor,
+    epoch_back,
     no_progress,
 )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.sim.checkers import check
-from e2e.sim.history import Append, Batch, Event, History, Kind, Replica, Span
+from e2e.sim.history import Append, Batch, Decision, Event, History, Kind, Reign, Replica, Span
 
 P = "orders-0/aa"
 
@@ -407,3 +407,39 @@ def test_progress() -> None:
     history.events.append(Event(history.well[0].from_s + 6.0, Kind.ACKED, "p1", P, "d", 4))
     history.final[P].append((4, "d"))
     assert names(history) == set()
+
+
+def decided(**after: object) -> History:
+    """A sound history, and one decision about two in-sync replicas of three."""
+    history = sound()
+    before = Reign(leader="1@1", leader_epoch=4, partition_epoch=7, isr=("1@1", "2@1"), min_isr=2)
+    history.decisions.append(Decision(1.0, P, before, before._replace(partition_epoch=8, **after)))
+    return history
+
+
+def test_decisions_that_keep_the_rules() -> None:
+    assert names(decided(isr=("1@2", "2@1"), leader="1@2", leader_epoch=5)) == set()
+    assert names(decided(leader="", leader_epoch=5)) == set()
+    assert names(decided(isr=("1@1", "2@1", "3@1"))) == set()
+
+
+def test_fewer_in_sync_replicas_than_the_floor() -> None:
+    assert names(decided(isr=("1@1",))) == {"isr-below-floor"}
+
+
+def test_what_replicas_report_is_adopted_as_it_is() -> None:
+    history = decided(isr=("1@1",))
+    (one,) = history.decisions
+    history.decisions[:] = [one._replace(before=one.before._replace(is_asking=True))]
+    assert names(history) == set()
+
+
+@pytest.mark.parametrize(
+    "after",
+    [{"leader_epoch": 3}, {"partition_epoch": 6}, {"leader": "1@2"}, {"leader": "2@1"}],
+)
+def test_epochs_that_go_back_or_are_shared(after: dict[str, object]) -> None:
+    history = decided()
+    (one,) = history.decisions
+    history.decisions[:] = [one._replace(after=one.after._replace(**after))]  # type: ignore[arg-type]
+    assert names(history) == {"epoch-back"}

@@ -1,0 +1,44 @@
+"""What the operator decided about partitions, as the API server's history shows it."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
+from chiplog_kube import kinds
+from e2e.sim.api_store import ApiStore, Change
+from e2e.sim.history import Decision, Reign
+from e2e.sim.wire import TopicPartition
+
+
+class DecisionTrace:
+    """Notes every change of a partition in a PartitionMap."""
+
+    def __init__(self, store: ApiStore, now_s: Callable[[], float]) -> None:
+        self.decisions: list[Decision] = []
+        self._now_s = now_s
+        self._known: dict[str, Reign] = {}
+        store.on_change.append(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.kind is not kinds.PARTITION_MAPS:
+            return
+        spec = PartitionMap.from_manifest(change.object).spec
+        for generation in spec.generations:
+            topic_id = UUID(bytes=generation.topic_id.value)
+            for state in generation.partitions:
+                label = str(TopicPartition(spec.topic_name, int(state.partition), topic_id))
+                self._note(label, spec, state)
+
+    def _note(self, label: str, spec: PartitionMapSpec, state: PartitionState) -> None:
+        after = Reign(
+            leader=str(state.leader or ""),
+            leader_epoch=int(state.leader_epoch),
+            partition_epoch=int(state.partition_epoch),
+            isr=tuple(map(str, state.isr)),
+            min_isr=spec.min_isr,
+            is_asking=state.reports_wanted,
+        )
+        before = self._known.get(label)
+        self._known[label] = after
+        if before is not None and before != after:
+            self.decisions.append(Decision(self._now_s(), label, before, after))
