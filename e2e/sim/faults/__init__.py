@@ -7,13 +7,14 @@ import asyncio
 import random
 from typing import Final
 
-from e2e.sim.faults import api_server, clocks, disks, network, processes, restores
+from e2e.sim.faults import api_server, clocks, disks, network, processes, restores, sequences
 from e2e.sim.faults.stage import Act, Mix, Stage
+from e2e.sim.roles import ACTING
 from e2e.sim.world import World
 
 __all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage"]
 
-FAMILIES: Final = (processes, api_server, network, disks, clocks, restores)
+FAMILIES: Final = (processes, api_server, network, disks, clocks, restores, sequences)
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
@@ -50,4 +51,5 @@ class Faults:
             await asyncio.wait(self._running)
 
     async def _act(self, name: str) -> None:
+        ACTING.set(name)
         await ALL_ACTS[name](self._stage)

@@ -4,13 +4,16 @@ import asyncio
 from typing import Final
 
 from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.kubelet import Node
 from e2e.sim.loop import SimClock
+from e2e.sim.operators import Operator
 
 
 def _any_clock(stage: Stage) -> SimClock:
-    clocks = [one.clock for one in stage.world.nodes.values()]
-    clocks += [one.clock for one in stage.world.operators]
-    return stage.chance.choice(clocks)
+    everybody: list[Node | Operator] = [*stage.world.nodes.values(), *stage.world.operators]
+    one = stage.chance.choice(everybody)
+    stage.world.hit(one)
+    return one.clock
 
 
 async def jump(stage: Stage) -> None:

@@ -20,7 +20,7 @@ async def partition(stage: Stage) -> None:
     world, chance = stage.world, stage.chance
     hosts = [one.host for one in world.nodes.values()]
     clients = [one.host for one in world.clients]
-    mine = chance.choice(hosts)
+    mine = stage.node().host
     others = chance.choice(
         (["api"], clients, [one for one in hosts if one != mine], ["api", *clients, *hosts])
     )

@@ -23,11 +23,11 @@ async def delete_pod(stage: Stage) -> None:
 
 
 async def kill_operator(stage: Stage) -> None:
-    stage.chance.choice(stage.world.operators).kill()
+    stage.operator().kill()
 
 
 async def pause_operator(stage: Stage) -> None:
-    one = stage.chance.choice(stage.world.operators)
+    one = stage.operator()
     one.pause()
     await asyncio.sleep(stage.chance.uniform(1.0, 20.0))
     one.resume()
@@ -45,6 +45,8 @@ async def cut_power(stage: Stage) -> None:
 
 
 async def cut_all_power(stage: Stage) -> None:
+    for one in stage.world.nodes.values():
+        stage.world.hit(one)
     await asyncio.gather(*(_dark(stage, one) for one in stage.world.nodes.values()))
 
 
@@ -102,7 +104,7 @@ async def crash_broker(stage: Stage) -> None:
 
 async def crash_operator(stage: Stage) -> None:
     """At its next write to the API server, carried out but not answered, or soon after."""
-    operator, chance = stage.chance.choice(stage.world.operators), stage.chance
+    operator, chance = stage.operator(), stage.chance
     process = operator.process
     if process is None:
         return

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from e2e.sim.kubelet import Node
+from e2e.sim.operators import Operator
 from e2e.sim.world import World
 
 
@@ -20,6 +21,7 @@ class Mix:
     weights: dict[str, float] = field(default_factory=dict)
     pause_s: float = 1.2
     """A producer waits up to so long between two batches for a partition."""
+    topic_config: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,15 @@ class Stage:
 
     def node(self) -> Node:
         """Any broker's."""
-        return self.world.nodes[self.chance.choice(sorted(self.world.nodes))]
+        one = self.world.nodes[self.chance.choice(sorted(self.world.nodes))]
+        self.world.hit(one)
+        return one
+
+    def operator(self) -> Operator:
+        """The one in charge or a standby."""
+        one = self.chance.choice(self.world.operators)
+        self.world.hit(one)
+        return one
 
     def bit(self, name: str) -> None:
         """Count that a fault which only lies in wait did its harm."""

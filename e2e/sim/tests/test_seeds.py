@@ -11,7 +11,8 @@ import pytest
 
 from e2e.sim.faults import FAULT_NAMES, Mix
 from e2e.sim.run import kept_seeds
-from e2e.sim.seed import Result, mix_of, run_seed
+from e2e.sim.seed import Result, mix_of, replicas_of, run_seed
+from e2e.sim.table import table
 
 ROOT = Path(__file__).parents[3]
 SHORT_S = 25.0
@@ -39,7 +40,7 @@ def test_without_faults() -> None:
 
 @pytest.mark.parametrize("seed", [2, 4])
 def test_whole_seeds(seed: int) -> None:
-    result = run_seed(seed)
+    result = run_seed(seed, mix_of(seed))
     assert sound(result)
     assert sum(result.faults.values()) > 3
 
@@ -98,6 +99,28 @@ def test_another_seed_does_something_else() -> None:
     assert run_seed(1, mix).trace != run_seed(2, mix).trace
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize(("seed", "replicas"), kept_seeds())
 def test_seeds_that_failed_once(seed: int, replicas: int) -> None:
     assert run_seed(seed, mix_of(seed, replicas)).anomalies == []
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("seed", range(1, 101))
+def test_one_of_a_hundred_seeds(seed: int) -> None:
+    """The first of those that `make sim` runs."""
+    assert run_seed(seed).anomalies == []
+
+
+def test_seeds_are_of_one_replica_or_three() -> None:
+    assert {replicas_of(seed) for seed in range(1, 20)} == {1, 3}
+
+
+def test_the_table_counts_whom_faults_hit() -> None:
+    mix = Mix(faults_s=5.0, every_s=1.0, weights={"broker killed": 1.0, "operator killed": 1.0})
+    result = run_seed(1, mix)
+    hits = sum(count for (fault, _), count in result.hits.items() if fault == "broker killed")
+    assert hits == result.faults["broker killed"] > 0
+    shown = table([result])
+    assert "simulated hours" in shown
+    assert "operator leader" in shown

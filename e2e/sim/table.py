@@ -1,0 +1,44 @@
+"""What many seeds came to: how much, which faults and whom they hit, and what was wrong."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from e2e.sim.roles import ROLES
+from e2e.sim.seed import Result
+
+WIDE: Final = 26
+
+
+def table(done: Iterable[Result]) -> str:
+    """Of all seeds together."""
+    all_ = list(done)
+    faults: Counter[str] = Counter()
+    hits: Counter[tuple[str, str]] = Counter()
+    anomalies: Counter[str] = Counter()
+    for one in all_:
+        faults.update(one.faults)
+        hits.update(one.hits)
+        anomalies.update(anomaly.name for anomaly in one.anomalies)
+    numbers = {
+        "seeds": f"{len(all_)}",
+        "of one replica": f"{sum(one.replicas == 1 for one in all_)}",
+        "simulated hours": f"{sum(one.simulated_s for one in all_) / 3600:.2f}",
+        "processor seconds": f"{sum(one.processor_s for one in all_):.1f}",
+        "records acknowledged": f"{sum(one.acked for one in all_)}",
+        "records read": f"{sum(one.read for one in all_)}",
+        "faults": f"{sum(faults.values())}",
+        "anomalies": f"{sum(anomalies.values())}",
+    }
+    rows = ["", *(f"{name:{WIDE}s}{value:>10s}" for name, value in numbers.items())]
+    rows += [f"  {name:{WIDE - 2}s}{count:10d}" for name, count in sorted(anomalies.items())]
+    return "\n".join([*rows, "", *_by_role(faults, hits)])
+
+
+def _by_role(faults: Mapping[str, int], hits: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """One row a fault: how often, and how often it hit whom."""
+    yield f"{'fault':{WIDE}s}{'times':>10s}" + "".join(f"{role:>17s}" for role in ROLES)
+    for name, count in sorted(faults.items()):
+        cells = (hits.get((name, role), 0) for role in ROLES)
+        shown = "".join(f"{cell or '':>17}" for cell in cells)
+        yield f"{name:{WIDE}s}{count:10d}{shown}".rstrip()
