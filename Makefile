@@ -42,7 +42,7 @@ check: setup ## Format, lint, types, import contracts, generated files, unit tes
 	$(BIN)/lint-imports
 	$(BIN)/python crds/generate.py --check
 	$(BIN)/python charts/generate.py --check
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main"
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main and not sim"
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend
@@ -101,10 +101,18 @@ durability: setup ## Long form: 20 kills under load, 50 power cuts by crash imag
 sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1); seeds that fail are kept
 	$(BIN)/python -m e2e.sim --seeds $(or $(SEEDS),20) --from $(or $(FROM),1) --kept
 
+.PHONY: sim-mutants
+sim-mutants: setup ## Every planted bug, with the seeds needed to see it (at most 300)
+	$(BIN)/python -m e2e.sim.mutants
+
+.PHONY: sim-test
+sim-test: setup ## 100 seeds, those that failed once, and one seed of each planted bug
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim
+
 .PHONY: fuzz
 fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of each API and version
 	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 broker-image/tests/protocol
 
 .PHONY: test
 test: ## Everything, short forms: what CI runs
-	@bash .ci/stages setup check e2e
+	@bash .ci/stages setup check sim-test e2e

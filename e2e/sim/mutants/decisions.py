@@ -1,0 +1,92 @@
+"""What the operator decides wrongly, and writes over."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from chiplog_core.ids import ReplicaRef
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner import elections, proposals
+from chiplog_core.planner.elections import Isr
+from chiplog_core.planner.members import Members
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_kube.manifests import key_of
+from chiplog_operator.leadership import Leadership
+from e2e.sim.api_server import ApiClient
+from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
+
+_sound_changed = elections.changed
+_sound_in_sync = elections.in_sync
+_sound_replace = ApiClient.replace
+
+
+def _same_epoch_for_the_same_broker(
+    state: PartitionState,
+    isr: Isr,
+    leader: ReplicaRef | None,
+    *,
+    reports_wanted: bool = False,
+) -> PartitionState:
+    after = _sound_changed(state, isr, leader, reports_wanted=reports_wanted)
+    if leader and state.leader and leader.broker_id == state.leader.broker_id:
+        return replace(after, leader_epoch=state.leader_epoch)
+    return after
+
+
+def _leader_from_all_replicas(
+    state: PartitionState, isr: Isr, topic_id: Any, members: Members
+) -> ReplicaRef | None:
+    del isr
+    present = state.leader
+    living = [members.of[one] for one in state.replicas if one in members.of]
+    able = [one.ref for one in living if one.may_lead and one.ref is not None]
+    del topic_id
+    if present in able:
+        return present
+    return able[-1] if able else None
+
+
+def _no_floor(state: PartitionState, topic_id: Any, min_isr: int, members: Members) -> Isr:
+    del min_isr
+    return _sound_in_sync(state, topic_id, 1, members)
+
+
+async def _put_blindly(api: ApiClient, kind: Any, given: Manifest, **more: Any) -> Manifest:
+    if kind is not kinds.PARTITION_MAPS:
+        return await _sound_replace(api, kind, given, **more)
+    key = key_of(given)
+    return await api.patch(kind, key.namespace, key.name, {"spec": given["spec"]}, **more)
+
+
+MUTANTS: Final = (
+    Mutant(
+        "the epoch is not raised when the same leader restarts",
+        mix(3, 2.0, "power cut", "broker killed", "slow disk"),
+        LOSS | FORK,
+        plant(elections, "changed", _same_epoch_for_the_same_broker),
+    ),
+    Mutant(
+        "election outside the ISR",
+        mix(3, 2.0, "domino", "partition", "broker killed"),
+        LOSS | FORK,
+        plant(elections, "_leader", _leader_from_all_replicas),
+    ),
+    Mutant(
+        "the ISR shrinks below its floor",
+        mix(3, 2.0, "domino", "broker killed"),
+        frozenset({"isr-below-floor"}),
+        (
+            Plant(elections, "in_sync", _no_floor),
+            Plant(proposals, "is_above_floor", lambda *_: True),
+        ),
+    ),
+    Mutant(
+        "maps are written without their resourceVersion",
+        mix(3, 2.0, "operator paused", "broker killed", "API server struggling", operators=2),
+        LOSS | FORK | {"epoch-back", "not-healed"},
+        (
+            Plant(ApiClient, "replace", _put_blindly),
+            Plant(Leadership, "is_held", lambda _leadership: True),
+        ),
+    ),
+)

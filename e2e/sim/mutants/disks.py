@@ -1,0 +1,114 @@
+"""What is acknowledged before it is on the disk, and disks that are believed too much."""
+
+import asyncio
+from typing import Final
+
+from chiplog_broker.partitions.follow_steps import FetchPosition
+from chiplog_broker.partitions.following import Following
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.storage import directory, recovery
+from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown
+from chiplog_broker.storage.durability import LogSync
+from chiplog_broker.storage.epochs import EpochHistory
+from chiplog_broker.storage.log_state import LogState
+from chiplog_broker.storage.names import CLEAN_SHUTDOWN, EPOCH_CHECKPOINT
+from chiplog_broker.storage.segment import Segment
+from chiplog_core.planner.members import Member
+from e2e.sim import disk
+from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
+
+_sound_sync = Segment.sync
+_unsaved: dict[EpochHistory, bytes] = {}
+_read_mark = directory._read_file  # noqa: SLF001
+
+
+async def _sync_nothing(_file: object) -> None:
+    await asyncio.sleep(0.0005)
+
+
+async def _sync_again(segment: Segment) -> None:
+    """After EIO the kernel calls the pages clean, and the next sync has nothing to do."""
+    try:
+        await _sound_sync(segment)
+    except OSError:
+        segment.log._node.unsynced.clear()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+async def _save_epochs_late(sync: LogSync) -> int:
+    """The history is written with the next change of it."""
+    before = _unsaved.get(sync._epochs)  # noqa: SLF001
+    _unsaved[sync._epochs] = sync._epochs.encode()  # noqa: SLF001
+    if before is not None:
+        path = f"{sync._directory}/{EPOCH_CHECKPOINT}"  # noqa: SLF001
+        await sync._disk.replace(path, before)  # noqa: SLF001
+    return sync._epochs.version  # noqa: SLF001
+
+
+async def _keep_clean_mark(there: Disk) -> tuple[bool, int | None]:
+    if not there.exists(CLEAN_SHUTDOWN):
+        return False, None
+    return True, decode_clean_shutdown(_read_mark(there, CLEAN_SHUTDOWN))
+
+
+def _unsynced_position(following: Following) -> FetchPosition | None:
+    log = following._log  # noqa: SLF001
+    if following.is_over or not log.is_writable:
+        return None
+    following._begin_sync()  # noqa: SLF001
+    return FetchPosition(
+        log.end_offset, log.last_epoch, following.leader_epoch, log.log_start_offset
+    )
+
+
+PAGE_CACHE: Final = {"chiplog.durability": "PageCache"}
+
+MUTANTS: Final = (
+    Mutant(
+        "the disk lies about syncs",
+        mix(1, 3.0, "power cut of all"),
+        LOSS,
+        plant(disk.memory_disk().MemoryFile, "sync", _sync_nothing),
+    ),
+    Mutant(
+        "acknowledged before fsync",
+        mix(1, 3.0, "power cut of all"),
+        LOSS,
+        plant(LogState, "countable_end_offset", property(lambda log: log.end_offset)),
+    ),
+    Mutant(
+        "a follower vouches for what it has not synced",
+        mix(3, 1.0, "slow disk", "power cut of all"),
+        LOSS | FORK,
+        plant(Following, "position", _unsynced_position),
+    ),
+    Mutant(
+        "fsync is retried after EIO",
+        mix(1, 0.7, "sync fails", "power cut of all"),
+        LOSS,
+        plant(Segment, "sync", _sync_again),
+    ),
+    Mutant(
+        "the epoch checkpoint is not durable before the first acknowledgement",
+        mix(1, 1.5, "broker killed", "power cut of all"),
+        LOSS | {"not-healed"},
+        plant(LogSync, "_save_epochs", _save_epochs_late),
+    ),
+    Mutant(
+        "a torn tail is not checked",
+        mix(1, 0.7, "slow disk", "power cut of all"),
+        LOSS | {"never-sent", "not-readable"},
+        plant(recovery, "check_crc", lambda *_: None),
+    ),
+    Mutant(
+        "the clean marker is left behind",
+        mix(1, 0.7, "slow disk", "pod deleted", "power cut of all", faults_s=40.0),
+        LOSS | {"never-sent", "not-healed"},
+        plant(directory, "_take_clean_mark", _keep_clean_mark),
+    ),
+    Mutant(
+        "a suspect tail is carried over",
+        mix(3, 3.0, "power cut", "domino", config=PAGE_CACHE),
+        LOSS | FORK,
+        plant(Member, "carries", lambda *_: True),
+    ),
+)

@@ -1,0 +1,108 @@
+"""What is wrong with a log after something was taken away from it, or with who reads it."""
+
+from typing import Final
+
+from chiplog_broker.handlers import replica_fetch
+from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.storage.log import LogSlice, PartitionLog
+from chiplog_broker.storage.log_surgery import LogSurgery
+from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.segment import Segment
+from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
+
+_sound_lead = Partition.lead
+_sound_cut = LogSurgery._cut  # noqa: SLF001
+_sound_take_part = Replicas._take_part  # noqa: SLF001
+
+
+def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
+    if view.leader_epoch != partition.leader_epoch:
+        log = partition.log
+        expiration_ms = log.config.producer_id_expiration_ms
+        log._producers = ProducerStates(expiration_ms, log.end_offset)  # noqa: SLF001
+    _sound_lead(partition, view, min_isr)
+
+
+async def _truncate_first(
+    replicas: Replicas, partition: Partition, view: PartitionView, min_isr: int
+) -> None:
+    """As Kafka did before KIP-101."""
+    following = partition.following
+    reign = (following.leader_id, following.leader_epoch) if following else None
+    is_followed = view.leader_id not in {-1, replicas._broker_id}  # noqa: SLF001
+    if is_followed and reign != (view.leader_id, view.leader_epoch):
+        await replicas._stop_following(partition)  # noqa: SLF001
+        partition.resign()
+        await partition.log.truncate_to(partition.high_watermark, 0)
+    await _sound_take_part(replicas, partition, view, min_isr)
+
+
+def _truncate_bytes_only(segment: Segment, position: int, end_offset: int) -> None:
+    segment.log.truncate(position)
+    segment.size_bytes = position
+    segment.sealed = False
+    segment.end_offset = end_offset
+
+
+def _read_to_the_end(
+    partition: Partition, offset: int, max_bytes: int, *, min_one: bool
+) -> LogSlice | None:
+    if offset == partition.log.end_offset:
+        return None
+    return partition.log.read(offset, max_bytes, partition.log.end_offset, min_one=min_one)
+
+
+async def _cut_only(log: PartitionLog, end_offset: int, now_ms: int) -> None:
+    producers = log._producers  # noqa: SLF001
+    await _sound_cut(log, end_offset, now_ms)
+    log._producers = producers  # noqa: SLF001
+
+
+MUTANTS: Final = (
+    Mutant(
+        "a retry is not recognised",
+        mix(1, 3.0, "connections broken", "slow network"),
+        frozenset({"duplicate"}),
+        plant(ProducerStates, "check", lambda *_: None),
+    ),
+    Mutant(
+        "producer state is lost on failover",
+        mix(3, 2.0, "broker killed", "connections broken", "slow network"),
+        frozenset({"duplicate", "reordered", "nonmonotonic-send"}),
+        plant(Partition, "lead", _lead_without_producers),
+    ),
+    Mutant(
+        "followers truncate to the high watermark",
+        mix(3, 1.5, "domino", "slow network"),
+        LOSS | FORK,
+        plant(Replicas, "_take_part", _truncate_first),
+    ),
+    Mutant(
+        "the index is kept after truncation",
+        mix(
+            3, 2.0, "cut off the API server", "broker killed", config={"index.interval.bytes": "0"}
+        ),
+        LOSS | FORK | {"not-readable", "never-sent", "not-healed"},
+        plant(Segment, "truncate", _truncate_bytes_only),
+    ),
+    Mutant(
+        "a leader does not say where histories part",
+        mix(3, 2.0, "cut off the API server", "broker killed"),
+        LOSS | FORK,
+        plant(replica_fetch, "where_it_parts", lambda *_: None),
+    ),
+    Mutant(
+        "readers see above the high watermark",
+        mix(3, 2.0, "cut off the API server", "broker killed"),
+        frozenset({"dirty-read", "end-regression", "inconsistent-offsets", "out-of-range"}),
+        plant(Partition, "read", _read_to_the_end),
+    ),
+    Mutant(
+        "producer state is not rebuilt after truncation",
+        mix(3, 2.0, "cut off the API server", "broker killed"),
+        LOSS | FORK | {"lost-write", "client-problem"},
+        plant(LogSurgery, "_cut", _cut_only),
+    ),
+)

@@ -1,0 +1,181 @@
+"""How far a leader takes records for safe, and whom it counts."""
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+from chiplog_broker.handlers import replica_fetch
+from chiplog_broker.handlers.producers import COUNTER_BITS, ProducerIds
+from chiplog_broker.partitions import followers as followers_module
+from chiplog_broker.partitions import isr
+from chiplog_broker.partitions.followers import Followers
+from chiplog_broker.partitions.isr import InSync, Promise
+from chiplog_broker.partitions.partition import Partition, Surroundings
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.log import AppendResult, PartitionLog
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.ids import ReplicaRef
+from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
+
+_sound_append = Partition.append
+_sound_fetched = Followers.fetched
+_sound_count = Followers._count  # noqa: SLF001
+_sound_assign = ProducerIds._assign  # noqa: SLF001
+_sound_init = Partition.__init__
+
+
+def _append_for_one(
+    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False
+) -> AppendResult:
+    del for_all
+    return _sound_append(partition, records, now_ms)
+
+
+def _count_the_living(followers: Followers, now_s: float) -> None:
+    _sound_count(followers, now_s)
+    living = set(followers._view.live_refs)  # noqa: SLF001
+    known = followers._followers  # noqa: SLF001
+    waited_for = isr.counted(followers._own, followers._isr, followers._promise)  # noqa: SLF001
+    followers._counted = tuple(known[one] for one in waited_for if one in living)  # noqa: SLF001
+
+
+def _duplicate_is_done(
+    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False
+) -> AppendResult:
+    appended = _sound_append(partition, records, now_ms, for_all=for_all)
+    return appended._replace(last_offset=-1) if appended.duplicate else appended
+
+
+def _join_by_high_watermark(follower: ReplicaRef, known: InSync) -> bool:
+    if follower.broker_id not in known.replicas or follower not in known.live:
+        return False
+    progress = known.progress.get(follower)
+    return progress is not None and progress.end_offset >= known.high_watermark
+
+
+def _forget_promise(
+    own: ReplicaRef, listed: Any, promise: Promise | None
+) -> tuple[ReplicaRef, ...]:
+    del promise
+    return tuple(sorted({*listed} - {own}))
+
+
+def _fetched_by_any_session(
+    followers: Followers, follower: ReplicaRef, offset: int, leader_end_offset: int, now_s: float
+) -> None:
+    known = followers._followers  # noqa: SLF001
+    for ref, one in list(known.items()):
+        if ref.broker_id == follower.broker_id and ref != follower:
+            known.setdefault(follower, one)
+    _sound_fetched(followers, follower, offset, leader_end_offset, now_s)
+
+
+def _one_counter(ids: ProducerIds, request: Any) -> tuple[ErrorCode, int, int]:
+    code, producer_id, epoch = _sound_assign(ids, request)
+    return code, producer_id & ((1 << COUNTER_BITS) - 1), epoch
+
+
+def _share_waiters(
+    partition: Partition,
+    name: TopicPartition,
+    log: PartitionLog,
+    high_watermark: int,
+    around: Surroundings,
+) -> None:
+    _sound_init(partition, name, log, high_watermark, around)
+    queue = around.fetch_waiters.__dict__.setdefault("shared", deque())
+    partition._produce_waiters._queue = queue  # noqa: SLF001
+
+
+async def _keep_following(_replicas: Replicas, partition: Partition) -> None:
+    """The old reign's fetcher goes on beside the new one."""
+    await asyncio.sleep(0)
+    partition.following = None
+
+
+def _lead_on(_partition: Partition) -> None:
+    """A leader that was deposed goes on."""
+
+
+def _advance_anywhere(partition: Partition, high_watermark: int) -> None:
+    if high_watermark >= 0:
+        partition.high_watermark = high_watermark
+        partition._produce_waiters.advance(high_watermark)  # noqa: SLF001
+        partition._wake_fetchers()  # noqa: SLF001
+
+
+MUTANTS: Final = (
+    Mutant(
+        "acknowledged before replication",
+        mix(3, 3.0, "power cut", "broker killed", "slow network"),
+        LOSS,
+        plant(Followers, "safe_offset", lambda _followers, own_end_offset: own_end_offset),
+    ),
+    Mutant(
+        "the high watermark ignores min ISR",
+        mix(3, 2.0, "broker killed", "domino", "partition"),
+        LOSS | FORK,
+        (
+            Plant(Followers, "_count", _count_the_living),
+            Plant(Partition, "append", _append_for_one),
+        ),
+    ),
+    Mutant(
+        "a duplicate is acknowledged before the high watermark",
+        mix(3, 1.0, "broker paused", "connections broken", "domino"),
+        LOSS,
+        plant(Partition, "append", _duplicate_is_done),
+    ),
+    Mutant(
+        "the ISR is joined below the epoch's start",
+        mix(3, 1.5, "domino", "slow network"),
+        LOSS | FORK,
+        plant(isr, "may_join", _join_by_high_watermark),
+    ),
+    Mutant(
+        "a proposal is withdrawn",
+        mix(3, 1.0, "domino", "API server struggling", "slow network"),
+        LOSS | FORK,
+        plant(followers_module, "counted", _forget_promise),
+    ),
+    Mutant(
+        "the session is ignored in Fetch",
+        mix(3, 1.5, "domino", "slow network", config={"chiplog.durability": "PageCache"}),
+        LOSS | FORK,
+        plant(Followers, "fetched", _fetched_by_any_session),
+    ),
+    Mutant(
+        "two brokers give out the same producer id",
+        mix(3, 3.0, "broker killed"),
+        LOSS | {"duplicate", "nonmonotonic-send", "reordered", "client-problem"},
+        plant(ProducerIds, "_assign", _one_counter),
+    ),
+    Mutant(
+        "the waiters of partitions are mixed",
+        mix(3, 2.0, "broker killed", "partition", "cut off the API server"),
+        LOSS,
+        plant(Partition, "__init__", _share_waiters),
+    ),
+    Mutant(
+        "a new leader goes on fetching",
+        mix(3, 2.0, "cut off the API server", "broker paused"),
+        LOSS | FORK,
+        (
+            Plant(Replicas, "_stop_following", _keep_following),
+            Plant(replica_fetch, "where_it_parts", lambda *_: None),
+        ),
+    ),
+    Mutant(
+        "a deposed leader serves on open connections",
+        mix(3, 2.0, "cut off the API server", "broker paused"),
+        LOSS | FORK,
+        plant(Partition, "resign", _lead_on),
+    ),
+    Mutant(
+        "the high watermark goes back",
+        mix(3, 2.0, "broker killed", "slow network", "cut off the API server"),
+        frozenset({"end-regression", "out-of-range", "dirty-read"}),
+        plant(Partition, "_advance", _advance_anywhere),
+    ),
+)
