@@ -1,5 +1,7 @@
 """Every checker sees what was planted for it, and nothing in a history without faults."""
 
+from typing import Any
+
 import pytest
 
 from e2e.sim.checkers import check
@@ -409,7 +411,7 @@ def test_progress() -> None:
     assert names(history) == set()
 
 
-def decided(**after: object) -> History:
+def decided(**after: Any) -> History:
     """A sound history, and one decision about two in-sync replicas of three."""
     history = sound()
     before = Reign(leader="1@1", leader_epoch=4, partition_epoch=7, isr=("1@1", "2@1"), min_isr=2)
@@ -438,8 +440,8 @@ def test_what_replicas_report_is_adopted_as_it_is() -> None:
     "after",
     [{"leader_epoch": 3}, {"partition_epoch": 6}, {"leader": "1@2"}, {"leader": "2@1"}],
 )
-def test_epochs_that_go_back_or_are_shared(after: dict[str, object]) -> None:
+def test_epochs_that_go_back_or_are_shared(after: dict[str, Any]) -> None:
     history = decided()
     (one,) = history.decisions
-    history.decisions[:] = [one._replace(after=one.after._replace(**after))]  # type: ignore[arg-type]
+    history.decisions[:] = [one._replace(after=one.after._replace(**after))]
     assert names(history) == {"epoch-back"}
