@@ -5,6 +5,7 @@ from uuid import UUID
 
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
 from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
 from e2e.sim.api_store import ApiStore, Change
 from e2e.sim.history import Decision, Reign
 from e2e.sim.wire import TopicPartition
@@ -17,12 +18,21 @@ class DecisionTrace:
         self.decisions: list[Decision] = []
         self._now_s = now_s
         self._known: dict[str, Reign] = {}
+        self._store = store
         store.on_change.append(self._changed)
 
+    def restored(self) -> None:
+        """All maps are what they were once: nobody decided that."""
+        self._known.clear()
+        for manifest in self._store.all_of(kinds.PARTITION_MAPS):
+            self._look(manifest)
+
     def _changed(self, change: Change) -> None:
-        if change.kind is not kinds.PARTITION_MAPS:
-            return
-        spec = PartitionMap.from_manifest(change.object).spec
+        if change.kind is kinds.PARTITION_MAPS:
+            self._look(change.object)
+
+    def _look(self, manifest: Manifest) -> None:
+        spec = PartitionMap.from_manifest(manifest).spec
         for generation in spec.generations:
             topic_id = UUID(bytes=generation.topic_id.value)
             for state in generation.partitions:

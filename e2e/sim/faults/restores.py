@@ -26,6 +26,7 @@ async def restore(stage: Stage) -> None:
     server.go_away()
     await asyncio.sleep(chance.uniform(0.2, 5.0))
     store.restore(copy, bump=chance.choice((0, BUMP)))
+    stage.world.trace_of_decisions.restored()
     server.is_away = False
     stage.bit("etcd went back")
 
