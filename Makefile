@@ -10,6 +10,9 @@ CACHE := $(XDG_CACHE_HOME)/chiplog
 export PIP_CACHE_DIR := $(CACHE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# The tests start hundreds of processes: without kept bytecode each compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

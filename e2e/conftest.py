@@ -12,21 +12,16 @@ from e2e import measured
 from e2e.cluster import images
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target, current_target
-from e2e.lanes import GROUPS
+from e2e.side_by_side import SideBySide
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that stop and start the whole cluster come before those that use it.
 
     Those with an operator come after all others, and of them those last that take away what
-    the others stand on. Where processes share the tests, one of them has all that need the
-    cluster, of which there is one, in this order.
+    the others stand on.
     """
     items.sort(key=stage)
-    for item in items:
-        if marker := next((one for one in GROUPS if item.get_closest_marker(one)), None):
-            item.add_marker(pytest.mark.xdist_group(GROUPS[marker]))
 
 
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
@@ -37,6 +32,12 @@ def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
         item.get_closest_marker("main") is not None,
         module is not None and getattr(module.obj, "RUNS_LAST", False),
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide | None:
+    """Where lanes run side by side. Unit tests are shared out one by one."""
+    return SideBySide(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

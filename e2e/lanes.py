@@ -14,8 +14,6 @@ LANES = {
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
 }
-# Lane -> the tests that one process has to run one after another: there is one cluster.
-GROUPS = {"cluster": "cluster", "lifecycle": "cluster", "main": "cluster", "clients": "clients"}
 PLANNED = ("change", "log", "platform", "repartition", "spark")
 ALL = "clients or cluster or main"
 # What the long form of a lane is made of, beside FULL itself, which tests read.
@@ -39,7 +37,7 @@ def main() -> None:
     if is_full():
         for name, value in LONG_FORM.items():
             os.environ.setdefault(name, value)
-    arguments = [*arguments_for(lane, is_full()), *sys.argv[1:]]
+    arguments = ["e2e", *arguments_for(lane, is_full()), *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])  # noqa: S606
 
 
@@ -52,7 +50,7 @@ def arguments_for(lane: str, full: bool) -> tuple[str, ...]:
         return ("-m", lane or ALL, "-s")
     if lane:
         return ("-m", lane)
-    return ("-m", ALL, "--numprocesses=2", "--dist=loadgroup")
+    return ("-m", ALL, "--numprocesses=2", "--dist=loadscope")
 
 
 def is_full() -> bool:

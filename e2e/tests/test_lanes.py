@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e import lanes
+from e2e.side_by_side import lot_of
 
 
 def make_e2e(checkout: Path, lane: str) -> "subprocess.CompletedProcess[str]":
@@ -51,12 +52,18 @@ def test_what_needs_more_than_python_and_a_moment_is_kept_out_of_make_check(chec
     assert f'-m "{kept_out}"' in makefile
 
 
-def test_every_lane_is_in_a_group_so_that_no_two_processes_share_the_cluster() -> None:
-    assert set(lanes.GROUPS) == set(lanes.LANES)
-    assert {lanes.GROUPS[name] for name in lanes.LANES if name != "clients"} == {"cluster"}
+@pytest.mark.parametrize("lane", ["cluster", "main"])
+def test_what_needs_the_cluster_is_run_by_one_process(checkout: Path, lane: str) -> None:
+    collected = [line for line in make_e2e(checkout, lane).stdout.splitlines() if "::" in line]
+    assert collected
+    assert {lot_of(line) for line in collected} == {"cluster"}
+
+
+def test_clients_are_run_beside_it() -> None:
+    assert lot_of("e2e/clients/tests/test_crash.py::test_kill_9") != "cluster"
 
 
 def test_only_the_short_form_of_all_lanes_runs_side_by_side() -> None:
-    assert "--dist=loadgroup" in lanes.arguments_for("", full=False)
+    assert "--dist=loadscope" in lanes.arguments_for("", full=False)
     for lane, full in (("main", False), ("", True), ("main", True)):
-        assert "--dist=loadgroup" not in lanes.arguments_for(lane, full=full)
+        assert "--dist=loadscope" not in lanes.arguments_for(lane, full=full)
