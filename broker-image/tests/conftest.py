@@ -393,7 +393,7 @@ class Kit:
         import uvloop  # noqa: PLC0415
 
         async def limited() -> None:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(60):
                 await scenario()
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -18,7 +18,7 @@ def make_e2e(checkout: Path, lane: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, "LANE": lane},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=200,
         check=False,
     )
 

@@ -260,7 +260,7 @@ def pieces_of(partition: Partition) -> Iterator[bytes]:
         offset = piece.next_offset
 
 
-def run(brokers: Brokers, scenario: Callable[[], Any], limit_s: float = 30) -> None:
+def run(brokers: Brokers, scenario: Callable[[], Any], limit_s: float = 120) -> None:
     import uvloop  # noqa: PLC0415
 
     async def limited() -> None:
