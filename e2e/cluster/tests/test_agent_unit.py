@@ -4,7 +4,7 @@ import pytest
 
 from e2e.cluster import build
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 
 def test_go_tests_of_the_agent() -> None:
