@@ -123,7 +123,7 @@ def test_columns_tell_what_a_user_asks_first(namespace: Kubectl) -> None:
         assert " ".join(topics[0].split()) == (
             "NAME CLUSTER PARTITIONS REPLICATION FACTOR READY REASON AGE"
         )
-        assert topics[1].split()[:4] == ["orders", "demo", "6", "1"]
+        assert topics[1].split()[:4] == ["orders", "demo", "6", "3"]
         assert clusters[1].split()[:5] == ["demo", "3", "2", "False", "NotSupported"]
         assert "topic.chiplog.dev/orders" in namespace("get", "chiplog")
     finally:

@@ -20,6 +20,7 @@ from chiplog_kube.api import (
     Manifest,
     NotFound,
     ObjectList,
+    Unavailable,
     WatchEvent,
 )
 from chiplog_kube.kinds import PODS, Kind
@@ -175,7 +176,8 @@ class ApiStore:
         if key in self._objects.get(kind, {}):
             raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
         if meta.get("resourceVersion"):
-            raise Invalid("resourceVersion should not be set on objects to be created")
+            # The real one answers 500 here, too.
+            raise Unavailable("resourceVersion should not be set on objects to be created")
         self.born += not dry_run
         meta |= {
             "uid": f"uid-{self.born}",
@@ -201,8 +203,11 @@ class ApiStore:
         dry_run: bool = False,
     ) -> Manifest:
         before = self._there(kind, key)
-        given = patch.get("metadata")
-        _check(before, given if isinstance(given, Mapping) else {})
+        named = patch.get("metadata")
+        given = named if isinstance(named, Mapping) else {}
+        _check(before, {"resourceVersion": given.get("resourceVersion")})
+        if given.get("uid", metadata(before)["uid"]) != metadata(before)["uid"]:
+            raise Invalid("metadata.uid: field is immutable")
         patched: Manifest = merged(copied(before), patch)
         return patched if dry_run else self._update(kind, before, copied(patched), subresource)
 

@@ -101,7 +101,12 @@ class HttpTransport:
             ) as answer:
                 if not 200 <= answer.status < 300:
                     raise error_of(request.method, answer.status, await self._read(answer))
-                yield answer
+                try:
+                    yield answer
+                finally:
+                    if request.endless and answer.connection and answer.connection.transport:
+                        # TLS's farewell could wait half a minute for a server that is gone.
+                        answer.connection.transport.abort()
         except TimeoutError as error:
             why = "the watch fell silent" if request.endless else "no answer in time"
             raise Unavailable(f"{what}: {why}") from error
