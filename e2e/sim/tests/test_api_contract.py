@@ -198,8 +198,8 @@ async def test_a_patch_may_name_the_object_it_saw(api: KubeApi) -> None:
     await patched(api, "patch-uid", {"metadata": {"uid": one["metadata"]["uid"]}, "spec": {"a": 1}})
     with pytest.raises(Invalid):
         await patched(api, "patch-uid", {"metadata": {"uid": "4711"}, "spec": {"a": 2}})
+    old = {"uid": "4711", "resourceVersion": version(one)}
     with pytest.raises(Conflict):
-        old = {"uid": "4711", "resourceVersion": version(one)}
         await patched(api, "patch-uid", {"metadata": old, "spec": {"a": 2}})
 
 
