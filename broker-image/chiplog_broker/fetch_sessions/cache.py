@@ -12,11 +12,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from chiplog_broker.fetch_sessions.session import FetchSession, Owner, next_epoch
+from chiplog_broker.fetch_sessions.session import NO_SESSION, FetchSession, Owner, next_epoch
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import FetchRequest, FetchResponse
 
-NO_SESSION: Final = 0
 STALE_AFTER_S: Final = 120.0
 MAX_SESSION_PARTITIONS: Final = 20_000
 MAX_PARTITIONS: Final = 400_000

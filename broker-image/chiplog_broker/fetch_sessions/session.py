@@ -18,6 +18,11 @@ from chiplog_broker.protocol.messages import (
 )
 
 UNKNOWN_OFFSET: Final = -1
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+"""Of a fetch outside a session, which ends the one that it names."""
+INITIAL_EPOCH: Final = 0
+"""Of a fetch that ends the session that it names and begins another."""
 FIRST_EPOCH: Final = 1
 LAST_EPOCH: Final = 2**31 - 1
 

@@ -8,8 +8,8 @@ larger than allowed, or its reader could never get past it. A full fetch may beg
 import asyncio
 from functools import partial
 
-from chiplog_broker.fetch_sessions.cache import NO_SESSION, FetchSessionCache
-from chiplog_broker.fetch_sessions.session import Owner
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
 from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
@@ -27,9 +27,6 @@ from chiplog_broker.protocol.messages import (
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 
-# A fetch outside a session, which ends the one that it names; and one that begins another.
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
 TOPIC_IDS_FROM_VERSION = 13
 # While a fetch waits its connection is not read, so nobody would notice that it is gone.
 LONGEST_WAIT_S = 60.0

@@ -81,6 +81,8 @@ class FetchWaiters:
 
     def tell(self, watchers: dict[Watcher, None], *, wakes: bool) -> None:
         """A partition changed: sessions look at it again, and with `wakes` they do so now."""
+        if not watchers:
+            return
         woken: dict[FetchWaiter, None] = {}
         for watcher in watchers:
             waiter = watcher.changed()

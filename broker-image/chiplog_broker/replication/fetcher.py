@@ -241,6 +241,6 @@ class LeaderFetcher:
     async def _wait_for_syncs(self, asked: Asked) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_PATIENCE_S):
-                while any(following.is_syncing for following, _ in asked.positions.values()):
+                while any(following.is_syncing for following in asked.following.values()):
                     self._news.clear()
                     await self._news.wait()

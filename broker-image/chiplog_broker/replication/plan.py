@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from chiplog_broker.fetch_sessions.session import INITIAL_EPOCH
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
 from chiplog_broker.protocol.errors import ErrorCode
@@ -22,7 +23,7 @@ from chiplog_broker.protocol.messages import (
     FetchTopic,
     ForgottenTopic,
 )
-from chiplog_broker.replication.session import INITIAL_EPOCH, Changes, Key, LeaderSession
+from chiplog_broker.replication.session import Changes, Key, LeaderSession
 
 FIRST_REST_S: Final = 0.02
 LONGEST_REST_S: Final = 1.0
@@ -52,29 +53,26 @@ class Asked(NamedTuple):
     """A request, and what it asked of which reign: an answer belongs to that one only."""
 
     message: FetchRequest
-    positions: Mapping[Key, tuple[Following, FetchPosition]]
+    positions: Mapping[Key, FetchPosition]
     """All that it asks for, also where the message does not say so again."""
+    following: Mapping[Key, Following]
 
     @property
     def in_session(self) -> bool:
         """Whether the message says only what its leader does not know (KIP-227)."""
         return self.message.session_epoch != INITIAL_EPOCH
 
-    @property
-    def said(self) -> Mapping[Key, FetchPosition]:
-        """The positions alone."""
-        return {key: position for key, (_, position) in self.positions.items()}
-
     def answers(self, response: FetchResponse) -> Iterator[Answered]:
         """What was asked for, each partition once; whatever else came is left out."""
-        left = dict(self.positions)
+        left = dict(self.following)
         for topic in response.topics:
             if topic.topic_id is None:
                 continue
             for answer in topic.partitions:
-                asked = left.pop((topic.topic_id.bytes, answer.partition), None)
-                if asked is not None:
-                    yield Answered(asked[0], FetchedPartition(asked[1], answer))
+                key = topic.topic_id.bytes, answer.partition
+                following = left.pop(key, None)
+                if following is not None:
+                    yield Answered(following, FetchedPartition(self.positions[key], answer))
 
 
 @dataclass(slots=True)
@@ -118,14 +116,15 @@ class FetchPlan:
 
     def next_request(self, broker_id: int, session: int, now_s: float) -> Asked | None:
         """All that can go on now; None where nothing can."""
-        positions = {}
+        positions: dict[Key, FetchPosition] = {}
+        following: dict[Key, Following] = {}
         for key, entry in self._entries.items():
             if entry.rests_until_s <= now_s and (position := entry.following.position()):
-                positions[key] = (entry.following, position)
+                positions[key], following[key] = position, entry.following
         if not positions:
             return None
         limits = self._limits
-        changes = self._session.changes({key: position for key, (_, position) in positions.items()})
+        changes = self._session.changes(positions)
         message = FetchRequest(
             replica_id=broker_id,
             replica_epoch=session,
@@ -143,12 +142,12 @@ class FetchPlan:
             rack_id="",
             cluster_id=None,
         )
-        return Asked(message, positions)
+        return Asked(message, positions, following)
 
     def answered(self, asked: Asked, response: FetchResponse) -> bool:
         """Whether an answer is one; if not, the session is lost and everything is to be said."""
         if not response.error_code:
-            self._session.answered(asked.said, response.session_id)
+            self._session.answered(asked.positions, response.session_id)
             return True
         if response.error_code == ErrorCode.fetch_session_id_not_found:
             self._session.unknown()

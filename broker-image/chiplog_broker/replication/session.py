@@ -7,12 +7,9 @@ everything, and ends the session that it names.
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from chiplog_broker.fetch_sessions.session import next_epoch
+from chiplog_broker.fetch_sessions.session import INITIAL_EPOCH, NO_SESSION, next_epoch
 from chiplog_broker.partitions.follow_steps import FetchPosition
 from chiplog_broker.protocol.errors import ErrorCode
-
-NO_SESSION: Final = 0
-INITIAL_EPOCH: Final = 0
 
 Key: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""

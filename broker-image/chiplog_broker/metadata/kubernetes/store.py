@@ -11,6 +11,7 @@ from typing import Any
 
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
 from chiplog_broker.metadata.kubernetes.brokers import Brokers
+from chiplog_broker.metadata.kubernetes.draining import can_be_left
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
 from chiplog_broker.metadata.kubernetes.maps_check import MapsCheck
 from chiplog_broker.metadata.kubernetes.readiness import behind
@@ -166,7 +167,7 @@ class KubernetesStore:
         if not await self._writer.written(SAY_DRAINING_S):
             return
         deadline_s = self._parts.clock.monotonic_s() + DRAIN_S
-        while self._could_be_led_elsewhere() and self._parts.clock.monotonic_s() < deadline_s:
+        while self._can_still_hand_over() and self._parts.clock.monotonic_s() < deadline_s:
             await self._parts.clock.sleep(DRAIN_STEP_S)
 
     async def stop(self) -> None:
@@ -219,10 +220,11 @@ class KubernetesStore:
         self._admin.topic_changed(topic)
         self._writer.changed()
 
-    def _could_be_led_elsewhere(self) -> bool:
+    def _can_still_hand_over(self) -> bool:
+        """Whether the operator has still to give away what this broker can leave."""
         own = self._parts.process.broker_id
         return any(
-            partition.leader_id == own and len(partition.isr) > 1
+            can_be_left(own, partition, topic.min_isr)
             for topic in self._cluster
             for partition in topic.partitions
         )
