@@ -89,8 +89,12 @@ e2e: setup ## Run the end-to-end tests; LANE=main, clients, cluster … for one 
 	@LANE="$(LANE)" FULL="$(FULL)" $(BIN)/python -m e2e.lanes
 
 .PHONY: demo
-demo: setup ## From nothing to a running cluster with a topic, records and a lost pod; leaves it running
+demo: setup ## From nothing to a running cluster with a topic, records and a killed leader; leaves it running
 	@$(BIN)/python -m e2e.demo
+
+.PHONY: failover
+failover: setup ## Long form: 30 leaders killed by force on Kubernetes, and 30 of Apache Kafka beside
+	FULL=1 $(BIN)/pytest -s -m main e2e/main/tests/test_failover.py
 
 .PHONY: bench
 bench: setup ## Measure against Apache Kafka and print the ratios (BENCH=--quick for the short form)

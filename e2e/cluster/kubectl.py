@@ -61,8 +61,12 @@ class Kubectl:
         self("delete", "namespace", self.namespace, "--ignore-not-found", timeout_s=180)
 
 
-def eventually(what: str, holds: Callable[[], bool], limit_s: float = 60) -> float:
+def eventually(
+    what: str, holds: Callable[[], bool], limit_s: float = 60, every_s: float = 0.2
+) -> float:
     """Wait until `holds()`; an exception of kubectl or an assertion counts as "not yet".
+
+    Each look is a process: where others are measured meanwhile, it should be rare.
 
     Returns the seconds it took. Raises `TimeoutError` naming `what` and the last failure.
     """
@@ -75,5 +79,5 @@ def eventually(what: str, holds: Callable[[], bool], limit_s: float = 60) -> flo
             last = None
         except (CommandFailed, AssertionError, OSError, KeyError) as failed:
             last = failed
-        time.sleep(0.2)
+        time.sleep(every_s)
     raise TimeoutError(f"{what}: not within {limit_s:.0f} s; last: {last}") from last

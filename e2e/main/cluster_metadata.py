@@ -18,6 +18,8 @@ class Told:
     """Id -> the address clients are told."""
     leaders: dict[str, dict[int, int]]
     """Topic -> partition -> id of its leader, -1 where there is none."""
+    in_sync: dict[str, dict[int, tuple[int, ...]]]
+    """Topic -> partition -> ids of the replicas in sync."""
 
     def led(self, topic: str) -> Counter[int]:
         """How many partitions of a topic each broker leads."""
@@ -38,11 +40,18 @@ def told(bootstrap: str, topic: str | None = None) -> Told:
         timeout_s=LIMIT_S,
     )
     answer = json.loads(printed[printed.index("{") :])
+    topics = [one for one in answer["topics"] if not one.get("error")]
     return Told(
         brokers={int(one["id"]): str(one["name"]) for one in answer["brokers"]},
         leaders={
             str(one["topic"]): {int(p["partition"]): int(p["leader"]) for p in one["partitions"]}
-            for one in answer["topics"]
-            if not one.get("error")
+            for one in topics
+        },
+        in_sync={
+            str(one["topic"]): {
+                int(p["partition"]): tuple(int(each["id"]) for each in p["isrs"])
+                for p in one["partitions"]
+            }
+            for one in topics
         },
     )

@@ -6,8 +6,9 @@ producer sends at a steady, modest pace: what is looked for is a pause or an err
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -20,9 +21,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from e2e.clients.by_librdkafka import QUIET
+from e2e.clients.by_librdkafka import QUIET, place
 
-RECORDS_PER_S = 200
+RECORDS_PER_S = 100
 # A record that is not acknowledged by then is an error that the client notices.
 DELIVERY_LIMIT_MS = 10_000
 CATCH_UP_LIMIT_S = 20
@@ -34,11 +35,23 @@ class Noticed:
 
     acknowledged: dict[bytes, float] = field(default_factory=dict)
     """Value -> milliseconds from sending it to its acknowledgement."""
+    at_s: defaultdict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Partition -> when each of its records was acknowledged, by the monotonic clock."""
     read: Counter[bytes] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
+    """Records that were refused, and what a reader was refused."""
+    disturbances: list[str] = field(default_factory=list)
+    """Connections lost and the like, which the client libraries mend by themselves."""
 
     def slowest_ms(self) -> float:
         return max(self.acknowledged.values())
+
+    def longest_gaps_s(self) -> dict[int, float]:
+        """Partition -> the longest time in which none of its records was acknowledged."""
+        return {
+            partition: max(later - earlier for earlier, later in pairwise(sorted(times_s)))
+            for partition, times_s in sorted(self.at_s.items())
+        }
 
 
 class Traffic:
@@ -48,14 +61,21 @@ class Traffic:
     as many as were acknowledged, or a limit is over.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        delivery_limit_ms: int = DELIVERY_LIMIT_MS,
+    ) -> None:
         self.topic, self.partitions = topic, partitions
+        self.delivery_limit_s = delivery_limit_ms / 1000
         self.noticed = Noticed()
         common = {
             "bootstrap.servers": bootstrap,
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 200,
-            "error_cb": self.note,
+            "error_cb": self.disturbed,
             **QUIET,
         }
         self.producer = Producer(
@@ -63,7 +83,7 @@ class Traffic:
                 **common,
                 "enable.idempotence": True,
                 "linger.ms": 0,
-                "message.timeout.ms": DELIVERY_LIMIT_MS,
+                "message.timeout.ms": delivery_limit_ms,
             }
         )
         # It asks for a group's name even where it joins none.
@@ -74,6 +94,9 @@ class Traffic:
             threading.Thread(target=work, daemon=True) for work in (self.produce, self.consume)
         ]
 
+    def disturbed(self, error: KafkaError) -> None:
+        self.noticed.disturbances.append(str(error))
+
     def note(self, error: KafkaError) -> None:
         self.noticed.errors.append(str(error))
 
@@ -81,7 +104,7 @@ class Traffic:
         while not self.ending.wait(1 / RECORDS_PER_S):
             self.send()
             self.producer.poll(0)
-        if left := self.producer.flush(2 * DELIVERY_LIMIT_MS / 1000):
+        if left := self.producer.flush(2 * self.delivery_limit_s):
             self.noticed.errors.append(f"{left} records neither acknowledged nor refused")
 
     def send(self) -> None:
@@ -91,8 +114,9 @@ class Traffic:
             if error is not None:
                 self.note(error)
                 return
-            waited_ms = (time.monotonic() - started_s) * 1000
-            self.noticed.acknowledged[message.value() or b""] = waited_ms
+            now_s = time.monotonic()
+            self.noticed.acknowledged[message.value() or b""] = (now_s - started_s) * 1000
+            self.noticed.at_s[place(message)[0]].append(now_s)
 
         value = b"%010d" % self.sent
         partition = self.sent % self.partitions
@@ -131,10 +155,18 @@ class Traffic:
     ) -> None:
         self.ending.set()
         for thread in self.threads:
-            thread.join(3 * DELIVERY_LIMIT_MS / 1000 + CATCH_UP_LIMIT_S)
+            thread.join(3 * self.delivery_limit_s + CATCH_UP_LIMIT_S)
 
     def check(self) -> None:
         """Raise `AssertionError` where a client noticed anything."""
+        assert not self.noticed.disturbances, Counter(self.noticed.disturbances).most_common(5)
+        self.check_records()
+
+    def check_records(self) -> None:
+        """Raise `AssertionError` unless every record was acknowledged, and read exactly once.
+
+        Connections may have been lost meanwhile: this is what clients promise to make good.
+        """
         noticed = self.noticed
         assert not noticed.errors, Counter(noticed.errors).most_common(5)
         assert len(noticed.acknowledged) == self.sent

@@ -1,0 +1,49 @@
+"""The operator in charge and a leader are killed at once: the standby finds a successor."""
+
+import time
+
+import pytest
+
+from e2e import measured
+from e2e.cluster import containers
+from e2e.cluster.kubectl import eventually
+from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.operator import Operator
+from e2e.main.replicas import kill, leader_of, wait_settled
+from e2e.main.tests.conftest import NewTopic
+from e2e.main.traffic import Traffic
+
+pytestmark = [pytest.mark.main, pytest.mark.timeout(400), pytest.mark.usefixtures("faults")]
+
+PARTITIONS = 3
+LIMIT_S = 15
+HANG_LIMIT_S = 5 * LIMIT_S
+PATIENCE_MS = 60_000
+
+
+def test_the_standby_acts(
+    cluster: BrokerClusterUnderTest, operator: Operator, new_topic: NewTopic
+) -> None:
+    topic = new_topic("without-operator", PARTITIONS, replicas=3)
+    operator.wait_whole()
+    wait_settled(cluster)
+    leader = leader_of(cluster, topic, 0)
+    in_charge = operator.leader()["metadata"]
+
+    def succeeded() -> bool:
+        return leader_of(cluster, topic, 0) != leader
+
+    with Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic:
+        time.sleep(2)
+        since_s = time.monotonic()
+        assert containers.kill(in_charge["uid"]), "the operator has no process"
+        kill(cluster, leader)
+        eventually("another broker leads", succeeded, HANG_LIMIT_S)
+        took_s = time.monotonic() - since_s
+        operator.wait_whole()
+        wait_settled(cluster)
+    measured.note(
+        f"operator and leader killed together: another leads after {took_s:.1f} s "
+        f"(limit {LIMIT_S} s); longest gap {max(traffic.noticed.longest_gaps_s().values()):.1f} s"
+    )
+    traffic.check_records()
