@@ -1,0 +1,94 @@
+"""Orders sent one after another, from a thread, while something happens to the cluster.
+
+librdkafka with acks=all and idempotence: what it is told is stored must be there afterwards, once.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from e2e.clients.by_librdkafka import QUIET, place
+from e2e.demo.first_program import CUSTOMERS, ITEMS, TOPIC, Order
+
+EVERY_S = 0.005
+LIMIT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """One order that all in-sync replicas have, and when its producer was told so."""
+
+    text: str
+    partition: int
+    at_s: float
+
+
+@dataclass(slots=True)
+class Load:
+    """Sends until it is left; leaving waits until every order is acknowledged or refused."""
+
+    bootstrap: str
+    first_number: int
+    """The orders of each customer are numbered from here on."""
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def gap_s(self, partition: int, since_s: float) -> float:
+        """From `since_s` to the next acknowledgement of a record of the partition."""
+        later = [
+            one.at_s
+            for one in self.acknowledged
+            if one.partition == partition and one.at_s > since_s
+        ]
+        assert later, f"nothing was acknowledged in {TOPIC}-{partition} any more"
+        return later[0] - since_s
+
+    def _run(self) -> None:
+        settings = {"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True}
+        producer = Producer({**settings, **QUIET})
+        number = 0
+        while not self._ending.wait(EVERY_S):
+            customer, round_number = number % CUSTOMERS, number // CUSTOMERS
+            order = Order(
+                f"customer-{customer}",
+                self.first_number + round_number,
+                ITEMS[number % len(ITEMS)],
+            )
+            producer.produce(
+                TOPIC, order.text, key=order.customer, on_delivery=self._reporter(order.text)
+            )
+            number += 1
+            producer.poll(0)
+        if left := producer.flush(LIMIT_S):
+            self.refused.append(f"{left} orders neither acknowledged nor refused")
+
+    def _reporter(self, text: str) -> Callable[[KafkaError | None, "Message[bytes, bytes]"], None]:
+        def report(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+            if error is not None:
+                self.refused.append(str(error))
+            else:
+                self.acknowledged.append(Acknowledged(text, place(message)[0], time.monotonic()))
+
+        return report
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(2 * LIMIT_S)
