@@ -35,7 +35,7 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
 
     `texts` are the records that were in the topic after the offsets `before`.
     """
-    replicas.wait_settled(cluster)
+    replicas.wait_in_sync(cluster)
     describe(look(cluster), "before")
     leader = replicas.leader_of(cluster, TOPIC, PARTITION)
     pod = replicas.pod_of(cluster, leader)
@@ -53,7 +53,7 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
         console.print(f"{how}: broker {leader}, which leads {TOPIC}-{PARTITION}")
         describe(shrunk(cluster, leader), f"without broker {leader}")
         bars.update(bar, completed=len(load.acknowledged))
-        replicas.wait_settled(cluster)
+        replicas.wait_in_sync(cluster)
         whole_s = time.monotonic() - killed_s
         describe(look(cluster), f"{whole_s:.0f} s after the kill")
         so_far = len(load.acknowledged)
@@ -62,7 +62,7 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
     first_s = load.gap_s(PARTITION, killed_s)
     console.print(
         f"the next order in {TOPIC}-{PARTITION} was acknowledged {first_s:.2f} s after the kill; "
-        f"{pod} has been in sync with everything again and leads after {whole_s:.0f} s"
+        f"{pod} was in sync with everything again after {whole_s:.0f} s"
     )
     console.print(f"{len(load.acknowledged)} orders were acknowledged under way, none was refused")
     topic.check_texts(cluster.bootstrap, before, [*texts, *(one.text for one in load.acknowledged)])

@@ -13,7 +13,7 @@ from e2e.cluster import cut
 from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
-from e2e.main.replicas import places, pod_of, wait_settled
+from e2e.main.replicas import places, pod_of, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(900), pytest.mark.usefixtures("faults")]
@@ -46,7 +46,7 @@ def test_a_broker_copies_what_it_missed(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic
 ) -> None:
     topic = new_topic("missed", PARTITIONS, replicas=3, config={"min.insync.replicas": 2})
-    wait_settled(cluster)
+    wait_in_sync(cluster)
     pod = cluster.kubectl.get("pod", pod_of(cluster, AWAY))
 
     def is_out() -> bool:
@@ -56,9 +56,9 @@ def test_a_broker_copies_what_it_missed(
         eventually(f"broker {AWAY} is out of sync", is_out, 60)
         write(cluster.bootstrap, topic, COPIED_MIB)
     since_s = time.monotonic()
-    wait_settled(cluster, 5 * LIMIT_S)
+    wait_in_sync(cluster, 5 * LIMIT_S)
     measured.note(
-        f"broker {AWAY} back with {COPIED_MIB} MiB to copy: in every ISR and leading again after "
+        f"broker {AWAY} back with {COPIED_MIB} MiB to copy: in every ISR after "
         f"{time.monotonic() - since_s:.1f} s (limit {LIMIT_S} s for 1024 MiB)"
     )
     records = COPIED_MIB * MIB // RECORD_BYTES

@@ -12,7 +12,7 @@ from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.map_watch import MapWatch
 from e2e.main.operator import Operator
-from e2e.main.replicas import kill, leader_of, places, wait_settled
+from e2e.main.replicas import kill, leader_of, places, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
@@ -30,19 +30,19 @@ def test_the_newest_state_wins(
 ) -> None:
     topic = new_topic("restored", PARTITIONS, replicas=3, config={"min.insync.replicas": 2})
     operator.wait_whole()
-    wait_settled(cluster)
+    wait_in_sync(cluster)
     with etcd_copy.taken() as put_back:
         copied = places(cluster, topic)
         with Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic:
             for partition in KILLED:
                 kill(cluster, leader_of(cluster, topic, partition))
-                wait_settled(cluster)
+                wait_in_sync(cluster)
             newest = places(cluster, topic)
             assert all(newest[n].leader_epoch > copied[n].leader_epoch for n in KILLED)
             with MapWatch(cluster, topic) as watch:
                 put_back()
                 watch.seen.clear()
-                took_s = wait_settled(cluster, LIMIT_S)
+                took_s = wait_in_sync(cluster, LIMIT_S)
                 last = places(cluster, topic)
         traffic.check_records()
     measured.note(

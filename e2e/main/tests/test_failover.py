@@ -20,7 +20,7 @@ from e2e.kafka.members import wait_whole
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
-from e2e.main.replicas import kill, leader_of, wait_settled
+from e2e.main.replicas import kill, leader_of, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
@@ -61,14 +61,14 @@ def test_a_killed_leader_has_a_successor(
     bootstrap, found = cluster.bootstrap, []
     with Traffic(bootstrap, beside, PARTITIONS) as traffic:
         for number in range(KILLS):
-            wait_settled(cluster)
+            wait_in_sync(cluster)
             partition = number % PARTITIONS
             leader = leader_of(cluster, topic, partition)
             one = measure_failover(bootstrap, topic, partition, partial(kill, cluster, leader))
             check(one)
             print(f"kill {number + 1}, of broker {leader}: {one.seconds:.2f} s")
             found.append(one)
-        wait_settled(cluster)
+        wait_in_sync(cluster)
     show("Chiplog", found, f" (limits {P50_LIMIT_S:.0f} s and {WORST_LIMIT_S:.0f} s)")
     assert max(one.seconds for one in found) < HANG_LIMIT_S
     # An idempotent producer beside them: nothing lost, nothing twice.

@@ -17,7 +17,7 @@ from e2e.cluster import containers, cut
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.open_connection import OpenConnection
-from e2e.main.replicas import leader_of, pod_of, wait_settled
+from e2e.main.replicas import leader_of, pod_of, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
@@ -59,7 +59,7 @@ def test_a_successor_leads_and_the_old_one_acknowledges_nothing(
     disable: Callable[[Manifest], AbstractContextManager[None]],
 ) -> None:
     topic = new_topic(f"old-leader-{disable.__name__.replace('_', '-')}", PARTITIONS, replicas=3)
-    wait_settled(cluster)
+    wait_in_sync(cluster)
     leader = leader_of(cluster, topic, 0)
     pod = cluster.kubectl.get("pod", pod_of(cluster, leader))
     before = cluster.broker_pods()[pod_of(cluster, leader)]
@@ -89,7 +89,7 @@ def test_a_successor_leads_and_the_old_one_acknowledges_nothing(
         if disable is frozen:
             told += [one.error(10) for one in open_ones[:2]]
         assert not open_ones[2].is_acknowledged(b"zombie awake")
-        wait_settled(cluster)
+        wait_in_sync(cluster)
     measured.note(
         f"leader {disable.__name__}: another leads after {took_s:.1f} s (limit {LIMIT_S} s); the "
         f"old one answers acks=all with {told}"

@@ -9,7 +9,7 @@ from e2e.cluster import containers
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
-from e2e.main.replicas import kill, leader_of, wait_settled
+from e2e.main.replicas import kill, leader_of, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
@@ -26,7 +26,7 @@ def test_the_standby_acts(
 ) -> None:
     topic = new_topic("without-operator", PARTITIONS, replicas=3)
     operator.wait_whole()
-    wait_settled(cluster)
+    wait_in_sync(cluster)
     leader = leader_of(cluster, topic, 0)
     in_charge = operator.leader()["metadata"]
 
@@ -41,7 +41,7 @@ def test_the_standby_acts(
         eventually("another broker leads", succeeded, HANG_LIMIT_S)
         took_s = time.monotonic() - since_s
         operator.wait_whole()
-        wait_settled(cluster)
+        wait_in_sync(cluster)
     measured.note(
         f"operator and leader killed together: another leads after {took_s:.1f} s "
         f"(limit {LIMIT_S} s); longest gap {max(traffic.noticed.longest_gaps_s().values()):.1f} s"

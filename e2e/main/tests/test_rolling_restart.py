@@ -8,7 +8,7 @@ from e2e import measured
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
-from e2e.main.replicas import wait_settled
+from e2e.main.replicas import wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
@@ -24,7 +24,7 @@ def test_no_send_fails(
 ) -> None:
     topic = new_topic("rolled", PARTITIONS, replicas=3, config={"min.insync.replicas": 2})
     operator.wait_whole()
-    wait_settled(cluster)
+    wait_in_sync(cluster)
     before = cluster.broker_pods()
 
     def restarted() -> bool:
@@ -39,7 +39,7 @@ def test_no_send_fails(
         cluster.kubectl("patch", "bc", cluster.name, "--type=merge", "-p", change)
         took_s = eventually("all brokers were restarted", restarted, ROLL_LIMIT_S)
         cluster.wait_cluster_ready()
-        took_s += wait_settled(cluster)
+        took_s += wait_in_sync(cluster)
     gaps_s = traffic.noticed.longest_gaps_s()
     shown = ", ".join(f"{one:.2f}" for one in gaps_s.values())
     measured.note(
