@@ -209,6 +209,24 @@ class Brokers:
         held = self.up[broker_id].broker._replicas
         return [held.get("orders", index) for index in range(self.partitions)]
 
+    async def begin_with(self, *values: bytes) -> None:
+        """All brokers up, broker 1 leads, and everyone has these records."""
+        await self.start(*ALL)
+        self.lead(1)
+        await self.settled(1)
+        await self.produce(1, *values)
+        await self.equal(len(values))
+
+    async def part(self) -> None:
+        """Nobody leads, so nobody follows."""
+        self.lead(None)
+        await self.eventually(lambda: all(m.replica().following is None for m in self.up.values()))
+
+    async def all_know_high_watermark(self, offset: int) -> None:
+        await self.eventually(
+            lambda: {one.replica().high_watermark for one in self.up.values()} == {offset}
+        )
+
     async def settled(self, leader: int) -> None:
         """Everybody has applied the newest map."""
         others = [one for one in self.up if one != leader]

@@ -13,15 +13,8 @@ def plant(brokers: Brokers, broker_id: int, epoch: int, *values: bytes) -> None:
 
 def test_a_follower_cuts_off_what_its_leader_never_had(brokers: Brokers) -> None:
     async def scenario() -> None:
-        await brokers.start(*ALL)
-        brokers.lead(1)
-        await brokers.settled(1)
-        await brokers.produce(1, b"one", b"two")
-        await brokers.equal(2)
-        brokers.lead(None)
-        await brokers.eventually(
-            lambda: all(m.replica().following is None for m in brokers.up.values())
-        )
+        await brokers.begin_with(b"one", b"two")
+        await brokers.part()
         plant(brokers, 3, 1, b"never", b"acknowledged", b"anywhere")
         assert brokers.ends() == {1: 2, 2: 2, 3: 5}
         brokers.lead(1)
@@ -37,15 +30,8 @@ def test_histories_that_part_more_than_once(brokers: Brokers) -> None:
     """Two unclean reigns on one side, one on the other: found in steps (KIP-279)."""
 
     async def scenario() -> None:
-        await brokers.start(*ALL)
-        brokers.lead(1)
-        await brokers.settled(1)
-        await brokers.produce(1, b"one", b"two")
-        await brokers.equal(2)
-        brokers.lead(None)
-        await brokers.eventually(
-            lambda: all(m.replica().following is None for m in brokers.up.values())
-        )
+        await brokers.begin_with(b"one", b"two")
+        await brokers.part()
         plant(brokers, 1, 3, b"a")
         plant(brokers, 1, 6, b"b")
         plant(brokers, 3, 4, b"x", b"y", b"z")
@@ -67,18 +53,9 @@ def test_nothing_is_cut_off_below_the_high_watermark(
     """A leader that lacks acknowledged records must not make others lose them too."""
 
     async def scenario() -> None:
-        await brokers.start(*ALL)
-        brokers.lead(1)
-        await brokers.settled(1)
-        await brokers.produce(1, b"one", b"two")
-        await brokers.equal(2)
-        await brokers.eventually(
-            lambda: {one.replica().high_watermark for one in brokers.up.values()} == {2}
-        )
-        brokers.lead(None)
-        await brokers.eventually(
-            lambda: all(m.replica().following is None for m in brokers.up.values())
-        )
+        await brokers.begin_with(b"one", b"two")
+        await brokers.all_know_high_watermark(2)
+        await brokers.part()
         faulty = brokers.up[1].replica()
         await faulty.log.truncate_to(0, 1)
         faulty.high_watermark = 0
@@ -111,20 +88,11 @@ def test_an_accepted_loss_is_cut_off_everywhere(
     """Also where a replica was away while it was accepted, and led by others since."""
 
     async def scenario() -> None:
-        await brokers.start(*ALL)
-        brokers.lead(1)
-        await brokers.settled(1)
-        await brokers.produce(1, b"one", b"two")
-        await brokers.equal(2)
-        await brokers.eventually(
-            lambda: {one.replica().high_watermark for one in brokers.up.values()} == {2}
-        )
+        await brokers.begin_with(b"one", b"two")
+        await brokers.all_know_high_watermark(2)
         await brokers.stop(3)
         brokers.fence(3)
-        brokers.lead(None)
-        await brokers.eventually(
-            lambda: all(m.replica().following is None for m in brokers.up.values())
-        )
+        await brokers.part()
         left = brokers.up[1].replica()
         await left.log.truncate_to(0, 1)
         left.high_watermark = 0

@@ -22,9 +22,7 @@ def test_records_appear_on_all_replicas(brokers: Brokers, durability: str) -> No
         # What acks=all acknowledged is on every in-sync replica now, not some time.
         assert set(brokers.ends().values()) == {40}
         await brokers.equal(40)
-        await brokers.eventually(
-            lambda: {one.replica().high_watermark for one in brokers.up.values()} == {40}
-        )
+        await brokers.all_know_high_watermark(40)
         fetching = brokers.up[2].broker.fetching
         assert fetching is not None
         assert (fetching.leaders, fetching.max_lag) == (frozenset({1}), 0)
