@@ -13,6 +13,7 @@ these are part of what is measured:
 * `linger.ms` 5, `message.timeout.ms` 300000: nothing is given up during a measurement.
 """
 
+import random
 import threading
 import time
 import uuid
@@ -27,6 +28,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from e2e.clients.by_librdkafka import QUIET, must_arrive, place
 
 EVERY_S = 0.01
+LOOKS_EVERY_S = 1.0
 PADDING = b"." * 80
 BEFORE_RECORDS = 100
 """So many are acknowledged before the kill: the connection is warm, the epoch known."""
@@ -82,6 +84,8 @@ def measure_failover(
     """
     with Trickle(bootstrap, topic, partition) as trickle:
         trickle.wait_for(BEFORE_RECORDS)
+        # The client looks at all partitions once a second since its start: no kill may keep step.
+        time.sleep(random.uniform(0, LOOKS_EVERY_S))  # noqa: S311
         killed_s = time.monotonic()
         kill()
         # What is handed over from now on no dead leader can have acknowledged.

@@ -59,9 +59,9 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
         so_far = len(load.acknowledged)
         eventually("orders go on", lambda: acknowledged(so_far + AFTER), LIMIT_S)
     assert not load.refused, load.refused[:3]
-    first_s = load.gap_s(PARTITION, killed_s)
+    gap_s = load.gap_s(PARTITION, killed_s)
     console.print(
-        f"the next order in {TOPIC}-{PARTITION} was acknowledged {first_s:.2f} s after the kill; "
+        f"for {gap_s:.2f} s no order in {TOPIC}-{PARTITION} was acknowledged; "
         f"{pod} was in sync with everything again after {whole_s:.0f} s"
     )
     console.print(f"{len(load.acknowledged)} orders were acknowledged under way, none was refused")

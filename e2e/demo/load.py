@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -41,14 +42,14 @@ class Load:
     _thread: threading.Thread | None = None
 
     def gap_s(self, partition: int, since_s: float) -> float:
-        """From `since_s` to the next acknowledgement of a record of the partition."""
+        """The longest time after `since_s` in which no record of the partition was acknowledged."""
         later = [
             one.at_s
             for one in self.acknowledged
             if one.partition == partition and one.at_s > since_s
         ]
         assert later, f"nothing was acknowledged in {TOPIC}-{partition} any more"
-        return later[0] - since_s
+        return max(after - before for before, after in pairwise([since_s, *later]))
 
     def _run(self) -> None:
         settings = {"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True}

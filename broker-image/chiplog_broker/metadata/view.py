@@ -112,6 +112,9 @@ class ClusterView:
         self.session = 0
         """The session this process was admitted to; 0 before. It may get another one."""
         self.brokers: dict[int, BrokerView] = {}
+        """Those that live."""
+        self.lingering: dict[int, BrokerView] = {}
+        """Those that lived a moment ago: clients are told where they were."""
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}
 
@@ -140,8 +143,9 @@ class ClusterView:
             del self._names[old.topic_id]
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
-        """All brokers that clients of this listener can reach, in the order of their ids."""
-        known = (self.brokers[broker_id].on(listener) for broker_id in sorted(self.brokers))
+        """All brokers that clients of this listener may know, in the order of their ids."""
+        named = self.lingering | self.brokers
+        known = (named[broker_id].on(listener) for broker_id in sorted(named))
         return [node for node in known if node is not None]
 
     @property

@@ -1,9 +1,12 @@
 """The brokers of the cluster, from their Broker objects."""
 
+import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from chiplog_broker.metadata.view import BrokerView, ClusterView
+from chiplog_broker.ports.clock import Clock
 from chiplog_core.ids import NEVER_ADMITTED, ReplicaRef
 from chiplog_core.model.broker import Broker
 from chiplog_core.problems import InvalidManifest
@@ -12,14 +15,29 @@ from chiplog_kube.api import Manifest
 logger = logging.getLogger(__name__)
 
 
+LINGER_S: Final = 5.0
+"""So long clients are told where a broker was that has ended.
+
+librdkafka (2.x) drops a broker that is not named any more. Where the same answer names a new
+leader for what that broker led, the partition is lost between the two, and found again by a look
+at all partitions a second later: which doubles how long a failover takes.
+"""
+
+
 class Brokers:
     """Who there is, and in which session each of them lives."""
 
-    def __init__(self, cluster_name: str, on_change: Callable[[Broker], None]) -> None:
+    def __init__(
+        self, cluster_name: str, clock: Clock, on_change: Callable[[Broker], None]
+    ) -> None:
         self._cluster_name = cluster_name
+        self._clock = clock
         self._on_change = on_change
         self._brokers: dict[str, Broker] = {}
         self._live: frozenset[ReplicaRef] = frozenset()
+        self._ended_s: dict[str, float] = {}
+        """When those that do not live any more were last known to."""
+        self._ended = asyncio.Event()
 
     @property
     def live(self) -> frozenset[ReplicaRef]:
@@ -37,6 +55,7 @@ class Brokers:
             return
         if broker.spec.cluster != self._cluster_name:
             return
+        self._note_end(self._brokers.get(broker.metadata.name), broker)
         self._brokers[broker.metadata.name] = broker
         self._live = frozenset(
             ReplicaRef(one.spec.broker_id, one.spec.session)
@@ -46,9 +65,32 @@ class Brokers:
         self._on_change(broker)
 
     def show(self, view: ClusterView) -> None:
-        """Tell clients of the brokers that live."""
+        """Tell clients of the brokers that live, and of those that lived a moment ago."""
         found = [broker_view(one) for one in self._brokers.values() if is_live(one)]
         view.brokers = {one.broker_id: one for one in found}
+        since_s = self._clock.monotonic_s() - LINGER_S
+        gone = [
+            broker_view(self._brokers[name])
+            for name, ended_s in self._ended_s.items()
+            if ended_s > since_s
+        ]
+        view.lingering = {one.broker_id: one for one in gone}
+
+    async def keep_showing(self, view: ClusterView) -> None:
+        """Forget those that ended when it is time to, until cancelled."""
+        while True:
+            await self._ended.wait()
+            self._ended.clear()
+            await self._clock.sleep(LINGER_S)
+            self.show(view)
+
+    def _note_end(self, before: Broker | None, after: Broker) -> None:
+        name = after.metadata.name
+        if is_live(after) or after.spec.retired:
+            self._ended_s.pop(name, None)
+        elif before is not None and is_live(before):
+            self._ended_s[name] = self._clock.monotonic_s()
+            self._ended.set()
 
 
 def is_live(broker: Broker) -> bool:

@@ -68,7 +68,7 @@ class KubernetesStore:
         self._carried_since = attested.intact_since
         self._ready_in = NEVER_ADMITTED
         self._tasks: list[asyncio.Task[None]] = []
-        self._brokers = Brokers(process.cluster, self._broker_changed)
+        self._brokers = Brokers(process.cluster, clock, self._broker_changed)
         self._brokers_watch = watch(parts, BROKERS, self._brokers.seen)
         self._writer = StatusWriter(
             parts.api,
@@ -122,6 +122,7 @@ class KubernetesStore:
             start("status", self._writer.run()),
             start("registration", self.registration.run()),
             start("brokers", self._brokers_watch.run()),
+            start("brokers_gone", self._brokers.keep_showing(self._cluster)),
             start("partition_maps", self._maps_watch.run()),
             start("disk_usage", self._keep_measuring()),
         ]
