@@ -16,17 +16,24 @@ from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.machine import SystemMachine
-from chiplog_broker.ports.net import SystemNet
+from chiplog_broker.ports.net import Net, SystemNet
 from chiplog_broker.security.credentials import FileCredentials, Keyring
 from chiplog_core.ids import BrokerId
 from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
 
 CREDENTIALS = Path("/etc/chiplog-internal")
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
 
 
-def member(options: argparse.Namespace) -> Broker:
-    """A broker that the operator admits. Raises `CannotStart`."""
+def member(
+    options: argparse.Namespace, net: Net | None = None, internal_host: str = EVERY_ADDRESS
+) -> Broker:
+    """A broker that the operator admits. Raises `CannotStart`.
+
+    Several on one machine need an `internal_host` each, since the port is the same for all, and a
+    `net` that finds the others there, since their names are those of pods.
+    """
     config = member_config(options.config, options.broker_id)
     connection = api_server(options.kubeconfig)
     ports = folder_ports("--data", options.data)
@@ -57,9 +64,10 @@ def member(options: argparse.Namespace) -> Broker:
     dialer = None
     credentials = internal_credentials(options.credentials, ports.clock)
     if credentials is not None:
-        bound.append(internal_listener("", Keyring(credentials, ports.rng)))
+        keyring = Keyring(credentials, ports.rng)
+        bound.append(internal_listener("", keyring, host=internal_host))
         name = f"broker-{options.broker_id}"
-        dialer = Dialer(SystemNet().connect, ports.rng, credentials, name)
+        dialer = Dialer((net or SystemNet()).connect, ports.rng, credentials, name)
     return Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
 
 

@@ -8,5 +8,6 @@ against a goal, with the lowest and highest beside it (`paired.py`). A differenc
 less than a tenth should be read as none.
 
 What is measured and what is hoped for is a table (`lines.py`). A goal missed is
-printed, and is no failure of the run.
+printed, and is no failure of the run; nor is an experiment that cannot be run here, of
+which the table says why.
 """

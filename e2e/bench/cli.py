@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from e2e.bench.experiments import EXPERIMENTS
 from e2e.bench.lines import LINES, Line
 from e2e.bench.memory import touch_free_memory
-from e2e.bench.paired import FULL, QUICK, Effort, Measured, measure
+from e2e.bench.paired import FULL, QUICK, Effort, Measured, NotMeasured, measure
 from e2e.bench.report import table, worst, write_json
 from e2e.bench.rig import Rig, rig
 from e2e.clients.standalone import StandaloneBroker
@@ -47,14 +47,14 @@ def bench(
     try:
         names = chosen(only or [])
         with rig(layout.cache() / "bench" / str(os.getpid()), effort, ours) as one:
-            results = run_all(one, names, effort)
+            results, reasons = run_all(one, names, effort)
     except Refused as refused:
         console.print(f"bench: {refused}", markup=False)
         sys.exit(2)
     wide = console if console.is_terminal else Console(width=TABLE_WIDTH)
-    wide.print(table(results))
+    wide.print(table(results, reasons))
     if json_file:
-        write_json(json_file, results, effort, ours.title)
+        write_json(json_file, results, effort, ours.title, reasons)
     console.print(worst(results), markup=False)
 
 
@@ -66,8 +66,10 @@ def chosen(only: list[str]) -> list[str]:
     return [name for name in EXPERIMENTS if not only or name in only]
 
 
-def run_all(one: Rig, names: list[str], effort: Effort) -> dict[Line, Measured]:
-    """Run the experiments with a line of progress each."""
+def run_all(
+    one: Rig, names: list[str], effort: Effort
+) -> tuple[dict[Line, Measured], dict[str, str]]:
+    """Run the experiments with a line of progress each; what was found, and why some were not."""
     console.print(
         f"{effort.rounds} pairs after {effort.warm_ups} to warm up; "
         f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
@@ -76,10 +78,14 @@ def run_all(one: Rig, names: list[str], effort: Effort) -> dict[Line, Measured]:
     console.print(f"{touched_gib:.1f} GiB of free memory touched beforehand")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     results: dict[Line, Measured] = {}
+    reasons: dict[str, str] = {}
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         for name in names:
-            cells = 2 * (effort.warm_ups + effort.rounds)
-            task = progress.add_task(name, total=cells)
-            sides = EXPERIMENTS[name](one)
-            results |= measure(sides.ours, sides.theirs, effort, partial(progress.advance, task))
-    return {line: results[line] for line in LINES if line in results}
+            try:
+                sides = EXPERIMENTS[name](one)
+                own = sides.effort or effort
+                task = progress.add_task(name, total=2 * (own.warm_ups + own.rounds))
+                results |= measure(sides.ours, sides.theirs, own, partial(progress.advance, task))
+            except NotMeasured as problem:
+                reasons[name] = str(problem)
+    return {line: results[line] for line in LINES if line in results}, reasons

@@ -8,14 +8,13 @@ Sizes of cells are such that one takes a second or two.
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 
-from e2e.bench import lines
+from e2e.bench import lines, three_brokers
 from e2e.bench.java_load import BATCH_BYTES
 from e2e.bench.lines import Line
-from e2e.bench.paired import Cell
+from e2e.bench.paired import Cell, Numbers, Sides
 from e2e.bench.rig import Rig, spent
 from e2e.clients.topics import create_topic
 from e2e.cluster.shell import run
@@ -33,14 +32,7 @@ MB = 1e6
 MICROSECOND = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    ours: Cell
-    theirs: Cell
-
-
 Experiment = Callable[[Rig], Sides]
-Numbers = Mapping[Line, float]
 
 
 def on_both(cell: Callable[[Rig, BrokerProcess], Numbers]) -> Experiment:
@@ -193,7 +185,8 @@ def seconds_to_serve(broker: BrokerProcess, partitions: int) -> float:
     raise TimeoutError(f"{broker.title} did not serve:\n{broker.output_tail()}")
 
 
-# Those that start brokers come first, while no other runs; one that leaves topics comes last.
+# Those that start brokers come first, while no other runs; one that leaves topics comes late, and
+# clusters of three last, since each of them takes a share of the machine from then on.
 EXPERIMENTS: dict[str, Experiment] = {
     "start": lambda rig: Sides(
         partial(start_empty, rig.new_ours), partial(start_empty, rig.new_kafka)
@@ -224,4 +217,5 @@ EXPERIMENTS: dict[str, Experiment] = {
         partial(end_to_end_synced, rig, rig.ours_fsync), partial(end_to_end_synced, rig, rig.kafka)
     ),
     "idle-pollers": idle_pollers,
+    **three_brokers.EXPERIMENTS,
 }

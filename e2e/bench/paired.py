@@ -12,7 +12,8 @@ from statistics import median
 
 from e2e.bench.lines import Line
 
-Cell = Callable[[], Mapping[Line, float]]
+Numbers = Mapping[Line, float]
+Cell = Callable[[], Numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,21 @@ class Effort:
 
 FULL = Effort(rounds=8, warm_ups=2, scale=1)
 QUICK = Effort(rounds=3, warm_ups=2, scale=0.3)
+FEW = Effort(rounds=3, warm_ups=0, scale=1)
+"""For cells that take the better part of a minute, and nothing gets faster by repeating."""
+
+
+class NotMeasured(Exception):  # noqa: N818 - says what became of an experiment
+    """An experiment could not be run; the text says why, for the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two cells of an experiment, and how often they run where not as all others."""
+
+    ours: Cell
+    theirs: Cell
+    effort: Effort | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from e2e.bench.lines import LINES, Goal, Line, Of
 from e2e.bench.paired import Effort, Measured
 
 Results = Mapping[Line, Measured]
+Reasons = Mapping[str, str]
+"""Experiment that could not be run -> why."""
 
 
 def goal_number(line: Line, measured: Measured) -> float:
@@ -20,24 +23,30 @@ def goal_number(line: Line, measured: Measured) -> float:
     return measured.ratio if line.goal.of is Of.RATIO else measured.ours
 
 
-def table(results: Results) -> Table:
+def why_not(line: Line, reasons: Reasons) -> str:
+    """Why there is no number."""
+    return reasons.get(line.experiment, "not asked for")
+
+
+def table(results: Results, reasons: Reasons) -> Table:
     """Every line, also those that were not run."""
     drawn = Table(box=SIMPLE_HEAD)
     drawn.add_column("line")
     drawn.add_column("unit", no_wrap=True)
     for heading in ("ours", "Kafka's", "ratio", "spread", "goal"):
         drawn.add_column(heading, no_wrap=True, justify="right")
-    drawn.add_column("", no_wrap=True)
+    drawn.add_column("")
     for line in LINES:
-        drawn.add_row(line.name, line.unit, *numbers(line, results.get(line)))
+        found = numbers(line, results.get(line), why_not(line, reasons))
+        drawn.add_row(line.name, line.unit, *found)
     return drawn
 
 
-def numbers(line: Line, measured: Measured | None) -> tuple[str, ...]:
+def numbers(line: Line, measured: Measured | None, why: str) -> tuple[str, ...]:
     """The cells of a row after its name and unit."""
     goal = goal_text(line)
     if measured is None:
-        return ("", "", "", "", goal, "[dim]not measured[/]")
+        return ("", "", "", "", goal, f"[dim]not measured: {escape(why)}[/]")
     met = line.goal.met_by(goal_number(line, measured))
     return (
         short(measured.ours),
@@ -73,7 +82,7 @@ def worst(results: Results) -> str:
     return f"worst: {line.name} {number} (goal {goal_text(line)})"
 
 
-def write_json(path: Path, results: Results, effort: Effort, title: str) -> None:
+def write_json(path: Path, results: Results, effort: Effort, title: str, reasons: Reasons) -> None:
     """Everything, so that runs can be compared later."""
     document = {
         "ours": title,
@@ -87,15 +96,15 @@ def write_json(path: Path, results: Results, effort: Effort, title: str) -> None
             "warm_ups": effort.warm_ups,
             "scale": effort.scale,
         },
-        "lines": [as_json(line, results.get(line)) for line in LINES],
+        "lines": [as_json(line, results.get(line), why_not(line, reasons)) for line in LINES],
     }
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
-def as_json(line: Line, measured: Measured | None) -> dict[str, object]:
+def as_json(line: Line, measured: Measured | None, why: str) -> dict[str, object]:
     known = {"name": line.name, "unit": line.unit, "goal": goal_json(line.goal)}
     if measured is None:
-        return {**known, "measured": None}
+        return {**known, "measured": None, "why_not": why}
     return {
         **known,
         "met": line.goal.met_by(goal_number(line, measured)),

@@ -11,11 +11,16 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from e2e.bench.java_load import JavaLoad
-from e2e.bench.paired import Effort
+from e2e.bench.paired import Effort, NotMeasured
 from e2e.clients.by_librdkafka import QUIET
 from e2e.clients.topics import create_topic
+from e2e.cluster.console import Refused
+from e2e.cluster.shell import CommandFailed
 from e2e.kafka.broker import KafkaBroker
+from e2e.kafka.cluster import KafkaCluster
+from e2e.kafka.members import Members
 from e2e.kafka.process import BrokerProcess
+from e2e.loopback.cluster import LoopbackCluster
 
 # What a topic that was deleted held should be gone before the next cell begins.
 SETTINGS = {"log.segment.delete.delay.ms": "0"}
@@ -48,6 +53,26 @@ class Rig:
     @cached_property
     def kafka(self) -> BrokerProcess:
         return self.start(self.new_kafka())
+
+    @cached_property
+    def three_ours(self) -> Members:
+        """Three brokers of our side, with what they need beside them."""
+        is_control = issubclass(self.ours_class, KafkaBroker)
+        return self.start_three(KafkaCluster if is_control else LoopbackCluster, "three-ours")
+
+    @cached_property
+    def three_kafka(self) -> Members:
+        return self.start_three(KafkaCluster, "three-kafka")
+
+    def start_three(self, kind: type[KafkaCluster] | type[LoopbackCluster], stem: str) -> Members:
+        """Raises `NotMeasured` where that is not possible here."""
+        members = kind(self.new_folder(stem), SETTINGS)
+        try:
+            self.running.enter_context(members)
+        except (OSError, CommandFailed, Refused) as problem:
+            first_line = str(problem).partition("\n")[0]
+            raise NotMeasured(f"{kind.title} did not start: {first_line}") from problem
+        return members
 
     @cached_property
     def java(self) -> JavaLoad:

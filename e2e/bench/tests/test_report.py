@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from e2e.bench.experiments import EXPERIMENTS
-from e2e.bench.lines import JAVA_PRODUCE_100, LINES, MEMORY, START_EMPTY
+from e2e.bench.lines import JAVA_PRODUCE_100, LINES, MEMORY, START_EMPTY, THREE_100
 from e2e.bench.paired import QUICK, Measured, Pair
 from e2e.bench.report import short, table, worst, write_json
 
@@ -16,7 +16,7 @@ DOUBLE = Measured((Pair(200, 100),))
 
 
 def test_each_experiment_measures_a_line_and_each_line_has_one_that_exists() -> None:
-    assert {line.experiment for line in LINES} == {*EXPERIMENTS, None}
+    assert {line.experiment for line in LINES} == EXPERIMENTS.keys()
 
 
 def test_no_two_lines_have_one_name() -> None:
@@ -44,20 +44,24 @@ def test_nothing_measured() -> None:
 
 def test_the_table_has_every_line() -> None:
     drawn = io.StringIO()
-    Console(width=200, file=drawn).print(table({JAVA_PRODUCE_100: HALF, MEMORY: DOUBLE}))
+    Console(width=200, file=drawn).print(
+        table({JAVA_PRODUCE_100: HALF, MEMORY: DOUBLE}, {"three-100": "no cluster here"})
+    )
     rows = {row.strip().split("  ")[0]: row for row in drawn.getvalue().splitlines()}
     assert {line.name for line in LINES} <= rows.keys()
     assert rows[JAVA_PRODUCE_100.name].rstrip().endswith("missed")
-    assert rows[START_EMPTY.name].rstrip().endswith("not measured")
+    assert rows[START_EMPTY.name].rstrip().endswith("not measured: not asked for")
+    assert rows[THREE_100.name].rstrip().endswith("not measured: no cluster here")
 
 
 def test_json_holds_the_pairs_and_what_was_not_measured(tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
-    write_json(path, {JAVA_PRODUCE_100: HALF}, QUICK, "Chiplog")
+    write_json(path, {JAVA_PRODUCE_100: HALF}, QUICK, "Chiplog", {})
     lines = {one["name"]: one for one in json.loads(path.read_text())["lines"]}
     assert lines[JAVA_PRODUCE_100.name]["measured"]["pairs"] == [{"ours": 60, "kafka": 100}]
     assert lines[JAVA_PRODUCE_100.name]["met"] is False
     assert lines[MEMORY.name]["measured"] is None
+    assert lines[MEMORY.name]["why_not"] == "not asked for"
 
 
 def test_numbers_keep_three_digits() -> None:

@@ -1,0 +1,177 @@
+"""etcd and kube-apiserver, the programs of the local cluster, on ports of their own.
+
+Nobody works on the objects but who is started for it: there is no controller, no scheduler and
+no node. The administrator is known by a token; whoever else asks gets a token for its account, as
+a pod does.
+"""
+
+import json
+import secrets
+import ssl
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+
+from e2e.cluster import build, pki
+from e2e.kafka.members import wait_for
+from e2e.kafka.ports import LOOPBACK, free_ports
+from e2e.loopback.child import Child
+
+READY_LIMIT_S = 120
+ASK_LIMIT_S = 60
+SERVICES = "198.19.0.0/16"  # addresses that nobody uses: there is no kube-proxy
+MERGE_PATCH = "application/merge-patch+json"
+
+Manifest = dict[str, Any]
+
+
+class ApiServer:
+    """As a context manager it answers inside, and is killed with all it knew afterwards."""
+
+    def __init__(self, folder: Path, node_ports: range) -> None:
+        """`node_ports` is where the addresses of NodePort Services come from."""
+        self.folder, self.node_ports = folder, node_ports
+        self.client_port, self.peer_port, self.port = free_ports(3)
+        self.token = secrets.token_hex(16)
+        self.certificates = folder / "certificates"
+        self.running = ExitStack()
+
+    @property
+    def url(self) -> str:
+        return f"https://{LOOPBACK}:{self.port}"
+
+    @property
+    def authority(self) -> Path:
+        """What signed the server's certificate; the server makes both at its first start."""
+        return self.certificates / "apiserver.crt"
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True)
+        self._write_secrets()
+        etcd = Child(self._etcd(), self.folder / "etcd.log")
+        server = Child(self._server(), self.folder / "kube-apiserver.log")
+        try:
+            for child in (etcd, server):
+                self.running.callback(child.kill)
+                child.start()
+            wait_for("the API server is ready", self._is_ready, READY_LIMIT_S)
+        except TimeoutError as late:
+            self.running.close()
+            raise TimeoutError(f"{late}\n{etcd.tail()}\n{server.tail()}") from late
+        except BaseException:
+            self.running.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.close()
+
+    def kubeconfig(self, name: str, token: str, namespace: str = "default") -> Path:
+        """A file for programs that are known by `token`."""
+        cluster = {"server": self.url, "certificate-authority": str(self.authority)}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [
+                {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}
+            ],
+            "current-context": name,
+        }
+        path = self.folder / f"{name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def administrator(self) -> Path:
+        """The kubeconfig of who may do everything."""
+        return self.kubeconfig("administrator", self.token)
+
+    def ask(self, method: str, path: str, body: Manifest | None = None) -> Manifest:
+        """One request as the administrator. Raises `OSError`, `HTTPError` where it is refused."""
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": MERGE_PATCH if method == "PATCH" else "application/json",
+            },
+        )
+        context = ssl.create_default_context(cafile=str(self.authority))
+        with urllib.request.urlopen(request, timeout=ASK_LIMIT_S, context=context) as answer:
+            found: Manifest = json.loads(answer.read())
+            return found
+
+    def find(self, path: str) -> Manifest | None:
+        """An object, or None where there is none yet."""
+        try:
+            return self.ask("GET", path)
+        except urllib.error.HTTPError as refused:
+            if refused.code != 404:
+                raise
+            return None
+
+    def account_token(self, namespace: str, account: str) -> str:
+        """What a pod that runs as this account finds in its volume."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        body = {"spec": {"expirationSeconds": 86_400}}
+        return str(self.ask("POST", path, body)["status"]["token"])
+
+    def _is_ready(self) -> bool:
+        return self.authority.exists() and bool(self.ask("GET", "/api/v1/namespaces/default"))
+
+    def _write_secrets(self) -> None:
+        tokens, signer = self.folder / "tokens.csv", self.folder / "accounts.key"
+        for path in (tokens, signer):
+            path.touch(mode=0o600)
+        tokens.write_text(f"{self.token},administrator,administrator,system:masters\n")
+        signer.write_bytes(
+            pki.new_key().private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.TraditionalOpenSSL,
+                serialization.NoEncryption(),
+            )
+        )
+
+    def _etcd(self) -> list[str | Path]:
+        client, peer = (f"http://{LOOPBACK}:{port}" for port in (self.client_port, self.peer_port))
+        return [
+            build.program("etcd"),
+            "--name=loopback",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=loopback={peer}",
+            "--log-level=warn",
+        ]
+
+    def _server(self) -> list[str | Path]:
+        first, last = self.node_ports[0], self.node_ports[-1]
+        return [
+            build.program("kube-apiserver"),
+            f"--etcd-servers=http://{LOOPBACK}:{self.client_port}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={self.port}",
+            f"--cert-dir={self.certificates}",
+            f"--service-cluster-ip-range={SERVICES}",
+            f"--service-node-port-range={first}-{last}",
+            # It would tell pods where the API is: there are none, and loopback is refused.
+            "--endpoint-reconciler-type=none",
+            "--authorization-mode=RBAC",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            # Adds to pods what a kubelet would have to serve.
+            "--disable-admission-plugins=ServiceAccount",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self.folder / 'accounts.key'}",
+            f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
+            "--profiling=false",
+        ]

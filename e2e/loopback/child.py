@@ -1,0 +1,73 @@
+"""Programs that end with this process."""
+
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from e2e.kafka.process import DIE_WITH_US
+
+LOOK_S = 0.5
+
+
+@dataclass(slots=True)
+class Child:
+    """A program by its command; what it prints goes to `output`."""
+
+    command: Sequence[str | Path]
+    output: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*DIE_WITH_US, *map(str, self.command)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9, and wait until it has ended. Nothing happens where it does not run."""
+        child, self.process = self.process, None
+        if child is not None:
+            child.kill()
+            child.wait()
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of what it printed."""
+        try:
+            return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
+        except FileNotFoundError:
+            return "(nothing)"
+
+
+class Supervised:
+    """A program that is started anew where it ends, as by a Deployment; within a `with` block."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        self._ending = threading.Event()
+        # It starts the program itself: the kernel ends a program with the thread that began it.
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            if not self.child.runs:
+                self.child.start()
+            self._ending.wait(LOOK_S)
+        self.child.kill()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()

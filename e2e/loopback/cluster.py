@@ -1,0 +1,229 @@
+"""A BrokerCluster of three, its operator and its brokers as processes of this machine."""
+
+import base64
+import json
+import random
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from chiplog_core import api, names
+from chiplog_core.ids import BrokerId
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.layout import CHECKOUT
+from e2e.kafka.members import wait_for, wait_whole
+from e2e.kafka.ports import LOOPBACK, free_ports, is_free
+from e2e.loopback.api_server import ApiServer, Manifest
+from e2e.loopback.child import Child, Supervised
+from e2e.loopback.nodes import Pod
+
+SIZE = 3
+NAME, NAMESPACE, OPERATOR_NAMESPACE = "loopback", "loopback", "chiplog-system"
+LISTENER = "external"
+# Below the ports of `free_ports`, beside those of the local cluster: its kube-proxy has the
+# usual range of node ports, on 127.0.0.1 too.
+NODE_PORTS = range(23_000, 24_000)
+NODE_PORTS_NEEDED = 16
+
+
+class LoopbackCluster:
+    """As a context manager it is whole inside, and killed with all it stored afterwards."""
+
+    title = "Chiplog"
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are the cluster's `spec.config`, under Kafka's names."""
+        self.folder, self.settings = folder, dict(settings or {})
+        self.running = ExitStack()
+        self.server = ApiServer(folder / "api", free_node_ports())
+        # A network of its own for the internal listeners: their port is the same everywhere.
+        second, third = (random.randrange(1, 255) for _ in range(2))  # noqa: S311
+        self.addresses = {
+            BrokerId(number): f"127.{second}.{third}.{number}" for number in range(1, SIZE + 1)
+        }
+        self.brokers: dict[int, Child] = {}
+        self.pods: dict[int, Pod] = {}
+        self.node_ports: dict[int, int] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{LOOPBACK}:{port}" for port in self.node_ports.values())
+
+    def ports(self) -> dict[int, int]:
+        return {n: port for n, port in self.node_ports.items() if self.brokers[n].runs}
+
+    def kill(self, broker_id: int) -> None:
+        self.brokers[broker_id].kill()
+        self.pods[broker_id].was_killed()
+
+    def start_again(self, broker_id: int) -> None:
+        self.pods[broker_id].started()
+        self.brokers[broker_id].start()
+
+    def durability(self, wanted: str) -> Mapping[str, str]:
+        return {"chiplog.durability": wanted}
+
+    def start(self) -> None:
+        """Everything, in the order in which a user would install it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.running.enter_context(self.server)
+        self._define()
+        operator = self._operator()
+        self.running.enter_context(Supervised(operator))
+        self.server.ask("POST", own_path(api.BROKER_CLUSTER), broker_cluster(self.settings))
+        try:
+            for broker_id in self.addresses:
+                self._start_broker(broker_id)
+            wait_whole(self, SIZE, replicas=0)
+        except TimeoutError as late:
+            tails = [child.tail() for child in (operator, *self.brokers.values())]
+            raise TimeoutError("\n".join([str(late), *tails])) from late
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.running.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.close()
+
+    def _define(self) -> None:
+        kubectl = Kubectl(self.server.administrator(), NAMESPACE)
+        for name in (NAMESPACE, OPERATOR_NAMESPACE):
+            kubectl("create", "namespace", name)
+        definitions = sorted((CHECKOUT / "crds").glob("*.yaml"))
+        kubectl("apply", "--server-side", *(f"--filename={path}" for path in definitions))
+        kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+
+    def _operator(self) -> Child:
+        health, metrics = (f"{LOOPBACK}:{port}" for port in free_ports(2))
+        command: list[str | Path] = [
+            *(sys.executable, "-m", "chiplog_operator"),
+            *("--kubeconfig", self.server.administrator()),
+            *("--namespace", OPERATOR_NAMESPACE, "--watch-namespaces", NAMESPACE),
+            *("--health-address", health, "--metrics-address", metrics),
+            *("--broker-image", "none"),
+        ]
+        return Child(command, self.folder / "operator.log")
+
+    def _start_broker(self, broker_id: BrokerId) -> None:
+        """The process of a broker, once the operator has made what its pod stands on."""
+        made: list[Manifest] = []
+
+        def is_made() -> bool:
+            found = self.server.find(stateful_set_path(broker_id))
+            made.extend([found] if found else [])
+            return bool(made)
+
+        # StatefulSets are made last.
+        wait_for(f"the StatefulSet of broker {broker_id}", is_made)
+        folder = self.folder / f"broker-{broker_id}"
+        folder.mkdir()
+        (container,) = made[0]["spec"]["template"]["spec"]["containers"]
+        service = names.external_broker_service(NAME, broker_id)
+        ports = self.server.ask("GET", core_path("services", service))["spec"]["ports"]
+        (self.node_ports[broker_id],) = (p["nodePort"] for p in ports if p["name"] == LISTENER)
+        termination_log = folder / "termination-log"
+        self.pods[broker_id] = Pod(self.server, NAME, NAMESPACE, broker_id, termination_log)
+        self.pods[broker_id].create(made[0])
+        broker = Child(self._command(broker_id, folder, container["args"]), folder / "output")
+        self.brokers[broker_id] = broker
+        self.running.callback(broker.kill)
+        broker.start()
+
+    def _command(self, broker_id: BrokerId, folder: Path, arguments: list[str]) -> list[str | Path]:
+        """The container's command, with what lies elsewhere than in a pod."""
+        names_file = self.folder / "names.json"
+        names_file.write_text(json.dumps(self._host_names()))
+        health, metrics = (f"{LOOPBACK}:{port}" for port in free_ports(2))
+        account = self.server.account_token(NAMESPACE, names.service_account(NAME, broker_id))
+        own_file = f"broker-{broker_id}"
+        elsewhere: dict[str, str | Path] = {
+            "--config": self._properties(broker_id, folder),
+            "--data": folder / "volume",
+            "--credentials": self._credentials(folder),
+            "--health-address": health,
+            "--metrics-address": metrics,
+            "--kubeconfig": self.server.kubeconfig(own_file, account, NAMESPACE),
+            "--namespace": NAMESPACE,
+            "--termination-log": folder / "termination-log",
+        }
+        given: dict[str, str | Path] = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        (folder / "volume").mkdir()
+        return [
+            *(sys.executable, "-m", "e2e.loopback.member"),
+            *(names_file, self.addresses[broker_id]),
+            *(word for pair in (given | elsewhere).items() for word in pair),
+        ]
+
+    def _host_names(self) -> dict[str, str]:
+        """The names of the brokers' pods, which only a DNS server in Kubernetes knows."""
+        service = names.brokers_service(NAME)
+        return {
+            f"{names.pod(NAME, broker_id)}.{service}.{NAMESPACE}.svc": address
+            for broker_id, address in self.addresses.items()
+        }
+
+    def _properties(self, broker_id: BrokerId, folder: Path) -> Path:
+        """The operator's file, but listening where the node port would lead."""
+        found = self.server.ask("GET", core_path("configmaps", names.broker_config(NAME)))
+        ((name, text),) = found["data"].items()
+        lines = [line for line in text.splitlines() if not line.startswith("listeners=")]
+        lines.append(f"listeners={LISTENER}://{LOOPBACK}:{self.node_ports[broker_id]}")
+        path = folder / str(name)
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def _credentials(self, folder: Path) -> Path:
+        found = self.server.ask("GET", core_path("secrets", names.internal_secret(NAME)))
+        secret = folder / "credentials"
+        secret.mkdir(mode=0o700)
+        for name, encoded in found["data"].items():
+            (secret / name).write_bytes(base64.b64decode(encoded))
+        return secret
+
+
+def free_node_ports() -> range:
+    """Ports in a row on which nothing listens now."""
+    starts = list(range(NODE_PORTS.start, NODE_PORTS.stop, NODE_PORTS_NEEDED))
+    random.shuffle(starts)
+    for start in starts:
+        found = range(start, start + NODE_PORTS_NEEDED)
+        if all(map(is_free, found)):
+            return found
+    raise OSError(f"no {NODE_PORTS_NEEDED} free ports in a row in {NODE_PORTS}")
+
+
+def broker_cluster(settings: Mapping[str, str]) -> Manifest:
+    """Three brokers, reached on loopback."""
+    listener = {"name": LISTENER, "type": "nodeport", "port": 9094, "advertisedHost": LOOPBACK}
+    return {
+        "apiVersion": api.API_VERSION,
+        "kind": api.BROKER_CLUSTER.kind,
+        "metadata": {"name": NAME},
+        "spec": {
+            "replicas": SIZE,
+            "storage": {"size": "100Gi"},
+            "listeners": [listener],
+            "config": dict(settings),
+        },
+    }
+
+
+def own_path(kind: api.ResourceKind) -> str:
+    return f"/apis/{api.API_VERSION}/namespaces/{NAMESPACE}/{kind.plural}"
+
+
+def core_path(plural: str, name: str) -> str:
+    return f"/api/v1/namespaces/{NAMESPACE}/{plural}/{name}"
+
+
+def stateful_set_path(broker_id: BrokerId) -> str:
+    return (
+        f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{names.stateful_set(NAME, broker_id)}"
+    )

@@ -1,0 +1,59 @@
+"""A broker beside others on one machine: `python -m e2e.loopback.member NAMES ADDRESS …`.
+
+The broker as it is, with two things of a pod made up for: NAMES is a JSON file with an address
+for the name of each broker's pod, where there is no DNS; ADDRESS is this one's own, where the
+port of the internal listener is the same for all. What follows are the broker's own arguments.
+"""
+
+import asyncio
+import json
+import sys
+from asyncio import BaseProtocol
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import uvloop
+
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.logging_setup import set_up
+from chiplog_broker.main import Addresses, arguments, host_and_port, serve
+from chiplog_broker.member import member
+from chiplog_broker.ports.net import SystemNet
+from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
+
+P = TypeVar("P", bound=BaseProtocol)
+
+
+class NamedNet(SystemNet):
+    """TCP to names that only this process knows."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    async def connect(self, protocol: P, host: str, port: int) -> P:
+        return await super().connect(protocol, self.names.get(host, host), port)
+
+
+def main() -> None:
+    """As `chiplog_broker.main.main`."""
+    names_file, address, *given = sys.argv[1:]
+    options = arguments(given)
+    set_up(options.log_level)
+    keep_freed_memory()
+    raise_open_file_limit()
+    addresses = Addresses(
+        host_and_port("--health-address", options.health_address),
+        host_and_port("--metrics-address", options.metrics_address),
+    )
+    try:
+        names = json.loads(Path(names_file).read_text())
+        broker = member(options, NamedNet(names), address)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(broker, addresses))
+    except CannotStart as problem:
+        sys.exit(f"chiplog-broker: {problem}")
+
+
+if __name__ == "__main__":
+    main()
