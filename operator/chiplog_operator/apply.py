@@ -54,6 +54,11 @@ class _Known:
     password: str = ""
     at: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
     """(kind, name) -> the hash that was applied, and when."""
+    wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings] | None = None
+    wanted: list[Manifest] = field(default_factory=list)
+    """What is made of that: kept, because most looks at a cluster find it as it was."""
+    revision_of: BrokerCluster | None = None
+    revision: str = ""
 
 
 class Applier:
@@ -81,8 +86,12 @@ class Applier:
         """The revision each broker's pod should have."""
         if cluster is None:
             return {}
-        settings = BuildSettings(broker_image=self._broker_image, internal_password="-")  # noqa: S106
-        return dict.fromkeys(brokers, build.revision(cluster, settings))
+        known = self._known_of(cluster)
+        essence = build.essence(cluster)
+        if known.revision_of != essence:
+            settings = BuildSettings(broker_image=self._broker_image, internal_password="-")  # noqa: S106
+            known.revision_of, known.revision = essence, build.revision(cluster, settings)
+        return dict.fromkeys(brokers, known.revision)
 
     async def apply(
         self,
@@ -91,16 +100,14 @@ class Applier:
         brokers: Mapping[BrokerId, Broker],
     ) -> Applied:
         """Make the objects of the wanted brokers; remove those of retired ones."""
-        key = ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
-        known = self._known.setdefault(key, _Known())
+        key, known = _key(cluster), self._known_of(cluster)
         try:
             known.password = known.password or await self._password(cluster)
         except Unavailable:
             return Applied(is_unfinished=True)
         except ApiError as error:
             return Applied((f"its Secret cannot be read: {error}",))
-        settings = BuildSettings(broker_image=self._broker_image, internal_password=known.password)
-        wanted = build.manifests(cluster, wanted_brokers, settings)
+        wanted = self._wanted(known, cluster, wanted_brokers)
         results = []
         for kind in build.KINDS:
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
@@ -114,6 +121,19 @@ class Applier:
             problems=tuple(problem for problem in results if problem),
             is_unfinished=any(problem is not None for problem in results),
         )
+
+    def _known_of(self, cluster: BrokerCluster) -> _Known:
+        return self._known.setdefault(_key(cluster), _Known())
+
+    def _wanted(
+        self, known: _Known, cluster: BrokerCluster, brokers: Sequence[BrokerId]
+    ) -> list[Manifest]:
+        """All manifests; nobody changes them."""
+        settings = BuildSettings(broker_image=self._broker_image, internal_password=known.password)
+        given = (build.essence(cluster), tuple(brokers), settings)
+        if known.wanted_of != given:
+            known.wanted_of, known.wanted = given, build.manifests(cluster, brokers, settings)
+        return known.wanted
 
     async def _password(self, cluster: BrokerCluster) -> str:
         """Of the Secret that is there, or a new one."""
@@ -235,6 +255,10 @@ class Applier:
         except ApiError as error:
             return f"{kind.kind} {key_of(live).name} cannot be deleted: {error}"
         return None
+
+
+def _key(cluster: BrokerCluster) -> ClusterKey:
+    return ClusterKey(cluster.metadata.namespace, cluster.metadata.name)
 
 
 def _is_ours(live: Manifest, cluster: BrokerCluster) -> bool:

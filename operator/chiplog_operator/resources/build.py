@@ -4,10 +4,11 @@ from another."""
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 from chiplog_core import labels
 from chiplog_core.ids import BrokerId
-from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterStatus
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
@@ -65,6 +66,12 @@ def manifests(
         *(stateful_set(cluster, broker_id, settings, current) for broker_id in ids),
     ]
     return [with_hash(manifest) for manifest in built]
+
+
+def essence(cluster: BrokerCluster) -> BrokerCluster:
+    """The cluster without what changes all the time: equal ones have equal manifests."""
+    who = replace(cluster.metadata, resource_version="", generation=0)
+    return replace(cluster, metadata=who, status=BrokerClusterStatus())
 
 
 def revision(cluster: BrokerCluster, settings: BuildSettings) -> str:

@@ -15,6 +15,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Unavailable
 from chiplog_operator.apply import APPLY_AGAIN_S, Applied, Applier
 from chiplog_operator.caches import LABELLED_KINDS, Caches
+from chiplog_operator.resources import build
 from chiplog_operator.writes import NotInCharge
 
 IDS = (BrokerId(1), BrokerId(2))
@@ -106,6 +107,35 @@ def test_a_change_of_the_spec_changes_only_what_follows_from_it(bench: Any, shel
         "apply StatefulSet demo-broker-1",
         "apply StatefulSet demo-broker-2",
     ]
+
+
+def test_manifests_are_built_anew_only_for_another_cluster(
+    bench: Any, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most looks at a cluster find it as it was."""
+    built = []
+    original = build.manifests
+
+    def counted(*given: Any) -> list[Any]:
+        built.append(given)
+        return original(*given)
+
+    monkeypatch.setattr(build, "manifests", counted)
+
+    async def scenario() -> tuple[int, int, int]:
+        cluster = await shell.cluster()
+        await shell.apply(cluster)
+        told = replace(cluster.status, observed_generation=7)
+        who = replace(cluster.metadata, resource_version="77")
+        await shell.apply(replace(cluster, metadata=who, status=told))
+        once = len(built)
+        await shell.apply(cluster, (*IDS, BrokerId(3)))
+        larger = len(built)
+        other = replace(cluster.spec, termination_grace_period_seconds=99)
+        await shell.apply(replace(cluster, spec=other), (*IDS, BrokerId(3)))
+        return once, larger, len(built)
+
+    assert bench.run(scenario()) == (1, 2, 3)
 
 
 def test_what_was_changed_by_hand_is_taken_back_after_a_while(bench: Any, shell: Shell) -> None:
