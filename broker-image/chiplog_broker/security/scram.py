@@ -15,6 +15,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from chiplog_broker.ports.rng import Rng
@@ -65,8 +66,13 @@ class ScramCredential:
 Find = Callable[[str], ScramCredential]
 
 
+@lru_cache(maxsize=16)
 def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802's `SaltedPassword`; takes milliseconds, on purpose."""
+    """RFC 5802's `SaltedPassword`; takes milliseconds, on purpose.
+
+    The last ones are remembered: a broker logs in to the same few peers again and again, and
+    keeps the password itself anyway.
+    """
     prepared(password)
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
