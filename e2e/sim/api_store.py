@@ -147,6 +147,10 @@ class ApiStore:
         found = self._objects.get(kind, {}).get(ObjectKey(namespace, name))
         return copied(found) if found else None
 
+    def peek(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """The object itself, to be looked at only."""
+        return self._objects.get(kind, {}).get(ObjectKey(namespace, name))
+
     # -- reads
 
     def list_(self, wanted: Selection) -> ObjectList:

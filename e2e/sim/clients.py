@@ -26,11 +26,34 @@ LOST_STATE: Final = frozenset(
     }
 )
 """What an idempotent producer that sends one batch at a time is never told."""
+FEW_PARTITIONS: Final = 4
+HASTE_S: Final = 1.0
 END_SHARE: Final = 0.1
 """Of the fetches after which a reader asks for the end of a log, too."""
 FOR_GOOD: Final = frozenset(
     {ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large}
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How much clients do: all they can, unless told otherwise."""
+
+    quietness: tuple[float, ...] = ()
+    """A partition is so many times as quiet as the busiest, one of these."""
+    laziness_s: float = 0.0
+    """All readers but the first wait up to so long between two fetches."""
+    idle_s: float = 0.4
+    """The longest time until a reader looks again whether a broker leads anything by now."""
+    fetch_wait_ms: int = 500
+    asks_once: bool = False
+    """Whether a client that has just asked who leads does not ask again, as Java's."""
+
+
+SPARING: Final = Habits(
+    quietness=(1.0, 3.0, 8.0), laziness_s=1.0, idle_s=1.0, fetch_wait_ms=2000, asks_once=True
+)
+"""Many seeds instead of much work in each."""
 
 
 @dataclass(slots=True)
@@ -61,16 +84,29 @@ class Client:
     """What producers and consumers share."""
 
     def __init__(
-        self, name: str, bootstrap: Sequence[str], chance: random.Random, notebook: Notebook
+        self,
+        name: str,
+        bootstrap: Sequence[str],
+        chance: random.Random,
+        notebook: Notebook,
+        habits: Habits = Habits(),
     ) -> None:
         self.name = name
+        self.habits = habits
         self.chance = chance
         self.notebook = notebook
         self.wire = Wire(bootstrap, chance, name)
+        self.wire.fetch_wait_ms = habits.fetch_wait_ms
+        self._asked_s = -1.0
+        """When it last asked who leads."""
 
-    async def back_off(self) -> None:
-        """Wait a little, and ask anew who leads."""
-        await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+    async def back_off(self, longest_s: float = 0.4) -> None:
+        """Wait a little, and know anew who leads."""
+        since_s = self.notebook.now_s()
+        await asyncio.sleep(self.chance.uniform(0.05, longest_s))
+        if self.habits.asks_once and self._asked_s >= since_s:
+            return
+        self._asked_s = self.notebook.now_s()
         try:
             await self.wire.learn()
         except UNREACHED as error:
@@ -82,6 +118,8 @@ class Producer(Client):
 
     acks = -1
     is_stopping = False
+    is_in_haste = False
+    """Whether it writes to every partition each second, however quiet that was."""
     pause_s = 0.3
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
@@ -91,6 +129,9 @@ class Producer(Client):
 
     async def _write(self, partition: TopicPartition) -> None:
         number, state = 0, None
+        longest_s = self.pause_s
+        if self.habits.quietness:
+            longest_s *= self.chance.choice(self.habits.quietness)
         while not self.is_stopping:
             if state is None and self.acks < 0:
                 state = await self._new_state()
@@ -107,7 +148,16 @@ class Producer(Client):
                 )
             else:
                 await self._send_once(partition, bytes(build_batch(records, options)))
-            await asyncio.sleep(self.chance.uniform(0.0, self.pause_s))
+            await self._pause(self.chance.uniform(0.0, longest_s))
+
+    async def _pause(self, seconds: float) -> None:
+        """In steps of which none is long, in case that everybody is told to make haste."""
+        step_s = HASTE_S if self.habits.quietness else seconds
+        while seconds > 0 and not self.is_stopping:
+            if self.is_in_haste:
+                seconds = min(seconds, HASTE_S)
+            await asyncio.sleep(min(seconds, step_s))
+            seconds -= step_s
 
     async def _new_state(self) -> ProducerState:
         while True:
@@ -178,6 +228,8 @@ class Producer(Client):
 class Consumer(Client):
     """Reads every partition from its beginning on."""
 
+    is_lazy = False
+
     def follow(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         for one in partitions:
             self.notebook.note(Kind.SOUGHT, self.name, one, "", 0)
@@ -198,7 +250,7 @@ class Consumer(Client):
             }
             at = self.wire.address(broker_id)
             if not led or at is None:
-                await self.back_off()
+                await self.back_off(self.habits.idle_s)
                 continue
             try:
                 answers = await self.wire.fetch(at, led)
@@ -209,6 +261,8 @@ class Consumer(Client):
                 continue
             if not all(self._take(one, led, positions) for one in answers):
                 await self.back_off()
+            elif self.is_lazy and self.habits.laziness_s:
+                await asyncio.sleep(self.chance.uniform(0.0, self.habits.laziness_s))
 
     async def _look_at_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
         """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""

@@ -139,9 +139,9 @@ class Node:
         name = names.stateful_set(CLUSTER, self.broker_id)
         while True:
             await asyncio.sleep(LOOK_S)
-            wanted = store.find(kinds.STATEFUL_SETS, NAMESPACE, name)
+            wanted = store.peek(kinds.STATEFUL_SETS, NAMESPACE, name)
             if wanted is not None and self.has_power and not self._around.server.is_away:
-                if store.find(kinds.PODS, *self._key) is None:
+                if store.peek(kinds.PODS, *self._key) is None:
                     store.create(kinds.PODS, self._new_pod(wanted))
                 await self._run_pod()
 
@@ -162,7 +162,7 @@ class Node:
             lasted_s = self._around.loop.time() - began_s
             backoff_s = 0.0 if lasted_s > 30.0 else min(max(backoff_s * 2, 0.5), LONGEST_BACKOFF_S)
         await self._when_reachable()
-        if self._around.server.store.find(kinds.PODS, *self._key) is not None:
+        if self._around.server.store.peek(kinds.PODS, *self._key) is not None:
             self._around.server.store.remove(kinds.PODS, self._key)
 
     async def _watch_container(self) -> str:
@@ -192,7 +192,7 @@ class Node:
         server = self._around.server
         if not server.answers(f"node-{self.broker_id}"):
             return False
-        pod = server.store.find(kinds.PODS, *self._key)
+        pod = server.store.peek(kinds.PODS, *self._key)
         return pod is None or "deletionTimestamp" in pod["metadata"]
 
     async def _when_reachable(self) -> None:
@@ -205,7 +205,7 @@ class Node:
     async def _say(self, status: Manifest) -> None:
         """Write the pod's status, when the API server can be reached."""
         await self._when_reachable()
-        if self._around.server.store.find(kinds.PODS, *self._key) is not None:
+        if self._around.server.store.peek(kinds.PODS, *self._key) is not None:
             self._around.server.store.patch(
                 kinds.PODS, self._key, {"status": status}, subresource="status"
             )
@@ -297,7 +297,7 @@ class Node:
 
     def _new_broker(self) -> Broker:
         around, disks = self._around, self.disks
-        found = around.server.store.find(kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER))
+        found = around.server.store.peek(kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER))
         text = (found or {}).get("data", {}).get("server.properties", "")
         config = {**checked(parse_properties(text)), "node.id": str(self.broker_id)}
         rng = SeededRng(self._chance)

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 START_S = 1000.0
-BLOCKED_S = 30.0
-"""A callback that takes longer, by the machine's clock, blocks a real event loop.
+BLOCKED_S = 10.0
+"""Callbacks that compute for longer block a real event loop.
 
-Much longer than any may take: a crowded machine lets one wait for seconds."""
+Processor time, as a crowded machine lets all wait; and much longer than any may take."""
+ROUNDS = 200
+"""So often it is looked at what they took."""
 
 
 class Process:
@@ -42,6 +44,20 @@ class Process:
         self.tasks: list[asyncio.Task[Any]] = []
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
+
+    def steps_on(self, handle: asyncio.Handle) -> bool:
+        """Whether it may run this callback of its own now; else that is kept."""
+        if self.is_alive and not self.is_paused and self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left >= 0:
+                return True
+            self.steps_left = None
+            self.held.append(handle)
+            self.on_last_step()
+            return False
+        # Of a dead one they run when the world has ended, if at all.
+        self.held.append(handle)
+        return False
 
     def spawn(self, work: Coroutine[Any, Any, T], name: str = "") -> "asyncio.Task[T]":
         """Run `work` as a part of this process."""
@@ -72,6 +88,55 @@ class _Numbered:
             return self.number
 
 
+class _Handle(asyncio.Handle):
+    """As the base class, without what only debugging needs."""
+
+    __slots__ = ()
+
+    def __init__(  # the base class looks for a debugger at each of them
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """The same for a moment."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
+
 class _Task(_Numbered, asyncio.Task[Any]): ...
 
 
@@ -82,6 +147,7 @@ class SimLoop(asyncio.BaseEventLoop):
     """Deterministic, as long as what runs on it is."""
 
     _ready: deque[asyncio.Handle]
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,6 +155,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """(when, number, timer): compared as tuples, and those of one instant in their order."""
         self.network: Network | None = None
         self.now_s = START_S
+        self._spent_s = time.thread_time()
+        """Processor time of this thread, as it was a moment ago."""
         self.blocked: list[str] = []
         """Callbacks that would have kept a real loop from its other work."""
 
@@ -100,48 +168,52 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Timer(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(_numbers), timer))
         return timer
 
     def _run_once(self) -> None:
+        """Until somebody stops the loop."""
         ready, timers = self._ready, self._timers
-        while timers and timers[0][2].cancelled():
-            heapq.heappop(timers)
-        if not ready:
-            if not timers:
-                raise Stuck("nothing is ready and nobody waits for time to pass")
-            self.now_s = max(self.now_s, timers[0][0])
-        while timers and timers[0][0] <= self.now_s:
-            ready.append(heapq.heappop(timers)[2])
-        began_s = time.perf_counter()
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            self._run_handle(handle)
-            ended_s = time.perf_counter()
-            if ended_s - began_s > BLOCKED_S:
-                self.blocked.append(repr(handle))
-            began_s = ended_s
+        rounds = 0
+        while not self._stopping:
+            while timers and timers[0][2]._cancelled:  # noqa: SLF001 - what an event loop is for
+                heapq.heappop(timers)
+            if not ready:
+                if not timers:
+                    raise Stuck("nothing is ready and nobody waits for time to pass")
+                self.now_s = max(self.now_s, timers[0][0])
+            while timers and timers[0][0] <= self.now_s:
+                ready.append(heapq.heappop(timers)[2])
+            for _ in range(len(ready)):
+                self._run_handle(ready.popleft())
+            rounds += 1
+            if rounds % ROUNDS == 0:
+                self._look_whether_blocked()
 
     def _run_handle(self, handle: asyncio.Handle) -> None:
         if handle._cancelled:  # noqa: SLF001
             return
-        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]  # noqa: SLF001
-        if process is not None:
-            if not process.is_alive:
-                process.held.append(handle)  # it runs when the world has ended, if at all
-                return
-            if process.is_paused:
-                process.held.append(handle)
-                return
-            if process.steps_left is not None:
-                process.steps_left -= 1
-                if process.steps_left < 0:
-                    process.steps_left = None
-                    process.held.append(handle)
-                    process.on_last_step()
-                    return
-        handle._run()  # noqa: SLF001 - what an event loop is for
+        context: Context = handle._context  # type: ignore[attr-defined]  # noqa: SLF001
+        process = context.get(PROCESS)
+        if (
+            process is None
+            or (process.is_alive and not process.is_paused and process.steps_left is None)
+            or process.steps_on(handle)
+        ):
+            try:
+                context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]  # noqa: SLF001
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as the base class has it
+                self.call_exception_handler({"message": "a callback failed", "exception": error})
+
+    def _look_whether_blocked(self) -> None:
+        """Whether one of the last rounds computed for too long; all of them are soon done."""
+        spent_s = time.thread_time()
+        if spent_s - self._spent_s > BLOCKED_S:
+            self.blocked.append(f"before {self.now_s:.3f}")
+        self._spent_s = spent_s
 
     def resume(self, process: Process) -> None:
         """A paused process goes on with what came meanwhile, in its order."""
@@ -154,7 +226,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 

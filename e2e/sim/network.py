@@ -60,12 +60,13 @@ class _Pipe:
         self._queue.append((self._last_s, item))
         if not isinstance(item, str):
             self.size_bytes += len(item)
-        self.pump()
+        if self._timer is None:  # else it is set for what comes before this
+            self.pump()
 
     def pump(self) -> None:
         """Deliver what is due, where the way is open."""
         if self._timer is not None:
-            self._timer.cancel()
+            self._timer.cancel()  # it may run now, or somebody opened the way
             self._timer = None
         loop = self._network.loop
         if self.hangs or not self._network.is_open(

@@ -6,10 +6,12 @@ import json
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from e2e.sim.checkers import Anomaly, check
+from e2e.sim.clients import SPARING
 from e2e.sim.faults import FAULT_NAMES, Faults, Mix
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
@@ -18,6 +20,8 @@ from e2e.sim.world import World
 START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
 AUDIT_WITHIN_S: Final = 60.0
+LEFT_WITHIN_S: Final = 30.0
+"""The same where something is left to the user."""
 QUIET_S: Final = 10.0
 OF_DISKS: Final = ("sync failed", "write failed", "read failed")
 """After each of them a disk is not vouched for."""
@@ -68,7 +72,9 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         operators=chance.choice((1, 2)),
         every_s=chance.choice((2.0, 5.0, 12.0)),
         weights={name: chance.uniform(0.2, 1.0) for name in chosen},
-        pause_s=chance.choice((1.2, 2.4, 4.8)),
+        pause_s=chance.choice((1.5, 3.0, 6.0)),
+        faults_s=150.0,
+        habits=SPARING,
     )
 
 
@@ -96,8 +102,7 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     world = World(loop, f"seed {result.seed}", mix.brokers, mix.operators)
     chance = world.own_chance()
     problems = await _phases(world, mix, chance)
-    failed = sum(world.faults[name] for name in OF_DISKS)
-    is_left_to_the_user = world.has_records_at_risk() and failed >= min(mix.replicas, 2)
+    is_left_to_the_user = left_to_the_user(world, mix)
     notebook = world.notebook
     result.simulated_s = loop.now_s - START_S
     result.acked = notebook.acked
@@ -109,7 +114,6 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     problems += [Anomaly("blocked", "", one) for one in loop.blocked]
     problems += check(notebook.history)
     if is_left_to_the_user:
-        # Disks failed under all in-sync replicas: only a user may go on with what is left (R3).
         problems = [one for one in problems if one.name not in OF_LIVENESS]
     result.anomalies = problems
     for event in notebook.history.events:
@@ -133,13 +137,15 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     world.apply_topic("clicks", chance.randint(1, 3), **copies)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
-    world.start_clients(producers=3, consumers=2, pause_s=mix.pause_s)
+    world.start_clients(producers=3, consumers=2, pause_s=mix.pause_s, habits=mix.habits)
     await asyncio.sleep(5.0)
     await Faults(world, mix, chance).run(mix.faults_s)
     world.heal()
     found = []
-    why = await well_within(world, HEAL_WITHIN_S)
+    why = await well_within(world, HEAL_WITHIN_S, lambda: left_to_the_user(world, mix))
     healed_s = world.loop.time()
+    for one in world.producers:
+        one.is_in_haste = bool(mix.habits.quietness)
     await asyncio.sleep(QUIET_S)
     if why:
         found.append(Anomaly("not-healed", "", why))
@@ -149,8 +155,9 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     for one in world.producers:
         one.is_stopping = True
     await asyncio.sleep(QUIET_S)
+    within_s = LEFT_WITHIN_S if left_to_the_user(world, mix) else AUDIT_WITHIN_S
     try:
-        async with asyncio.timeout(AUDIT_WITHIN_S):
+        async with asyncio.timeout(within_s):
             await world.audit()
     except TimeoutError:
         found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
@@ -158,12 +165,26 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     return found
 
 
-async def well_within(world: World, seconds: float) -> str:
-    """Empty as soon as all is well, else what is not after so long."""
-    until_s = world.loop.time() + seconds
-    while (why := world.is_well()) and world.loop.time() < until_s:  # noqa: ASYNC110
+async def well_within(
+    world: World, seconds: float, is_hopeless: Callable[[], bool] = lambda: False
+) -> str:
+    """Empty as soon as all is well, else what is not after so long.
+
+    Where that is known to be hopeless, for the sake of all else we wait not quite as long.
+    """
+    began_s = world.loop.time()
+    while why := world.is_well():
+        waited_s = world.loop.time() - began_s
+        if waited_s >= seconds or (waited_s >= LEFT_WITHIN_S and is_hopeless()):
+            break
         await asyncio.sleep(0.5)
     return why
+
+
+def left_to_the_user(world: World, mix: Mix) -> bool:
+    """Disks failed under all in-sync replicas: only a user may go on with what is left (R3)."""
+    failed = sum(world.faults[name] for name in OF_DISKS)
+    return failed >= min(mix.replicas, 2) and world.has_records_at_risk()
 
 
 def quiet() -> None:

@@ -4,9 +4,11 @@ Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids. F
 go through the broker's own client half (`peers.connection`).
 """
 
+import importlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -22,7 +24,6 @@ from chiplog_broker.records.reader import read_records
 
 TIMEOUT_S: Final = 5.0
 PORT: Final = 9092
-FETCH_WAIT_MS: Final = 500
 MAX_BYTES: Final = 1 << 20
 VERSIONS: Final = {
     ApiKey.METADATA: 12,
@@ -56,10 +57,9 @@ class Fetched(NamedTuple):
     records: list[tuple[int, str]]
 
 
+@cache
 def types(key: ApiKey) -> Any:
     """The module of the request's classes."""
-    import importlib  # noqa: PLC0415 - kio's schemas are loaded as they are needed
-
     return importlib.import_module(f"kio.schema.{key.name.lower()}.v{VERSIONS[key]}.request")
 
 
@@ -70,6 +70,7 @@ class Wire:
         self._bootstrap = bootstrap
         self._chance = chance
         self._name = name
+        self.fetch_wait_ms = 500
         self._connections: dict[tuple[str, int], PeerConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self.leaders: dict[TopicPartition, int] = {}
@@ -154,15 +155,13 @@ class Wire:
         one = answer.responses[0].partition_responses[0]
         return int(one.error_code), int(one.base_offset)
 
-    async def fetch(
-        self, at: tuple[str, int], wanted: dict[TopicPartition, int], wait_ms: int = FETCH_WAIT_MS
-    ) -> list[Fetched]:
+    async def fetch(self, at: tuple[str, int], wanted: dict[TopicPartition, int]) -> list[Fetched]:
         """Raises one of `UNREACHED`."""
         kio = types(ApiKey.FETCH)
         topics = {one.topic_id: one.topic for one in wanted}
         request = kio.FetchRequest(
             replica_id=-1,
-            max_wait=timedelta(milliseconds=wait_ms),
+            max_wait=timedelta(milliseconds=self.fetch_wait_ms),
             min_bytes=1,
             max_bytes=MAX_BYTES,
             isolation_level=1,
@@ -231,8 +230,13 @@ async def exchange(connection: PeerConnection, key: ApiKey, message: object) -> 
     """kio's own reader for answers: the broker's reads no records."""
     version = VERSIONS[key]
     body = await connection.exchange(key, version, [outgoing.encode_request(message)], TIMEOUT_S)
-    answer, _ = entity_reader(schema.response_class(key, version))(bytes(body), 0)
+    answer, _ = _answer_reader(key)(bytes(body), 0)
     return answer
+
+
+@cache
+def _answer_reader(key: ApiKey) -> Callable[[bytes, int], tuple[Any, int]]:
+    return entity_reader(schema.response_class(key, VERSIONS[key]))
 
 
 def records_in(data: bytes) -> list[tuple[int, str]]:

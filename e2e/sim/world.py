@@ -14,7 +14,7 @@ from chiplog_kube.api import Manifest
 from chiplog_operator.resources.secret import internal_secret
 from e2e.sim.api_server import ApiServer
 from e2e.sim.api_store import ApiStore
-from e2e.sim.clients import Auditor, Consumer, Notebook, Producer
+from e2e.sim.clients import FEW_PARTITIONS, Auditor, Consumer, Habits, Notebook, Producer
 from e2e.sim.decisions import DecisionTrace
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
 from e2e.sim.logs import AppendTrace, replicas_on
@@ -107,16 +107,27 @@ class World:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
 
-    def start_clients(self, producers: int, consumers: int, pause_s: float) -> None:
+    def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
         self.written = partitions_in(self.store)
+        if habits.quietness:
+            # Many partitions share what few would have alone.
+            pause_s *= max(1.0, len(self.written) / FEW_PARTITIONS)
         for number in range(1, producers + 1):
-            producer = Producer(f"p{number}", self.bootstrap, self.own_chance(), self.notebook)
+            producer = Producer(
+                f"p{number}", self.bootstrap, self.own_chance(), self.notebook, habits
+            )
             producer.acks = -1 if number > 1 or producers == 1 else 1
-            producer.pause_s = pause_s
+            # What acks=1 is answered counts for nothing: that there are such producers is enough.
+            is_slower = habits.quietness and producer.acks > 0
+            producer.pause_s = 2 * pause_s if is_slower else pause_s
             self.producers.append(producer)
             self.as_client(producer.name, producer.run(self.written))
         for number in range(1, consumers + 1):
-            consumer = Consumer(f"c{number}", self.bootstrap, self.own_chance(), self.notebook)
+            consumer = Consumer(
+                f"c{number}", self.bootstrap, self.own_chance(), self.notebook, habits
+            )
+            # One reads at once whatever there is; the others come late, and read more at a time.
+            consumer.is_lazy = number > 1
             work = consumer.run(self.written, sorted(self.nodes))
             self.as_client(consumer.name, work)
 
@@ -131,12 +142,13 @@ class World:
         return [one.host for one in self.nodes.values()]
 
     async def audit(self) -> None:
-        """Read all partitions to their ends."""
+        """Read all partitions to their ends, each for itself."""
         auditor = Auditor("auditor", self.bootstrap, self.own_chance(), self.notebook)
 
         async def everything() -> None:
-            for one in self.written:
-                await auditor.read(one)
+            async with asyncio.TaskGroup() as group:
+                for one in self.written:
+                    group.create_task(auditor.read(one))
 
         await self.as_client("auditor", everything())
 
@@ -164,7 +176,7 @@ class World:
             if not is_ready(topic):
                 return f"Topic {topic['metadata']['name']} is not Ready"
         for number, node in self.nodes.items():
-            spec = (self.store.find(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{number}") or {}).get(
+            spec = (self.store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{number}") or {}).get(
                 "spec", {}
             )
             if spec.get("fenced") or not spec.get("session"):

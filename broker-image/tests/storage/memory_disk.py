@@ -322,19 +322,14 @@ class MemoryFile:
 
     def append(self, data: Buffer) -> int:
         position = len(self._node.content)
-        if self._disk.usage().free_bytes < len(data):
-            self._check()
-            raise OSError(errno.ENOSPC, "no space left on device", self._path)
+        self._need_room(len(data))
         written = bytes(data)
         self._change("append", _Write(position, written))
         self._disk.appended(self._path, written)
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
-        growth = position + len(data) - len(self._node.content)
-        if growth > self._disk.usage().free_bytes:
-            self._check()
-            raise OSError(errno.ENOSPC, "no space left on device", self._path)
+        self._need_room(position + len(data) - len(self._node.content))
         self._change("write_at", _Write(position, bytes(data)))
 
     def read(self, position: int, size_bytes: int) -> bytes:
@@ -378,6 +373,13 @@ class MemoryFile:
         self._disk._check_power()
         if not self._is_open:
             raise ValueError(f"{self._path} is closed")
+
+    def _need_room(self, growth_bytes: int) -> None:
+        disk = self._disk
+        # Counting what is stored takes a while, and most disks are far from full.
+        if disk.capacity_bytes < _TOTAL_BYTES and disk.usage().free_bytes < growth_bytes:
+            self._check()
+            raise OSError(errno.ENOSPC, "no space left on device", self._path)
 
     def _change(self, operation: str, change: _Write | _Truncate) -> None:
         self._check()

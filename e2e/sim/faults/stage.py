@@ -4,6 +4,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from e2e.sim.clients import Habits
 from e2e.sim.kubelet import Node
 from e2e.sim.operators import Operator
 from e2e.sim.world import World
@@ -21,6 +22,7 @@ class Mix:
     weights: dict[str, float] = field(default_factory=dict)
     pause_s: float = 1.2
     """A producer waits up to so long between two batches for a partition."""
+    habits: Habits = Habits()  # noqa: RUF009 - never changed
     topic_config: dict[str, str] = field(default_factory=dict)
 
 
