@@ -25,6 +25,10 @@ async def restore(stage: Stage) -> None:
         server.stop_watches()
     server.go_away()
     await asyncio.sleep(chance.uniform(0.2, 5.0))
+    while not server.is_away:
+        # Something else brought it back meanwhile, and nobody restores below a running server.
+        server.go_away()
+        await asyncio.sleep(chance.uniform(0.2, 1.0))
     store.restore(copy, bump=chance.choice((0, BUMP)))
     stage.world.trace_of_decisions.restored()
     server.is_away = False
