@@ -65,6 +65,8 @@ class Notebook:
     problems: list[str] = field(default_factory=list)
     """What no client should ever be told."""
     errors: dict[str, int] = field(default_factory=dict)
+    epoch_s: float = 0.0
+    """The wall's time when the world's clock said 0."""
     acked: int = 0
     last_acked_s: float = 0.0
 
@@ -75,6 +77,14 @@ class Notebook:
         if kind is Kind.ACKED:
             self.acked += 1
             self.last_acked_s = self.now_s()
+
+    def now_ms(self) -> int:
+        """The wall's time, as clients see it."""
+        return int((self.epoch_s + self.now_s()) * 1000)
+
+    def is_deleted(self, partition: TopicPartition) -> bool:
+        """Whether a user has asked to delete its topic."""
+        return bool(self.history.deleted) and str(partition) in self.history.deleted
 
     def error(self, name: str) -> None:
         self.errors[name] = self.errors.get(name, 0) + 1
@@ -125,21 +135,23 @@ class Producer(Client):
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         async with asyncio.TaskGroup() as group:
             for one in partitions:
-                group.create_task(self._write(one))
+                group.create_task(self.write(one))
 
-    async def _write(self, partition: TopicPartition) -> None:
+    async def write(self, partition: TopicPartition) -> None:
+        """Until it is to stop, or the partition's topic was deleted."""
         number, state = 0, None
         longest_s = self.pause_s
         if self.habits.quietness:
             longest_s *= self.chance.choice(self.habits.quietness)
-        while not self.is_stopping:
+        while not self.is_stopping and not self.notebook.is_deleted(partition):
             if state is None and self.acks < 0:
                 state = await self._new_state()
             count = self.chance.randint(1, 4)
             values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
             number += count
             options = BatchOptions(producer=state) if state else BatchOptions()
-            records = [NewRecord(one.encode(), timestamp_ms=1) for one in values]
+            now_ms = self.notebook.now_ms()
+            records = [NewRecord(one.encode(), timestamp_ms=now_ms) for one in values]
             for one in values:
                 self.notebook.note(Kind.SENT, self.name, partition, one)
             if self.acks < 0:
@@ -187,7 +199,7 @@ class Producer(Client):
         """Until it is answered for good; the state for the next batch."""
         assert state is not None
         attempts = 0
-        while True:
+        while not self.notebook.is_deleted(partition):
             error, offset = await self._attempt(partition, batch)
             attempts += 1
             if error in {0, DUPLICATE}:
@@ -199,7 +211,7 @@ class Producer(Client):
                     epoch=state.epoch,
                     base_sequence=state.base_sequence + len(values),
                 )
-            if error in LOST_STATE:
+            if error in LOST_STATE and not self.notebook.is_deleted(partition):
                 what = f"{self.name} was told {ErrorCode(error).name} for {values[0]}"
                 self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
                 return None
@@ -209,6 +221,7 @@ class Producer(Client):
                     self.notebook.note(Kind.FAILED, self.name, partition, one)
                 return None
             await self.back_off()
+        return None
 
     async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int, int]:
         """(error, offset); -2 where nobody answered."""
@@ -230,23 +243,40 @@ class Consumer(Client):
 
     is_lazy = False
 
-    def follow(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        for one in partitions:
-            self.notebook.note(Kind.SOUGHT, self.name, one, "", 0)
-        return dict.fromkeys(partitions, 0)
+    def __init__(
+        self,
+        name: str,
+        bootstrap: Sequence[str],
+        chance: random.Random,
+        notebook: Notebook,
+        habits: Habits = Habits(),
+    ) -> None:
+        super().__init__(name, bootstrap, chance, notebook, habits)
+        self._positions: dict[TopicPartition, int] = {}
+
+    def follow(self, partition: TopicPartition) -> None:
+        """Read this one, too."""
+        self._seek(partition, 0)
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        self.notebook.note(Kind.SOUGHT, self.name, partition, "", offset)
+        self._positions[partition] = offset
 
     async def run(self, partitions: Sequence[TopicPartition], brokers: Sequence[int]) -> None:
-        positions = self.follow(partitions)
+        for one in partitions:
+            self.follow(one)
         async with asyncio.TaskGroup() as group:
             for broker_id in brokers:
-                group.create_task(self._read_from(broker_id, positions))
+                group.create_task(self.read_from(broker_id))
 
-    async def _read_from(self, broker_id: int, positions: dict[TopicPartition, int]) -> None:
+    async def read_from(self, broker_id: int) -> None:
+        """What this broker leads, of all that is followed."""
+        positions = self._positions
         while True:
             led = {
                 one: offset
                 for one, offset in positions.items()
-                if self.wire.leaders.get(one) == broker_id
+                if self.wire.leaders.get(one) == broker_id and not self.notebook.is_deleted(one)
             }
             at = self.wire.address(broker_id)
             if not led or at is None:
@@ -263,6 +293,18 @@ class Consumer(Client):
                 await self.back_off()
             elif self.is_lazy and self.habits.laziness_s:
                 await asyncio.sleep(self.chance.uniform(0.0, self.habits.laziness_s))
+            for one in answers:
+                if one.error == OUT_OF_RANGE:
+                    await self._seek_first(at, one.partition)
+
+    async def _seek_first(self, at: tuple[str, int], partition: TopicPartition) -> None:
+        """As a consumer with auto.offset.reset=earliest does it."""
+        try:
+            error, first = await self.wire.offset(at, partition, EARLIEST)
+        except UNREACHED:
+            return
+        if not error and first > self._positions[partition]:
+            self._seek(partition, first)
 
     async def _look_at_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
         """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""

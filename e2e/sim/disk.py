@@ -15,9 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from chiplog_broker.storage.names import CLEAN_SHUTDOWN
+
 if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
 
+SECTOR_BYTES: Final = 512
 BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
 
 
@@ -50,6 +53,8 @@ class Disks:
         """The next sync fails with EIO, and what it should have made durable may be gone."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
         """Told of what is written to the end of a file of data, and to which."""
+        self.damaged: list[str] = []
+        """Paths of files whose bytes changed by themselves."""
         self.on_step: Callable[[str], None] | None = None
         """Told of each call that changes something, data or metadata, just before it does."""
         self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
@@ -83,6 +88,16 @@ class Disks:
             self._faults[counted_as] += 1
 
         self.data.fail_next(operation, errno.EIO, path_part, fired)
+
+    def damage(self, path: str, position: int, data: bytes) -> None:
+        """Bytes of a file of data change without anybody having written them."""
+        self.data.damage(path, position, data)
+        self.damaged.append(path)
+
+    def lose_clean_mark(self) -> None:
+        """The next start reads its logs, whatever ended the process."""
+        if self.data.exists(CLEAN_SHUTDOWN):
+            self.data.remove(CLEAN_SHUTDOWN)
 
     def fill_up(self, free_bytes: int) -> None:
         """There is little room left from now on."""

@@ -2,6 +2,7 @@
 
 import argparse
 import concurrent.futures
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,35 +12,31 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from e2e.sim.seed import Result, mix_of, quiet, replicas_of, run_seed
+from e2e.sim.faults import Mix
+from e2e.sim.seed import Result, mix_from, mix_of, quiet, replicas_of, run_seed
 from e2e.sim.table import table
 
 KEPT: Final = Path(__file__).parent / "seeds"
-Run = tuple[int, int]
-"""A seed, and of how many replicas each partition is."""
+Run = tuple[int, Mix]
+"""A seed and what goes wrong in it."""
 
 
 def kept_seeds() -> list[Run]:
-    """Those that failed once; a file is called `<replicas>-<seed>.json`."""
-    names = (one.stem.split("-") for one in KEPT.glob("*-*.json"))
-    return sorted((int(seed), int(replicas)) for replicas, seed in names)
+    """Those that failed once, each with the mix that it had then."""
+    stored = [json.loads(one.read_text()) for one in sorted(KEPT.glob("*.json"))]
+    return [(int(one["seed"]), mix_from(one["mix"])) for one in stored]
 
 
 def results(runs: Sequence[Run], jobs: int) -> Iterator[Result]:
     """One after another, as they are done."""
     if jobs == 1:
         quiet()
-        yield from (run_one(*one) for one in runs)
+        yield from (run_seed(*one) for one in runs)
         return
     with concurrent.futures.ProcessPoolExecutor(jobs, initializer=quiet) as pool:
-        begun = [pool.submit(run_one, *one) for one in runs]
+        begun = [pool.submit(run_seed, *one) for one in runs]
         for done in concurrent.futures.as_completed(begun):
             yield done.result()
-
-
-def run_one(seed: int, replicas: int) -> Result:
-    """A seed with its own mix of faults."""
-    return run_seed(seed, mix_of(seed, replicas))
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -53,7 +50,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-keep", action="store_true", help="write no file for a failing seed")
     options = parser.parse_args(given)
     seeds = range(options.first, options.first + options.seeds)
-    runs = [(seed, options.replicas or replicas_of(seed)) for seed in seeds]
+    runs = [(seed, mix_of(seed, options.replicas or replicas_of(seed))) for seed in seeds]
     if options.kept:
         runs += [one for one in kept_seeds() if one not in runs]
     console = Console(highlight=False, soft_wrap=True)

@@ -7,12 +7,12 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from e2e.sim.checkers import Anomaly, check
-from e2e.sim.clients import SPARING
-from e2e.sim.faults import FAULT_NAMES, Faults, Mix
+from e2e.sim.clients import SPARING, Habits
+from e2e.sim.faults import FAULT_NAMES, Faults, Mix, users
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.world import World
@@ -23,8 +23,18 @@ AUDIT_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 30.0
 """The same where something is left to the user."""
 QUIET_S: Final = 10.0
-OF_DISKS: Final = ("sync failed", "write failed", "read failed")
+OF_DISKS: Final = (
+    "sync failed",
+    "write failed",
+    "read failed",
+    "bit rotted",
+    "sector overwritten",
+)
 """After each of them a disk is not vouched for."""
+EVILS: Final = tuple(name for name in FAULT_NAMES if name not in users.ACTS)
+"""All that goes wrong by itself."""
+USERS_SHARE: Final = 0.5
+"""Of the seeds in which users go on with their work during the faults."""
 OF_LIVENESS: Final = frozenset({"not-healed", "no-progress", "not-readable", "unseen"})
 
 
@@ -33,6 +43,7 @@ class Result:
     """What came of a seed."""
 
     seed: int
+    mix: Mix
     replicas: int = 1
     simulated_s: float = 0.0
     real_s: float = 0.0
@@ -47,10 +58,11 @@ class Result:
     trace: str = ""
 
     def to_json(self) -> str:
-        """For the file of a seed that failed."""
+        """For the file of a seed that failed: with its mix, which may be drawn otherwise once."""
         shown = {
             "seed": self.seed,
             "trace": self.trace,
+            "mix": asdict(self.mix),
             "faults": self.faults,
             "anomalies": [list(one) for one in self.anomalies[:20]],
         }
@@ -65,7 +77,9 @@ def replicas_of(seed: int) -> int:
 def mix_of(seed: int, replicas: int = 1) -> Mix:
     """Which faults this seed has: some of them, each more or less often."""
     chance = random.Random(f"mix {seed}")  # noqa: S311 - not for secrets
-    chosen = chance.sample(FAULT_NAMES, chance.randint(0, 8))
+    chosen = chance.sample(EVILS, chance.randint(0, 8))
+    if chance.random() < USERS_SHARE:
+        chosen += chance.sample(sorted(users.ACTS), chance.randint(1, 4))
     return Mix(
         brokers=max(chance.choice((1, 2, 3, 3)), replicas),
         replicas=replicas,
@@ -78,11 +92,18 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
     )
 
 
+def mix_from(stored: dict[str, Any]) -> Mix:
+    """Of a file that `Result.to_json` wrote."""
+    habits = dict(stored["habits"])
+    habits["quietness"] = tuple(habits["quietness"])
+    return Mix(**{**stored, "habits": Habits(**habits)})
+
+
 def run_seed(seed: int, mix: Mix | None = None) -> Result:
     """Simulate it from the beginning to the end."""
     began_s, busy_s = time.perf_counter(), time.process_time()
     mix = mix or mix_of(seed, replicas_of(seed))
-    result = Result(seed=seed, replicas=mix.replicas)
+    result = Result(seed=seed, mix=mix, replicas=mix.replicas)
     loop = SimLoop()
     loop.set_exception_handler(lambda _loop, _context: None)
     gc.disable()  # a seed makes some megabytes of garbage, and looking for it again and again costs
@@ -127,14 +148,14 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
 async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly]:
     """Start, go wrong, heal, be well. What is not well is an anomaly of liveness."""
     world.begin()
-    world.apply_cluster()
+    world.apply_cluster(**({"config": users.CLUSTER_CONFIG} if is_expiring(mix) else {}))
     await asyncio.sleep(chance.uniform(0.0, 5.0))
     config: dict[str, object] = dict(mix.topic_config)
     if mix.replicas > 1:
         config |= {"min.insync.replicas": 2}
-    copies = {"replicas": mix.replicas, "config": config}
-    world.apply_topic("orders", chance.randint(1, 4), **copies)
-    world.apply_topic("clicks", chance.randint(1, 3), **copies)
+    world.copies = {"replicas": mix.replicas, "config": config}
+    world.apply_topic("orders", chance.randint(1, 4), **world.copies)
+    world.apply_topic("clicks", chance.randint(1, 3), **world.copies)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
     world.start_clients(producers=3, consumers=2, pause_s=mix.pause_s, habits=mix.habits)
@@ -143,6 +164,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     world.heal()
     found = []
     why = await well_within(world, HEAL_WITHIN_S, lambda: left_to_the_user(world, mix))
+    world.begin_on_new()
     healed_s = world.loop.time()
     for one in world.producers:
         one.is_in_haste = bool(mix.habits.quietness)
@@ -179,6 +201,11 @@ async def well_within(
             break
         await asyncio.sleep(0.5)
     return why
+
+
+def is_expiring(mix: Mix) -> bool:
+    """Whether records may go by their age."""
+    return "retention shortened" in mix.weights
 
 
 def left_to_the_user(world: World, mix: Mix) -> bool:

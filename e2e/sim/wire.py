@@ -19,7 +19,9 @@ from chiplog_broker.peers.errors import PeerError
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.codec import outgoing, schema
-from chiplog_broker.records.batch import read_header
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.batch import check_crc, read_header
+from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.records.reader import read_records
 
 TIMEOUT_S: Final = 5.0
@@ -190,10 +192,10 @@ class Wire:
         )
         answer = await self.ask(at, ApiKey.FETCH, request)
         return [
-            Fetched(
+            fetched(
                 TopicPartition(topics[topic.topic_id], int(one.partition_index), topic.topic_id),
                 int(one.error_code),
-                records_in(bytes(one.records or b"")),
+                bytes(one.records or b""),
             )
             for topic in answer.responses
             if topic.topic_id in topics
@@ -239,8 +241,16 @@ def _answer_reader(key: ApiKey) -> Callable[[bytes, int], tuple[Any, int]]:
     return entity_reader(schema.response_class(key, VERSIONS[key]))
 
 
+def fetched(partition: TopicPartition, error: int, records: bytes) -> Fetched:
+    """Clients check checksums, and what is damaged they did not get."""
+    try:
+        return Fetched(partition, error, records_in(records))
+    except CorruptBatchError:
+        return Fetched(partition, int(ErrorCode.corrupt_message), [])
+
+
 def records_in(data: bytes) -> list[tuple[int, str]]:
-    """(offset, value) of all records of whole batches."""
+    """(offset, value) of all records of whole batches. Raises `CorruptBatchError`."""
     found: list[tuple[int, str]] = []
     view, position = memoryview(data), 0
     while len(view) - position >= 61:
@@ -248,6 +258,7 @@ def records_in(data: bytes) -> list[tuple[int, str]]:
         if position + header.size_bytes > len(view):
             break
         batch = view[position : position + header.size_bytes]
+        check_crc(batch, header)
         found += [(one.offset, (one.value or b"").decode()) for one in read_records(batch, header)]
         position += header.size_bytes
     return found

@@ -45,7 +45,7 @@ class World:
         self.server.on_write.append(self.trace)
         self.trace_of_appends = AppendTrace()
         self.trace_of_decisions = DecisionTrace(self.store, loop.time)
-        around = Surroundings(
+        self._around = around = Surroundings(
             loop=loop,
             network=self.network,
             server=self.server,
@@ -53,16 +53,27 @@ class World:
             faults=self.faults,
             epoch_s=EPOCH.timestamp(),
         )
-        self.nodes = {number: Node(around, number) for number in range(1, brokers + 1)}
+        self.nodes: dict[int, Node] = {}
+        for number in range(1, brokers + 1):
+            self._new_node(number)
         self.operators = [Operator(around, number) for number in range(1, operators + 1)]
-        for node in self.nodes.values():
-            node.disks.on_append = self.trace_of_appends.wrote
-        self.notebook = Notebook(loop.time)
+        self.notebook = Notebook(loop.time, epoch_s=EPOCH.timestamp() - START_S)
         self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self._as: dict[str, Process] = {}
+        """The process of each of them, by its name."""
         self.clients: list[Process] = []
         self.written: list[TopicPartition] = []
         """What clients were set to write and read."""
         self._keepers: list[asyncio.Task[None]] = []
+        self.copies: dict[str, Any] = {}
+        """What every Topic says of its replicas."""
+        self.wanted_topics: set[str] = set()
+        """Topics that were deleted to be made anew."""
+        self._asked_s: dict[str, float] = {}
+        """Topic -> when it was asked for."""
+        self.bad_disk = 1 + random.Random(f"{seed} bad disk").randrange(brokers)  # noqa: S311
+        """The broker whose disk rots, if any does."""
 
     def own_chance(self) -> random.Random:
         """A stream of its own for each part, so that one draws nothing from another's."""
@@ -87,14 +98,30 @@ class World:
         ):
             store.create(kind, {"metadata": {"name": name}})
         for number in self.nodes:
-            address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
-            store.create(
-                kinds.NODES,
-                {"metadata": {"name": f"node-{number}"}, "status": {"addresses": [address]}},
-            )
+            self._join(number)
         parts: list[Operator | Node] = [*self.operators, *self.nodes.values()]
         for one in parts:
             self._keepers.append(self.loop.create_task(one.run()))
+
+    def _new_node(self, number: int) -> None:
+        node = self.nodes[number] = Node(self._around, number)
+        node.disks.on_append = self.trace_of_appends.wrote
+
+    def _join(self, number: int) -> None:
+        address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
+        self.store.create(
+            kinds.NODES,
+            {"metadata": {"name": f"node-{number}"}, "status": {"addresses": [address]}},
+        )
+
+    def add_node(self) -> None:
+        """One more machine, on which a broker can run, and clients that read from it."""
+        number = len(self.nodes) + 1
+        self._new_node(number)
+        self._join(number)
+        self._keepers.append(self.loop.create_task(self.nodes[number].run()))
+        for one in self.consumers:
+            self._as[one.name].spawn(one.read_from(number), one.name)
 
     def apply_cluster(self, **spec: Any) -> None:
         given = {"replicas": len(self.nodes), "storage": {"size": "1Gi"}, **spec}
@@ -105,6 +132,7 @@ class World:
 
     def apply_topic(self, name: str, partitions: int, **spec: Any) -> None:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
+        self._asked_s[name] = self.loop.time()
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
 
     def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
@@ -121,21 +149,46 @@ class World:
             is_slower = habits.quietness and producer.acks > 0
             producer.pause_s = 2 * pause_s if is_slower else pause_s
             self.producers.append(producer)
-            self.as_client(producer.name, producer.run(self.written))
+            self._as[producer.name] = process = self._new_client(producer.name)
+            process.spawn(producer.run(self.written), producer.name)
         for number in range(1, consumers + 1):
             consumer = Consumer(
                 f"c{number}", self.bootstrap, self.own_chance(), self.notebook, habits
             )
             # One reads at once whatever there is; the others come late, and read more at a time.
             consumer.is_lazy = number > 1
-            work = consumer.run(self.written, sorted(self.nodes))
-            self.as_client(consumer.name, work)
+            self.consumers.append(consumer)
+            self._as[consumer.name] = process = self._new_client(consumer.name)
+            process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
+
+    def begin_on_new(self) -> None:
+        """Clients write and read what has come since the last time."""
+        history = self.notebook.history
+        for partition in partitions_in(self.store):
+            if partition in self.written or str(partition) in history.deleted:
+                continue
+            self.written.append(partition)
+            history.made[str(partition)] = self._asked_s.get(partition.topic, 0.0)
+            for producer in self.producers:
+                self._as[producer.name].spawn(producer.write(partition), producer.name)
+            for consumer in self.consumers:
+                consumer.follow(partition)
+
+    def give_up(self, topic: str) -> None:
+        """A user is about to delete this topic: nobody expects anything of it any more."""
+        for partition in {*partitions_in(self.store), *self.written}:
+            if partition.topic == topic:
+                self.notebook.history.deleted.setdefault(str(partition), self.loop.time())
+        self.written = [one for one in self.written if one.topic != topic]
 
     def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run it on a host of its own."""
+        return self._new_client(name).spawn(work, name)
+
+    def _new_client(self, name: str) -> Process:
         process = Process(name, f"client-{name}")
         self.clients.append(process)
-        return process.spawn(work, name)
+        return process
 
     @property
     def bootstrap(self) -> list[str]:
@@ -199,7 +252,14 @@ class World:
         server.is_away = False
         server.refuses = server.swallows = server.stale_s = 0.0
         self.network.slowest_s = 0.002
+        for name in sorted(self.wanted_topics):
+            if self.store.find(kinds.TOPICS, NAMESPACE, name) is None:
+                self.apply_topic(name, 1, **self.copies)
         for node in self.nodes.values():
+            if node.disks.damaged:
+                # Nobody looks through all that is stored while it runs; a start does.
+                node.disks.lose_clean_mark()
+                node.kill()
             node.resume()
             node.power_on()
             node.disks.slow_s, node.disks.fails = 0.0, False

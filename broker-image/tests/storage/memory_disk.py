@@ -261,6 +261,15 @@ class MemoryDisk:
     def flip_bit(self, path: str, byte: int, bit: int) -> None:
         self.content(path)[byte] ^= 1 << bit
 
+    def damage(self, path: str, position: int, data: bytes) -> None:
+        """Other bytes in a file, as read from now on and as any power cut leaves it."""
+        directory, name = self._parent(path)
+        node = directory.names[name]
+        assert isinstance(node, _FileNode)
+        for content in (node.content, node.durable):
+            end = min(position + len(data), len(content))
+            content[position:end] = data[: max(end - position, 0)]
+
     # --- inner workings -----------------------------------------------------------------
 
     def _check_power(self) -> None:

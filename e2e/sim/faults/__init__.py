@@ -7,18 +7,40 @@ import asyncio
 import random
 from typing import Final
 
-from e2e.sim.faults import api_server, clocks, disks, network, processes, restores, sequences
+from e2e.sim.faults import (
+    api_server,
+    clocks,
+    disks,
+    network,
+    processes,
+    restores,
+    rot,
+    sequences,
+    users,
+)
 from e2e.sim.faults.stage import Act, Mix, Stage
 from e2e.sim.roles import ACTING
 from e2e.sim.world import World
 
-__all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage"]
+__all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage", "possible"]
 
-FAMILIES: Final = (processes, api_server, network, disks, clocks, restores, sequences)
+FAMILIES: Final = (processes, api_server, network, disks, clocks, restores, sequences, rot, users)
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
+
+
+def possible(mix: Mix) -> list[str]:
+    """Its faults, in the order of `FAULT_NAMES`.
+
+    Where etcd goes back, users do nothing: what they asked for since the copy is gone, and
+    nobody could say what they are owed.
+    """
+    names = [name for name in FAULT_NAMES if mix.weights.get(name)]
+    if any(name in restores.ACTS for name in names):
+        names = [name for name in names if name not in users.ACTS]
+    return names
 
 
 class Faults:
@@ -32,7 +54,7 @@ class Faults:
         """So long. What was begun is taken back by `World.heal`."""
         world, mix, chance = self._stage.world, self._stage.mix, self._stage.chance
         end_s = world.loop.time() + seconds
-        names = [name for name in FAULT_NAMES if mix.weights.get(name)]
+        names = possible(mix)
         weights = [mix.weights[name] for name in names]
         while names:
             await asyncio.sleep(chance.expovariate(1 / mix.every_s))

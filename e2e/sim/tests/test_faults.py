@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from chiplog_broker.records.batch import LENGTH_OVERHEAD_BYTES, set_place
+from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_kube import kinds
 from chiplog_kube.api import Gone, Manifest
 from chiplog_kube.manifests import key_of
 from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk
+from e2e.sim.faults.rot import stored_batches
 from e2e.sim.loop import PROCESS, Process, SimClock, SimLoop
 from e2e.sim.network import Network
 
@@ -90,6 +93,31 @@ def test_a_power_cut_tears_writes_at_sectors() -> None:
         assert all(len(set(sector)) == 1 for sector in sectors)
         kept.add("".join("x" if sector[0] else "." for sector in sectors))
     assert {"...", "xxx", "x..", "xx.", ".x.", "..x", "x.x"} <= kept
+
+
+def test_damage_is_there_for_whoever_comes_next() -> None:
+    one = disks()
+    run(_synced(one, one.data.open("0.log", create=True), b"0123"))
+    one.damage("0.log", 1, b"x")
+    assert bytes(one.data.content("0.log")) == b"0x23"
+    one.process_ended()
+    one.power_cut()
+    assert bytes(one.data.content("0.log")) == b"0x23"
+
+
+def test_only_what_the_recovery_point_covers_is_stored() -> None:
+    """Two batches, of which one is below it; and a log that nothing is known of."""
+    one = disks()
+    batch = bytes(build_batch([NewRecord(b"value", timestamp_ms=1)], BatchOptions()))
+    second = bytearray(batch)
+    set_place(memoryview(second), 1, len(batch) - LENGTH_OVERHEAD_BYTES, 0)
+    for directory in ("a-0", "b-0"):
+        one.data.make_directory(directory)
+        file = one.data.open(f"{directory}/{0:020d}.log", create=True)
+        run(_synced(one, file, batch + second))
+    assert list(stored_batches(one)) == []
+    run(one.data.replace("recovery-point-offset-checkpoint", b"0\n1\na 0 1\n"))
+    assert list(stored_batches(one)) == [(f"a-0/{0:020d}.log", 0, len(batch))]
 
 
 async def _synced(one: Disks, file: Any, data: bytes) -> None:

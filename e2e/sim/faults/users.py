@@ -1,0 +1,119 @@
+"""Users go on with their work: topics come, go, come again and grow, clusters change.
+
+What they ask for they ask a working API server, again and again until it has it.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from chiplog_kube import kinds
+from chiplog_kube.manifests import ObjectKey
+from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.kubelet import CLUSTER, NAMESPACE
+
+LONGEST_S: Final = 40.0
+MOST_PARTITIONS: Final = 6
+MOST_BROKERS: Final = 5
+SHORT_RETENTION_MS: Final = 8_000
+CLUSTER_CONFIG: Final = {"log.retention.check.interval.ms": 5_000}
+"""Where retention is shortened: so often brokers look what is over."""
+
+
+async def create_topic(stage: Stage) -> None:
+    name = f"more-{stage.world.store.version}"
+    if len(stage.world.store.all_of(kinds.TOPICS)) < 4:
+        _apply_topic(stage, name)
+        await _begin_on(stage)
+
+
+async def delete_topic(stage: Stage) -> None:
+    """And make it again under the same name, soon or a little later."""
+    world, chance = stage.world, stage.chance
+    name = chance.choice(_topics(stage))
+    if world.store.find(kinds.TOPICS, NAMESPACE, name)["metadata"].get("deletionTimestamp"):  # type: ignore[index]
+        return
+    world.give_up(name)
+    world.store.delete(kinds.TOPICS, ObjectKey(NAMESPACE, name))
+    try:
+        await _gone(stage, name)
+        await asyncio.sleep(chance.choice((0.0, 0.5, 5.0)))
+    finally:
+        # It is wanted again whatever comes between.
+        world.wanted_topics.add(name)
+    if world.store.find(kinds.TOPICS, NAMESPACE, name) is None:
+        world.wanted_topics.discard(name)
+        _apply_topic(stage, name)
+        await _begin_on(stage)
+
+
+async def grow_topic(stage: Stage) -> None:
+    store, name = stage.world.store, stage.chance.choice(_topics(stage))
+    topic = store.get(kinds.TOPICS, NAMESPACE, name)
+    count = topic["spec"]["partitions"]
+    if count < MOST_PARTITIONS:
+        _patch(stage, name, {"partitions": count + stage.chance.randint(1, 2)})
+        await _begin_on(stage)
+
+
+async def shorten_retention(stage: Stage) -> None:
+    """Records go after some seconds, for a while; and segments end every few seconds."""
+    name = stage.chance.choice(_topics(stage))
+    short = {"retention.ms": SHORT_RETENTION_MS, "segment.ms": 3_000}
+    _patch(stage, name, {"config": short})
+    try:
+        await asyncio.sleep(stage.chance.uniform(5.0, 30.0))
+    finally:
+        if stage.world.store.find(kinds.TOPICS, NAMESPACE, name) is not None:
+            _patch(stage, name, {"config": dict.fromkeys(short)})
+
+
+async def add_broker(stage: Stage) -> None:
+    world = stage.world
+    if len(world.nodes) < MOST_BROKERS:
+        world.add_node()
+        spec = {"spec": {"replicas": len(world.nodes)}}
+        world.store.patch(kinds.BROKER_CLUSTERS, ObjectKey(NAMESPACE, CLUSTER), spec)
+
+
+async def roll(stage: Stage) -> None:
+    """Something changes that brokers only learn by a restart, one after the other."""
+    annotation = {"example.com/change": str(stage.world.store.version)}
+    spec = {"spec": {"template": {"annotations": annotation}}}
+    stage.world.store.patch(kinds.BROKER_CLUSTERS, ObjectKey(NAMESPACE, CLUSTER), spec)
+
+
+def _topics(stage: Stage) -> list[str]:
+    return [one["metadata"]["name"] for one in stage.world.store.all_of(kinds.TOPICS)]
+
+
+def _apply_topic(stage: Stage, name: str) -> None:
+    stage.world.apply_topic(name, stage.chance.randint(1, 3), **stage.world.copies)
+
+
+def _patch(stage: Stage, name: str, spec: dict[str, Any]) -> None:
+    stage.world.store.patch(kinds.TOPICS, ObjectKey(NAMESPACE, name), {"spec": spec})
+
+
+async def _gone(stage: Stage, name: str) -> None:
+    until_s = stage.world.loop.time() + LONGEST_S
+    while stage.world.store.find(kinds.TOPICS, NAMESPACE, name) is not None:
+        if stage.world.loop.time() > until_s:
+            return
+        await asyncio.sleep(0.25)
+
+
+async def _begin_on(stage: Stage) -> None:
+    """Clients write and read what is new as soon as it has a leader."""
+    for _ in range(20):
+        await asyncio.sleep(0.5)
+        stage.world.begin_on_new()
+
+
+ACTS: Final[dict[str, Act]] = {
+    "topic created": create_topic,
+    "topic deleted": delete_topic,
+    "topic grown": grow_topic,
+    "retention shortened": shorten_retention,
+    "broker added": add_broker,
+    "rolling restart": roll,
+}
