@@ -13,6 +13,7 @@ from e2e.main.broker_cluster import ORDERS, BrokerClusterUnderTest
 from e2e.main.cluster_metadata import told
 
 TOPIC, PARTITIONS = "orders", 6
+SPREAD_LIMIT_S = 120
 
 
 def apply(cluster: BrokerClusterUnderTest) -> None:
@@ -25,6 +26,13 @@ def apply(cluster: BrokerClusterUnderTest) -> None:
     cluster.wait_ready("kt", TOPIC)
     bootstrap = cluster.bootstrap
     eventually("clients are told of it", lambda: told(bootstrap).is_whole(TOPIC, PARTITIONS), 30)
+    # At once where all is new. After brokers were restarted by another image, leaderships go back
+    # to where they belong when the cluster has been at rest for half a minute.
+    eventually(
+        "two leaders on each broker",
+        lambda: sorted(told(bootstrap).led(TOPIC).values()) == [2, 2, 2],
+        SPREAD_LIMIT_S,
+    )
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
