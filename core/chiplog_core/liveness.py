@@ -6,6 +6,9 @@ reconnect, and after a stall of the operator's own loop: renewals may then be wa
 more than half of the brokers expire together, the API server is the likelier culprit than they
 are, and one period more must pass.
 
+A process that refuses connections (`planner.refusals`) counts as ended, too, but like an expired
+Lease that is no proof: renewals take it back.
+
 Times are milliseconds of one monotonic clock, the operator's. The times that brokers write into
 their Leases are never compared with it; they only tell one renewal from the next.
 """
@@ -23,6 +26,10 @@ STALL_MS = 2_000
 
 CHECK_MS = 500
 """How often to ask, so that a working operator is never taken for one that stood still."""
+
+RENEWALS_TO_RETURN = 2
+"""So often a process renews after it was refused before it is believed to live. The first one may
+have been on its way to us already when the process ended."""
 
 
 @dataclass(slots=True)
@@ -42,6 +49,15 @@ class _Lease:
 
 
 @dataclass(slots=True)
+class _Refusal:
+    """A process that nobody could connect to any more."""
+
+    reason: str
+    renewals: int = 0
+    """Seen since."""
+
+
+@dataclass(slots=True)
 class LivenessJudge:
     """Judges the processes of one cluster. An expiry takes three steps, each a call from outside:
     `suspects` names the broker, a consistent list comes in by `renewed`, `ended` gives it up.
@@ -51,6 +67,7 @@ class LivenessJudge:
     _last_call_ms: int | None = None
     _leases: dict[BrokerId, _Lease] = field(default_factory=dict)
     _terminated: dict[Incarnation, str] = field(default_factory=dict)
+    _refused: dict[Incarnation, _Refusal] = field(default_factory=dict)
 
     def watching(self, now_ms: int) -> None:
         """The watch on Leases works, as of now: after a start or a reconnect."""
@@ -72,6 +89,7 @@ class LivenessJudge:
             self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms)
         elif lease.renew_time != renew_time:
             self._leases[broker_id] = _Lease(incarnation, renew_time, now_ms, is_alive=True)
+            self._has_renewed(incarnation)
         else:
             lease.is_confirmed = lease.is_suspected
 
@@ -83,6 +101,12 @@ class LivenessJudge:
     def terminated(self, incarnation: Incarnation, reason: str) -> None:
         """The kubelet says that this process ended. No renewal ever takes that back."""
         self._terminated.setdefault(incarnation, reason)
+        self._refused.pop(incarnation, None)
+
+    def refused(self, incarnation: Incarnation, reason: str) -> None:
+        """Its connection ended and new ones are refused. It has ended until it renews again."""
+        if incarnation not in self._terminated:
+            self._refused[incarnation] = _Refusal(reason)
 
     def suspects(self, now_ms: int) -> frozenset[BrokerId]:
         """The brokers to be given up. The caller lists their Leases consistently, hands in what
@@ -105,18 +129,19 @@ class LivenessJudge:
             for lease in self._leases.values()
             if lease.is_expired
         }
-        return {**expired, **self._terminated}
+        refused = {incarnation: one.reason for incarnation, one in self._refused.items()}
+        return {**expired, **refused, **self._terminated}
 
     def alive(self, now_ms: int) -> frozenset[Incarnation]:
         """Processes that were seen to renew, and are not given up: for `World.renewing`."""
         self._tick(now_ms)
         return frozenset(
             lease.incarnation for lease in self._leases.values() if lease.is_alive and _open(lease)
-        ) - frozenset(self._terminated)
+        ) - frozenset((*self._terminated, *self._refused))
 
     def running(self, now_ms: int) -> frozenset[BrokerId]:
         """Brokers whose Lease is held by a process that is not known to have ended, whether or
-        not it ever registered: for `World.running`."""
+        not it ever registered: for `World.running`. One that was refused may be alive."""
         self._tick(now_ms)
         return frozenset(
             broker_id
@@ -130,6 +155,13 @@ class LivenessJudge:
         if self._watching_since_ms is None or not any(map(_open, self._leases.values())):
             return None
         return CHECK_MS
+
+    def _has_renewed(self, incarnation: Incarnation) -> None:
+        refusal = self._refused.get(incarnation)
+        if refusal is not None:
+            refusal.renewals += 1
+            if refusal.renewals >= RENEWALS_TO_RETURN:
+                del self._refused[incarnation]
 
     def _tick(self, now_ms: int) -> None:
         last_ms, self._last_call_ms = self._last_call_ms, now_ms

@@ -167,6 +167,50 @@ def test_a_terminated_process_stays_ended_whatever_its_lease_says() -> None:
     assert clockwork.judge.ended(clockwork.now_ms)[process(2)] == "exit code 137"
 
 
+def test_a_refused_process_has_ended_until_it_has_renewed_twice() -> None:
+    clockwork = Clockwork()
+    clockwork.run(3_000)
+    clockwork.judge.refused(process(2), "refuses connections")
+
+    assert clockwork.judge.ended(clockwork.now_ms) == {process(2): "refuses connections"}
+    assert process(2) not in clockwork.judge.alive(clockwork.now_ms)
+    assert 2 in clockwork.judge.running(clockwork.now_ms), "nobody knows for certain"
+    assert clockwork.run(1_500) == {process(2)}, "this renewal may have been on its way"
+    assert clockwork.run(1_500) == set()
+    assert process(2) in clockwork.judge.alive(clockwork.now_ms)
+
+
+def test_a_renewal_that_is_seen_again_is_no_sign_of_life() -> None:
+    clockwork = Clockwork()
+    clockwork.run(3_000)
+    clockwork.judge.refused(process(2), "refuses connections")
+    for _ in range(5):
+        clockwork.deliver()
+
+    assert clockwork.judge.ended(clockwork.now_ms).keys() == {process(2)}
+
+
+def test_the_kubelets_word_stands_above_a_refusal_whichever_comes_first() -> None:
+    clockwork = Clockwork()
+    clockwork.judge.refused(process(1), "refuses connections")
+    for broker_id in (1, 2):
+        clockwork.judge.terminated(process(broker_id), "exit code 137")
+    clockwork.judge.refused(process(2), "refuses connections")
+
+    assert clockwork.run(6_000) == {process(1), process(2)}
+    assert set(clockwork.judge.ended(clockwork.now_ms).values()) == {"exit code 137"}
+
+
+def test_a_refused_process_that_stays_silent_expires_as_any_other() -> None:
+    clockwork = Clockwork()
+    clockwork.run(3_000)
+    clockwork.living.discard(2)
+    clockwork.judge.refused(process(2), "refuses connections")
+    clockwork.run(LEASE_MS)
+
+    assert 2 not in clockwork.judge.running(clockwork.now_ms)
+
+
 def test_the_next_process_of_a_broker_starts_with_a_clean_slate() -> None:
     clockwork = Clockwork()
     clockwork.living.discard(2)

@@ -91,10 +91,13 @@ class Liveness:
         for incarnation, how in views.ended_processes(pod):
             if judged.ended.get(incarnation) != how:
                 judged.judge.terminated(incarnation, how)
-                # Certain at once, whatever else the judge may be thinking about.
-                judged.ended = {**judged.ended, incarnation: how}
-                judged.alive -= {incarnation}
-                self._changed(cluster)
+                self._end(cluster, incarnation, how)
+
+    def refused(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
+        """A process was found to be gone (`refusals`). Renewals take that back."""
+        if incarnation not in self._of(cluster).ended:
+            self._of(cluster).judge.refused(incarnation, how)
+            self._end(cluster, incarnation, how)
 
     def heard(self, namespace: str) -> "HeardLeases":
         """What the reflector of this namespace's Leases tells."""
@@ -160,6 +163,13 @@ class Liveness:
         if ended != judged.ended or alive != judged.alive:
             judged.ended, judged.alive = dict(ended), alive
             self._changed(cluster)
+
+    def _end(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
+        """At once, whatever else the judge may be thinking about."""
+        judged = self._of(cluster)
+        judged.ended = {**judged.ended, incarnation: how}
+        judged.alive -= {incarnation}
+        self._changed(cluster)
 
     def _count_anew(self) -> None:
         if not self._silent:

@@ -72,6 +72,7 @@ def kept_pod(pod: Manifest) -> Manifest:
         "spec": {"nodeName": spec.get("nodeName", "")},
         "status": {
             "phase": status.get("phase", ""),
+            "podIP": status.get("podIP", ""),
             "conditions": [
                 {name: condition.get(name, "") for name in ("type", "status", "reason", "message")}
                 for condition in status.get("conditions") or []
@@ -95,6 +96,7 @@ def pod(manifest: Manifest) -> PodState:
     return PodState(
         name=meta["name"],
         uid=meta.get("uid", ""),
+        address=(manifest.get("status") or {}).get("podIP") or "",
         node=(manifest.get("spec") or {}).get("nodeName") or "",
         ready=ready,
         deleting="deletionTimestamp" in meta,

@@ -21,6 +21,8 @@ class PodState:
 
     name: str
     uid: str
+    address: str = ""
+    """Its IP address; empty until it has one."""
     node: str = ""
     ready: bool = False
     deleting: bool = False

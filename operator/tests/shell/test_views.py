@@ -136,10 +136,19 @@ def test_a_pods_heartbeat_means_nothing_and_its_readiness_does(
 ) -> None:
     caches[kinds.PODS].put(pod(1, conditions=[condition("Ready", "False")]))
     heard.said.clear()
-    caches[kinds.PODS].put(pod(2, conditions=[condition("Ready", "False")], podIP="192.0.2.9"))
+    caches[kinds.PODS].put(pod(2, conditions=[condition("Ready", "False")], hostIP="192.0.2.9"))
     assert heard.said == ["pod"]
     caches[kinds.PODS].put(pod(3, conditions=[condition("Ready", "True")]))
     assert heard.said == ["pod", "pod", ("shop/demo", False)]
+
+
+def test_a_pods_address_is_kept_and_a_new_one_means_something(caches: Caches, heard: Heard) -> None:
+    caches[kinds.PODS].put(pod(1))
+    heard.said.clear()
+    caches[kinds.PODS].put(pod(2, podIP="192.0.2.9"))
+    assert heard.said == ["pod", ("shop/demo", False)]
+    (kept,) = caches[kinds.PODS].values()
+    assert views.pod(kept).address == "192.0.2.9"
 
 
 def node(version: int, label: str) -> dict[str, Any]:

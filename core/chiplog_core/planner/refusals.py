@@ -1,0 +1,115 @@
+"""When a broker that refuses connections counts as dead.
+
+The operator in charge keeps one connection to each process that is admitted. A process that ends
+takes that connection and its listening socket along at once, about a second before the kubelet
+looks. But a network may say the same of a process that lives, so a refusal is believed only where
+a mistake costs no more than a session: what is fenced by mistake is elected away from, as after an
+expired Lease, and admitted anew when it goes on to renew (`LivenessJudge.refused`).
+
+Only the operator's own connection counts: if brokers could accuse each other, a bad one could
+depose the others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner.elections import can_lead
+from chiplog_core.planner.members import Members, find_members
+from chiplog_core.planner.sessions import awaiting_admission
+from chiplog_core.planner.world import PodState, World
+
+ATTEMPTS = 2
+"""So many new connections must be refused after the one that was kept has ended."""
+
+BETWEEN_MS = 5_000
+"""At most one refusal is believed in so long, per cluster: brokers that fall together are the
+kubelet's to report."""
+
+
+class Attempt(Enum):
+    """What came of a new connection."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """ECONNREFUSED: a kernel that can be reached knows of nobody who listens."""
+    SILENT = "silent"
+    """A timeout, no route, a reset: that says something of the network, nothing of the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Identity:
+    """A process, and where it is: as a handshake found it, or as the objects tell now."""
+
+    broker_id: BrokerId
+    incarnation: Incarnation
+    pod_uid: str
+    address: str
+
+
+def identity(broker: Broker, pod: PodState | None) -> Identity | None:
+    """Of the process that is admitted now; None where there is none, or nobody knows where."""
+    spec = broker.spec
+    if pod is None or not pod.uid or not pod.address:
+        return None
+    if spec.admitted_incarnation is None or spec.fenced or spec.retired:
+        return None
+    return Identity(
+        broker_id=spec.broker_id,
+        incarnation=spec.admitted_incarnation,
+        pod_uid=pod.uid,
+        address=pod.address,
+    )
+
+
+def is_refusal(attempts: Sequence[Attempt]) -> bool:
+    """Whether this is what an ended process looks like."""
+    return len(attempts) >= ATTEMPTS and all(one is Attempt.REFUSED for one in attempts)
+
+
+def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) -> str:
+    """Why the refusal of `whom` is not believed; empty where it is.
+
+    `believed_ms`: when one of this cluster was believed last, on the clock of `now_ms`. What is
+    not believed changes nothing: the kubelet's word and the Lease decide as ever.
+    """
+    broker = world.brokers.get(whom.broker_id)
+    if broker is None or identity(broker, world.pods.get(whom.broker_id)) != whom:
+        return "its process, pod or address is another one by now"
+    if whom.incarnation in world.ended:
+        return "it is known to have ended"
+    if believed_ms is not None and now_ms - believed_ms < BETWEEN_MS:
+        return f"another one was believed in the last {BETWEEN_MS // 1000} s"
+    return _doubt_about_partitions(whom.broker_id, world)
+
+
+def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
+    if not world.is_complete or world.unreadable_maps:
+        return "not all partitions are known"
+    members = find_members(world, awaiting_admission(world))
+    if members.awaited:
+        return "a broker has not compared its disk with the partition maps yet"
+    alone = next(_left_alone(broker_id, world, members), None)
+    return f"no other in-sync replica of {alone} is alive" if alone else ""
+
+
+def _left_alone(broker_id: BrokerId, world: World, members: Members) -> Iterator[str]:
+    """Partitions that nobody could lead without this broker."""
+    for name, one in world.maps.items():
+        for generation in one.spec.generations:
+            if generation.trash_until:
+                continue
+            for state in generation.partitions:
+                others = (ref for ref in state.isr if ref.broker_id != broker_id)
+                if _is_in_sync(broker_id, state) and not any(
+                    can_lead(ref, state, generation.topic_id, members) for ref in others
+                ):
+                    yield f"{name}-{state.partition}"
+
+
+def _is_in_sync(broker_id: BrokerId, state: PartitionState) -> bool:
+    """In whatever session: an older one may be about to be carried over into this one."""
+    return any(ref.broker_id == broker_id for ref in state.isr)
