@@ -75,7 +75,9 @@ class Broker:
         self._data_path = data_path
         self._dialer = dialer
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
-        self.health = Health(catching_up=self._membership.is_ready)
+        self.health = Health(
+            catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
+        )
         self.requests = RequestMetrics()
         # What was begun, each part with how it ends; the last one begun ends first.
         self._begun = AsyncExitStack()

@@ -26,6 +26,11 @@ class StandaloneMembership:
         self._store: StandaloneStore
         self._node: Node
 
+    @property
+    def incarnation(self) -> None:
+        """Its sessions are its own affair."""
+        return
+
     async def begin(self, _say: Callable[[str], None]) -> str:
         record = await admit(self._disk, self._rng)
         self._session = record.session

@@ -113,6 +113,10 @@ class Node:
 class Membership(Protocol):
     """How one process becomes part of a cluster and learns its topics."""
 
+    @property
+    def incarnation(self) -> str | None:
+        """What the process is called there; None where nobody asks."""
+
     async def begin(self, say: Callable[[str], None]) -> str:
         """Begin; returns the cluster's id. `say` is told what is being waited for.
 

@@ -24,6 +24,8 @@ class Health:
     """What the start waits for, where it is not for recovery."""
     catching_up: Callable[[], Answer] = lambda: (True, "ready")
     """Whether the replicas have caught up, and what is missing."""
+    incarnation: str | None = None
+    """The name of this process to the operator; None where there is none."""
 
     def startup(self) -> Answer:
         """(passed, text) of `/startupz`; the text shows how far recovery is."""

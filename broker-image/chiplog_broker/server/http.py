@@ -1,10 +1,11 @@
-"""`/startupz`, `/readyz` and `/livez` on one port, `/metrics` on another."""
+"""`/startupz`, `/readyz`, `/livez` and `/incarnation` on one port, `/metrics` on another."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.server.health import Health
+from chiplog_broker.server.incarnation import Incarnation
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -24,6 +25,7 @@ async def serve_health(health: Health, host: str, port: int) -> "web.AppRunner":
         ("/livez", health.liveness),
     ):
         app.router.add_get(path, probe(answer))
+    Incarnation(health).serve_in(app)
     return await start(app, host, port)
 
 
@@ -55,7 +57,8 @@ def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
 async def start(app: "web.Application", host: str, port: int) -> "web.AppRunner":
     from aiohttp import web  # noqa: PLC0415
 
-    runner = web.AppRunner(app, access_log=None)
+    # An answer that goes on for ever ends when nobody reads it any more.
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

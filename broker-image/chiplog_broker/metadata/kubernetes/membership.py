@@ -77,6 +77,10 @@ class KubernetesMembership:
         self._store: KubernetesStore | None = None
         self._failed: asyncio.Future[str]
 
+    @property
+    def incarnation(self) -> str:
+        return self._process.incarnation
+
     async def begin(self, say: Callable[[str], None]) -> str:
         self._say = say
         self._failed = asyncio.get_running_loop().create_future()

@@ -40,6 +40,7 @@ def test_a_process_registers_and_serves_once_admitted(member: "MemberKit") -> No
             assert member.machine.told == [status.incarnation]
             assert (status.session, status.version) == (None, "1.2.3")
             assert not status.draining
+            assert member.broker.health.incarnation == status.incarnation
             assert member.broker.health.startup() == (
                 False,
                 "waiting to be admitted by the operator",
