@@ -22,6 +22,7 @@ from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.questions import Watch
+from chiplog_core.planner.refusals import Identity, identity
 from chiplog_core.planner.world import NodeState, PodState, Question, Unreadable, World
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
@@ -105,6 +106,18 @@ class Observer:
         await self._confirm_owners(key, doubts)
         await self._confirm_deletions(key, doubts)
         return self._world(key, revisions, doubts)
+
+    def glance(self, key: ClusterKey) -> World:
+        """The cluster as the caches have it, without a question to anybody: for what concludes
+        nothing from absence."""
+        return self._world(key, {}, self._doubts.get(key, _Doubts()))
+
+    def processes(self, key: ClusterKey) -> list[Identity]:
+        """The processes that are admitted and where they are, by broker id."""
+        brokers, _ = self._readable_brokers(key)
+        pods = self._pods(key)
+        found = (identity(broker, pods.get(broker_id)) for broker_id, broker in brokers.items())
+        return sorted(one for one in found if one is not None)
 
     def cluster(self, key: ClusterKey) -> BrokerCluster | None:
         """The BrokerCluster; None where there is none, or none that reads."""

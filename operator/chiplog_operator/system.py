@@ -14,10 +14,12 @@ from chiplog_operator.apply import Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
+from chiplog_operator.health_port import Net, SystemNet
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.loop import Loops, Meter, Parts, Planner
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.observe import Observer
+from chiplog_operator.refusals import Refusals
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import Authority
@@ -52,8 +54,11 @@ class _Router:
     def __init__(self) -> None:
         self.loops: Loops | None = None
         self.liveness: Liveness | None = None
+        self.refusals: Refusals | None = None
 
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        if self.refusals is not None:
+            self.refusals.look()
         if self.loops is not None:
             self.loops.wake(cluster, urgent=urgent)
 
@@ -83,6 +88,7 @@ class System:
         meter: Meter,
         chance: Chance | None = None,
         planner: Planner = plan,
+        net: Net | None = None,
     ) -> None:
         chance = chance or Chance()
         router = _Router()
@@ -100,18 +106,20 @@ class System:
             watched_users=settings.watched_users,
         )
         results = WriteResults(clock)
+        observer = Observer(
+            api,
+            self.caches,
+            self.watching,
+            self.liveness,
+            results,
+            checks=checks,
+            clock=clock,
+            namespaces=settings.namespaces,
+        )
+        self.refusals = Refusals(net or SystemNet(), self.caches, observer, self.liveness, clock)
         parts = Parts(
             caches=self.caches,
-            observer=Observer(
-                api,
-                self.caches,
-                self.watching,
-                self.liveness,
-                results,
-                checks=checks,
-                clock=clock,
-                namespaces=settings.namespaces,
-            ),
+            observer=observer,
             executor=Executor(
                 api,
                 self.caches,
@@ -135,6 +143,7 @@ class System:
         )
         self.loops = Loops(parts)
         router.loops, router.liveness = self.loops, self.liveness
+        router.refusals = self.refusals
 
     async def run(self) -> None:
         """Until cancelled, or until something fails for good."""
@@ -143,3 +152,4 @@ class System:
             await self.watching.wait_until_complete()
             group.create_task(self.liveness.run(), name="liveness")
             group.create_task(self.loops.run(), name="loops")
+            group.create_task(self.refusals.run(), name="refusals")

@@ -12,6 +12,7 @@ from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
+from chiplog_operator.health_port import Net
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.system import Settings, System
 from tests.shell import virtual_clock
@@ -106,6 +107,8 @@ class Bench:
     brokers: dict[int, FakeBroker] = field(default_factory=dict)
     namespaces: tuple[str, ...] = ()
     """Where the operator looks; everywhere where empty."""
+    net: Net | None = None
+    """What the operator reaches; no pod here has an address unless a test gives it one."""
 
     def __post_init__(self) -> None:
         self.api = MemoryApi(now=self.clock.now)
@@ -127,6 +130,7 @@ class Bench:
             clock=self.clock,
             authority=self.authority,
             meter=Metrics(),
+            net=self.net,
         )
 
     @asynccontextmanager

@@ -1,0 +1,163 @@
+"""Sees a broker's process end before the kubelet does: by a connection kept to each of them.
+
+One connection to the health port of every admitted process. When one ends, two new ones are tried;
+where both are refused, and `chiplog_core.planner.refusals` has no doubt, the process counts as
+ended. Whatever else happens here, as where a network policy forbids these connections, costs
+nothing but that second: the kubelet's word and the Lease decide as ever.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from chiplog_core import ports
+from chiplog_core.planner.refusals import ATTEMPTS, Attempt, Identity, doubt, is_refusal
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.health_port import Conversation, Knock, Net
+from chiplog_operator.liveness import Liveness
+from chiplog_operator.observe import Observer
+
+logger = logging.getLogger(__name__)
+
+HOW: Final = "closed its connection and refuses new ones"
+CONNECT_WITHIN_S: Final = 5.0
+"""A refusal comes at once; an operator that was held up for a moment is to see it all the same."""
+ANSWER_WITHIN_S: Final = 5.0
+SECOND_ATTEMPT_S: Final = 0.03
+"""After the first one was refused: a server that is about to listen again would be there."""
+FIRST_BACKOFF_S: Final = 0.25
+LAST_BACKOFF_S: Final = 5.0
+COALESCE_S: Final = 0.1
+
+Watched = tuple[ClusterKey, Identity]
+
+
+class Refusals:
+    """The connections of one operator process that is in charge."""
+
+    def __init__(
+        self, net: Net, caches: Caches, observer: Observer, liveness: Liveness, clock: Clock
+    ) -> None:
+        self._net = net
+        self._caches = caches
+        self._observer = observer
+        self._liveness = liveness
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._watched: dict[Watched, asyncio.Task[None]] = {}
+        self._believed_ms: dict[ClusterKey, int] = {}
+
+    def look(self) -> None:
+        """A broker or a pod may be another one."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._changed.set()
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                self._align(group)
+                await self._clock.sleep(COALESCE_S)
+
+    def _align(self, group: asyncio.TaskGroup) -> None:
+        """A task for each process there is, and none for any other."""
+        wanted = [
+            (cluster, whom)
+            for cluster in sorted(self._caches.clusters())
+            for whom in self._observer.processes(cluster)
+        ]
+        there = set(wanted)
+        for one in [one for one in self._watched if one not in there]:
+            self._watched.pop(one).cancel()
+        for one in wanted:
+            if one not in self._watched:
+                self._watched[one] = group.create_task(self._watch(*one), name=f"refusals {one}")
+
+    async def _watch(self, cluster: ClusterKey, whom: Identity) -> None:
+        try:
+            await self._keep(cluster, whom)
+        except Exception:
+            # A fault in what only saves time must not stop the operator.
+            logger.exception("refusals_failed", extra=_facts(cluster, whom))
+
+    async def _keep(self, cluster: ClusterKey, whom: Identity) -> None:
+        """Keep a connection, and find out why it ended; at most so often."""
+        backoff_s, is_told = FIRST_BACKOFF_S, False
+        while True:
+            began_s = self._clock.monotonic_s()
+            why_not = await self._converse(whom)
+            if not why_not:
+                is_told = False
+                if is_refusal(await self._attempts(whom)):
+                    self._refused(cluster, whom)
+            elif not is_told:
+                is_told = True
+                facts = _facts(cluster, whom)
+                logger.info("process_not_watched", extra={**facts, "reason": why_not})
+            if self._clock.monotonic_s() - began_s > LAST_BACKOFF_S:
+                backoff_s = FIRST_BACKOFF_S
+            await self._clock.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
+
+    async def _converse(self, whom: Identity) -> str:
+        """Empty when a connection to this very process has ended; else why there was none."""
+        connection = Conversation()
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                await self._net.connect(connection, whom.address, ports.HEALTH)
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                said = await connection.incarnation()
+            if said != whom.incarnation:
+                return "another process answers there" if said else "it does not say who it is"
+            await connection.ended()
+        except TimeoutError:
+            return "no answer in time"
+        except OSError as error:
+            return str(error)
+        finally:
+            connection.close()
+        return ""
+
+    async def _attempts(self, whom: Identity) -> list[Attempt]:
+        """Of new connections, until one is not refused."""
+        made = [await self._attempt(whom)]
+        while made[-1] is Attempt.REFUSED and len(made) < ATTEMPTS:
+            await self._clock.sleep(SECOND_ATTEMPT_S)
+            made.append(await self._attempt(whom))
+        return made
+
+    async def _attempt(self, whom: Identity) -> Attempt:
+        connection = Knock()
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                await self._net.connect(connection, whom.address, ports.HEALTH)
+        except ConnectionRefusedError:
+            return Attempt.REFUSED
+        except OSError:
+            return Attempt.SILENT
+        finally:
+            connection.close()
+        return Attempt.ANSWERED
+
+    def _refused(self, cluster: ClusterKey, whom: Identity) -> None:
+        now_ms = int(self._clock.monotonic_s() * 1000)
+        world = self._observer.glance(cluster)
+        why_not = doubt(whom, world, self._believed_ms.get(cluster), now_ms)
+        facts = _facts(cluster, whom)
+        if why_not:
+            logger.info("refusal_not_believed", extra={**facts, "reason": why_not})
+            return
+        self._believed_ms[cluster] = now_ms
+        logger.info("process_refused", extra=facts)
+        self._liveness.refused(cluster, whom.incarnation, HOW)
+
+
+def _facts(cluster: ClusterKey, whom: Identity) -> dict[str, object]:
+    return {
+        "cluster": str(cluster),
+        "broker": whom.broker_id,
+        "incarnation": whom.incarnation,
+    }
