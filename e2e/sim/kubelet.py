@@ -29,6 +29,7 @@ from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import ObjectKey
 from e2e.sim.api_server import ApiServer
 from e2e.sim.disk import Disks
+from e2e.sim.health_port import serve_health
 from e2e.sim.loop import Process, SimClock, SimLoop
 from e2e.sim.network import Network
 
@@ -243,6 +244,7 @@ class Node:
         ready = "True" if is_ready and not ended else "False"
         return {
             "phase": "Running",
+            "podIP": self.host,
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [container],
         }
@@ -264,7 +266,7 @@ class Node:
         process.spawn(self._serve(process, self.broker), process.name)
 
     async def _serve(self, process: Process, broker: Broker) -> None:
-        """As the broker's own `main.serve`, without HTTP."""
+        """As the broker's own `main.serve`, without probes."""
         how = "stopped"
         try:
             await self._serve_until(broker)
@@ -279,6 +281,7 @@ class Node:
 
     async def _serve_until(self, broker: Broker) -> None:
         loop = self._around.loop
+        await serve_health(broker.health)
         stop = loop.create_task(self._stopping.wait())
         start = loop.create_task(broker.start())
         await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -214,6 +214,8 @@ class Network:
         self.blocked: set[tuple[str, str]] = set()
         self.dark: set[str] = set()
         """Hosts without power."""
+        self.refused: set[tuple[str, int]] = set()
+        """(host, port) to which connections are refused, whoever listens there."""
         self.slowest_s = 0.002
         self.connections: dict[Transport, None] = {}
         self._servers: dict[tuple[str, int], Server] = {}
@@ -239,6 +241,7 @@ class Network:
     def heal(self) -> None:
         """Every way is open again, but for machines without power."""
         self.blocked.clear()
+        self.refused.clear()
         for one in list(self.connections):
             one.pipe.pump()
 
@@ -300,7 +303,7 @@ class Network:
             await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(errno.ETIMEDOUT, "nobody answers")
         server = self._servers.get((target, port))
-        if server is None or not server.is_serving:
+        if server is None or not server.is_serving or (target, port) in self.refused:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
         self._port += 1
         here = Transport(self, process, (target, port))

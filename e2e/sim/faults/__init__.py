@@ -13,6 +13,7 @@ from e2e.sim.faults import (
     disks,
     network,
     processes,
+    refusals,
     restores,
     rot,
     sequences,
@@ -24,7 +25,18 @@ from e2e.sim.world import World
 
 __all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage", "possible"]
 
-FAMILIES: Final = (processes, api_server, network, disks, clocks, restores, sequences, rot, users)
+FAMILIES: Final = (
+    processes,
+    api_server,
+    network,
+    disks,
+    clocks,
+    restores,
+    sequences,
+    rot,
+    users,
+    refusals,
+)
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from chiplog_core.ids import ReplicaRef
+from chiplog_core.liveness import LivenessJudge
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.planner import elections, proposals
 from chiplog_core.planner.elections import Isr
@@ -88,5 +89,11 @@ MUTANTS: Final = (
             Plant(ApiClient, "replace", _put_blindly),
             Plant(Leadership, "is_held", lambda _leadership: True),
         ),
+    ),
+    Mutant(
+        "a refused connection counts as proof of death",
+        mix(3, 4.0, "refused falsely"),
+        frozenset({"not-healed", "no-progress"}),
+        plant(LivenessJudge, "refused", LivenessJudge.terminated),
     ),
 )
