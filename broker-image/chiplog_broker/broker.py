@@ -18,7 +18,9 @@ from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
 from chiplog_broker.metadata.view import BrokerView, ClusterView
+from chiplog_broker.partitions.contact import Contact
 from chiplog_broker.partitions.housekeeping import Housekeeping
+from chiplog_broker.partitions.isolation import silence_s
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.settings import log_config, topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
@@ -128,7 +130,9 @@ class Broker:
         store = await membership.join(
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
         )
-        housekeeping = Housekeeping(self._directory, self._replicas, ports.clock, self._config)
+        housekeeping = Housekeeping(
+            self._directory, self._replicas, ports.clock, self._config, self._contact()
+        )
         housekeeping.start()
         self._begun.push_async_callback(housekeeping.stop)
         self.health.started = True
@@ -168,6 +172,13 @@ class Broker:
         )
         self._replicas.fetchers = self.fetching = fetching
         self._begun.push_async_callback(fetching.close)
+
+    def _contact(self) -> Contact | None:
+        """What looks for leaders here that are isolated; None where nobody else could lead."""
+        authority = self._membership.authority
+        if authority is None:
+            return None
+        return Contact(self._replicas, self._cluster, self._ports.clock, authority, self._silence_s)
 
     async def _close_logs(self) -> None:
         await self._replicas.close()
@@ -222,6 +233,9 @@ class Broker:
 
     def _lag_max_s(self) -> float:
         return setting(self._config, keys.REPLICA_LAG_TIME_MAX_MS) / 1000
+
+    def _silence_s(self) -> float:
+        return silence_s(setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS) / 1000)
 
     def _wait_for(self, what: str) -> None:
         self.health.waiting_for = what

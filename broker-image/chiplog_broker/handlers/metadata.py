@@ -178,11 +178,9 @@ def described_topic(
         is_internal=view.is_internal,
         partitions=tuple(
             types.DescribeTopicPartitionsResponsePartition(
-                error_code=(
-                    ErrorCode.none if one.leader_id >= 0 else ErrorCode.leader_not_available
-                ),
+                error_code=(ErrorCode.none if leader_id >= 0 else ErrorCode.leader_not_available),
                 partition_index=one.index,
-                leader_id=one.leader_id,
+                leader_id=leader_id,
                 leader_epoch=one.leader_epoch,
                 replica_nodes=one.replicas,
                 isr_nodes=one.isr,
@@ -191,5 +189,6 @@ def described_topic(
                 offline_replicas=(),
             )
             for one in page
+            for leader_id in (view.leader_to_tell(one),)
         ),
     )

@@ -29,6 +29,10 @@ class StandaloneMembership:
     @property
     def incarnation(self) -> None:
         """Its sessions are its own affair."""
+
+    @property
+    def authority(self) -> None:
+        """What is decided here is decided in this process."""
         return
 
     async def begin(self, _say: Callable[[str], None]) -> str:

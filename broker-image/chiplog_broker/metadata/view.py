@@ -57,19 +57,22 @@ class TopicView:
     """What is in force; None where the configuration alone says it."""
     owner_uid: str | None = None
     """The Topic object that it belongs to."""
+    isolated: frozenset[int] = frozenset()
+    """Partitions led here, perhaps: clients are told that nobody leads them."""
     metadata: MetadataTopic = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         partitions = [
             MetadataPartition(
-                int(ErrorCode.none if one.leader_id >= 0 else ErrorCode.leader_not_available),
+                int(ErrorCode.none if leader_id >= 0 else ErrorCode.leader_not_available),
                 one.index,
-                one.leader_id,
+                leader_id,
                 one.leader_epoch,
                 one.replicas,
                 one.isr,
             )
             for one in self.partitions
+            for leader_id in (self.leader_to_tell(one),)
         ]
         topic = MetadataTopic(
             int(ErrorCode.none),
@@ -79,6 +82,10 @@ class TopicView:
             is_internal=self.is_internal,
         )
         object.__setattr__(self, "metadata", topic)
+
+    def leader_to_tell(self, partition: PartitionView) -> int:
+        """Whom clients are told to go to; -1 where they must ask elsewhere, or again."""
+        return NO_LEADER if partition.index in self.isolated else partition.leader_id
 
     @property
     def replication_factor(self) -> int:

@@ -10,6 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.isr import (
     NOTHING,
     InSync,
@@ -21,7 +22,6 @@ from chiplog_broker.partitions.isr import (
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 
-NEVER_S = float("-inf")
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 30.0
 """After refusals, so that operator and leader do not answer each other without an end."""
@@ -53,6 +53,13 @@ class Follower:
             self.fetched_s = max(self.fetched_s, self.resting.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
             self.resting = None
+
+    @property
+    def heard_s(self) -> float:
+        """When it fetched last, if only by the use of its fetch session."""
+        return (
+            self.fetched_s if self.resting is None else max(self.fetched_s, self.resting.polled_s)
+        )
 
     @property
     def progress(self) -> Progress:
@@ -157,6 +164,21 @@ class Followers:
         for one in self._counted:
             own_end_offset = min(own_end_offset, one.end_offset)
         return own_end_offset
+
+    @property
+    def are_waited_for(self) -> bool:
+        """Whether there is anybody who counts."""
+        return bool(self._counted)
+
+    @property
+    def heard_s(self) -> float:
+        """When any of those who count fetched last."""
+        return max((one.heard_s for one in self._counted), default=NEVER_S)
+
+    def counts(self, follower: ReplicaRef) -> bool:
+        """Whether the high watermark waits for it."""
+        known = self._followers.get(follower)
+        return known is not None and any(known is one for one in self._counted)
 
     def is_in_sync(self, follower: ReplicaRef) -> bool:
         """Whether it is listed."""

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
+from chiplog_broker.partitions.contact import LOOK_INTERVAL_S, Contact
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.settings import setting
@@ -20,7 +21,7 @@ FLUSH_INTERVAL_S = 0.2
 
 
 class Housekeeping:
-    """Four loops, each with its own interval; a round that fails does not end its loop."""
+    """Loops, each with its own interval; a round that fails does not end its loop."""
 
     def __init__(
         self,
@@ -28,19 +29,23 @@ class Housekeeping:
         replicas: Replicas,
         clock: Clock,
         config: Mapping[str, str],
+        contact: Contact | None = None,
     ) -> None:
+        """Without a `contact` no leader here can be isolated."""
         self._directory = directory
         self._replicas = replicas
         self._clock = clock
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
         lag_max_ms = setting(config, keys.REPLICA_LAG_TIME_MAX_MS)
-        self._rounds: tuple[tuple[str, float, Work], ...] = (
+        self._rounds: list[tuple[str, float, Work]] = [
             ("flush_failed", FLUSH_INTERVAL_S, self.flush),
             ("retention_failed", check_ms / 1000, self.maintain),
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
             ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
-        )
+        ]
+        if contact is not None:
+            self._rounds.append(("contact_not_checked", LOOK_INTERVAL_S, contact.look))
         self._loops: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[None]] = set()
 

@@ -16,6 +16,7 @@ from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.waiting import (
     FetchWaiter,
@@ -47,6 +48,8 @@ class Surroundings:
     """How long a follower may be behind before it is proposed out."""
     halted: Callable[[], None]
     """Called when a replica here does not follow its leader any more."""
+    contact: Callable[["Partition"], None]
+    """Called when a follower that counts is heard by a leader that was isolated."""
 
 
 class PartitionCounters:
@@ -78,9 +81,11 @@ class Partition:
         "following",
         "has_min_isr",
         "high_watermark",
+        "is_isolated",
         "leader_epoch",
         "log",
         "name",
+        "reign_s",
         "replica_fetchers",
         "replica_watchers",
         "watchers",
@@ -98,6 +103,10 @@ class Partition:
         """The newest reign of which it is known that its leader had all of this high watermark."""
         self.has_min_isr = True
         """Whether enough in-sync replicas live for acks=all to mean what it says."""
+        self.is_isolated = False
+        """Whether it leads, and for too long nobody was heard that could know better."""
+        self.reign_s = NEVER_S
+        """When its reign began, by the monotonic clock."""
         self.followers: Followers | None = None
         """What is known of them while this replica leads; None where it is the only one."""
         self.following: Following | None = None
@@ -150,6 +159,7 @@ class Partition:
         if is_new:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.agreed_epoch = view.leader_epoch
+            self.is_isolated, self.reign_s = False, self._clock.monotonic_s()
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
         # Whoever is not waited for any more may have been the last.
         alone = self.followers is None
@@ -177,8 +187,22 @@ class Partition:
         """Stop serving: whoever waits is told to look for the leader elsewhere."""
         self.leader_epoch = NO_EPOCH
         self.followers = None
+        self.is_isolated = False
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
         self._wake_fetchers()
+
+    def isolate(self) -> None:
+        """Take no records: producers are told to look for the leader elsewhere.
+
+        Who waits is told the same, as by `resign`: its records may be safe, or may be gone.
+        Readers read on. What is below the high watermark every leader has.
+        """
+        assert self.followers is not None, "who waits for nobody is not isolated"
+        self.is_isolated = True
+        self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
+        # A follower that rests in its fetch session is looked at when it fetches again.
+        self.followers.appended()
+        self._fetch_waiters.tell(self.replica_watchers, wakes=False)
 
     def _know_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
         if len(view.replicas) <= 1 and len(view.isr_refs) <= 1:
@@ -225,6 +249,8 @@ class Partition:
         Raises `PartitionError`, `RecordsError`, `StorageError`.
         """
         self.check_epoch(NO_EPOCH)
+        if self.is_isolated:
+            raise PartitionError(ErrorCode.not_leader_or_follower)
         if for_all and not self.has_min_isr:
             raise PartitionError(ErrorCode.not_enough_replicas)
         appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
@@ -253,6 +279,8 @@ class Partition:
         followers = self.followers
         assert followers is not None, "who fetches was looked up there"
         followers.fetched(follower, offset, self.log.end_offset, self._clock.monotonic_s())
+        if self.is_isolated and followers.counts(follower):
+            self._around.contact(self)
         self._settle()
         if not followers.is_in_sync(follower):
             self.check_followers()

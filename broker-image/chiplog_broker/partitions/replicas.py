@@ -66,6 +66,8 @@ class Replicas:
         self.sync_latency = Histogram()
         self.troubled: Callable[[], None] = _nobody
         """Called when a replica here cannot go on by itself, or can again."""
+        self.on_contact: Callable[[Partition], None] = _nobody_isolated
+        """Called when a follower is heard by a leader that was isolated."""
         self._around = Surroundings(
             fetch_waiters=fetch_waiters,
             clock=clock,
@@ -73,6 +75,7 @@ class Replicas:
             proposals=self._proposals,
             lag_max_s=lag_max_s,
             halted=self._halted,
+            contact=self._heard_again,
         )
         directory.health.on_failure(self._go_offline)
 
@@ -251,6 +254,9 @@ class Replicas:
     def _halted(self) -> None:
         self.troubled()
 
+    def _heard_again(self, partition: Partition) -> None:
+        self.on_contact(partition)
+
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
         """No replica comes or goes inside: for work that goes through all of them."""
@@ -317,3 +323,7 @@ class Replicas:
 
 def _nobody() -> None:
     """Nobody asks for troubles."""
+
+
+def _nobody_isolated(_partition: Partition) -> None:
+    """Nobody looks for leaders that are."""

@@ -110,12 +110,25 @@ class Node:
     data: OpenedData
 
 
+class Authority(Protocol):
+    """Who decides which brokers lead, as one of them hears it."""
+
+    heard_s: float
+    """When it answered last, by the monotonic clock."""
+    on_heard: Callable[[], None]
+    """Called each time it answers. Must not raise."""
+
+
 class Membership(Protocol):
     """How one process becomes part of a cluster and learns its topics."""
 
     @property
     def incarnation(self) -> str | None:
         """What the process is called there; None where nobody asks."""
+
+    @property
+    def authority(self) -> Authority | None:
+        """Who could have made another the leader; None where nobody else can."""
 
     async def begin(self, say: Callable[[str], None]) -> str:
         """Begin; returns the cluster's id. `say` is told what is being waited for.

@@ -135,6 +135,11 @@ class BrokerCollector(Collector):
                 len(self._replicas.damaged()),
             ),
             (
+                "chiplog_broker_isolated_partitions",
+                "Partitions led here that take no records, as too long nobody was heard.",
+                sum(one.is_isolated for one in replicas),
+            ),
+            (
                 "kafka_log_log_size",
                 "Bytes of all logs here.",
                 sum(p.log.size_bytes for p in replicas),

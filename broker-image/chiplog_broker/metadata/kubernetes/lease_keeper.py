@@ -59,7 +59,8 @@ class LeaseKeeper:
                     field_manager=FIELD_MANAGER,
                 )
         except NotFound as error:
-            # The operator may still have to make it.
+            # It is known that there is none. The operator may still have to make it.
+            self._outages.heard()
             if self._exists:
                 self._exists = False
                 logger.warning("lease_missing", extra={"reason": str(error)})

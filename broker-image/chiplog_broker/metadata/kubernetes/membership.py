@@ -81,6 +81,10 @@ class KubernetesMembership:
     def incarnation(self) -> str:
         return self._process.incarnation
 
+    @property
+    def authority(self) -> Outages:
+        return self._outages
+
     async def begin(self, say: Callable[[str], None]) -> str:
         self._say = say
         self._failed = asyncio.get_running_loop().create_future()

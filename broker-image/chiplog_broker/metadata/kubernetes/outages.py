@@ -1,6 +1,7 @@
-"""One line in the log when the API server goes away, and one when it is back."""
+"""When the API server was heard last; a line in the log when it goes away, and when it is back."""
 
 import logging
+from collections.abc import Callable
 
 from chiplog_broker.ports.clock import Clock
 
@@ -8,11 +9,17 @@ logger = logging.getLogger(__name__)
 
 
 class Outages:
-    """Told of every attempt by everyone who talks to the API server."""
+    """Told of every attempt by everyone who talks to the API server: the `Authority`.
+
+    Only what it does counts. One that answers with errors may itself be cut off from what it
+    serves, and then knows no more than this broker.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began_s: float | None = None
+        self.heard_s = float("-inf")
+        self.on_heard: Callable[[], None] = _nobody
 
     @property
     def is_out(self) -> bool:
@@ -26,8 +33,18 @@ class Outages:
             logger.warning("api_server_unavailable", extra={"reason": reason})
 
     def worked(self) -> None:
-        """The API server answered."""
+        """The API server did what was asked."""
+        self.heard()
         if self._began_s is not None:
             lasted_s = round(self._clock.monotonic_s() - self._began_s, 1)
             self._began_s = None
             logger.info("api_server_available", extra={"after_s": lasted_s})
+
+    def heard(self) -> None:
+        """It told something, if only through a watch."""
+        self.heard_s = self._clock.monotonic_s()
+        self.on_heard()
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""

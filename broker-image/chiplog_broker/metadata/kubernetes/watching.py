@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
 from chiplog_core import labels
 from chiplog_kube.api import Manifest
@@ -20,11 +21,13 @@ def nothing_to_do(_present: Iterable[Manifest]) -> None:
 class _Listening:
     """Tells of complete lists."""
 
-    def __init__(self, cache: ObjectCache, listed: Listed) -> None:
+    def __init__(self, cache: ObjectCache, listed: Listed, outages: Outages) -> None:
         self._cache = cache
         self._listed = listed
+        self._outages = outages
 
     def listed(self) -> None:
+        self._outages.heard()
         self._listed(self._cache.values())
 
     def interrupted(self) -> None:
@@ -35,7 +38,12 @@ def watch(
     parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = nothing_to_do
 ) -> Reflector:
     """A reflector of the cluster's objects of this kind; `seen` is told of every change."""
-    cache = ObjectCache(seen, without_managed_fields)
+
+    def heard(before: Manifest | None, after: Manifest | None) -> None:
+        parts.outages.heard()
+        seen(before, after)
+
+    cache = ObjectCache(heard, without_managed_fields)
     return Reflector(
         parts.api,
         Scope(
@@ -45,6 +53,6 @@ def watch(
         ),
         cache,
         clock=parts.clock,
-        heard=_Listening(cache, listed),
+        heard=_Listening(cache, listed, parts.outages),
         pace=Pace(spread=lambda: int.from_bytes(parts.rng.token(2)) / 0xFFFF),
     )
