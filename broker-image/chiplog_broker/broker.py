@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
@@ -120,8 +121,14 @@ class Broker:
         broker_id = setting(self._config, keys.NODE_ID)
         self._cluster = ClusterView(cluster_id, broker_id)
         self._directory = await self._open_logs(cluster_id, broker_id)
+        selector = ReadReplicas(self._cluster, self._config)
         self._replicas = Replicas(
-            broker_id, self._directory, FetchWaiters(), ports.clock, self._lag_max_s
+            broker_id,
+            self._directory,
+            FetchWaiters(),
+            ports.clock,
+            self._lag_max_s,
+            lambda: selector.is_rack_aware,
         )
         self._directory.health.on_failure(self._went_offline)
         self._begun.push_async_callback(self._close_logs)

@@ -378,10 +378,14 @@ class Kit:
             yield await self.client()
         finally:
             self.disk.may_sync.set()
-            for client in self._clients:
-                client.writer.close()
-            self._clients.clear()
+            self.close_clients()
             await broker.stop()
+
+    def close_clients(self) -> None:
+        """All that were made so far."""
+        for client in self._clients:
+            client.writer.close()
+        self._clients.clear()
 
     async def client(self, listener: str = "PLAINTEXT") -> Client:
         client = Client(*await asyncio.open_connection(*self.broker.addresses[listener]))

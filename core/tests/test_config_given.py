@@ -81,6 +81,17 @@ def test_a_value_out_of_range_names_the_range() -> None:
     ]
 
 
+def test_a_class_of_somebody_elses_is_refused_with_those_there_are() -> None:
+    kafkas = "org.apache.kafka.common.replica"
+    for known in ("LeaderSelector", "RackAwareReplicaSelector"):
+        assert problems_of_broker(replica_selector_class=f"{kafkas}.{known}") == []
+    (problem,) = problems_of_broker(replica_selector_class="com.example.Nearest")
+    assert problem == (
+        "spec.config[replica.selector.class] is 'com.example.Nearest': set it to one of "
+        f"{kafkas}.LeaderSelector, {kafkas}.RackAwareReplicaSelector"
+    )
+
+
 def test_what_is_no_scalar_is_refused() -> None:
     assert problems_of_topic(retention_ms=None, segment_ms=[1], preallocate={"a": 1}) == [
         "spec.config[preallocate] is an object: write a text, a number or a boolean in its place",

@@ -124,6 +124,15 @@ class SessionEntry:
         self.unwatch()
         self._left_s = self.session.polled_s
 
+    def goes_on(self, wanted: FetchPartition) -> None:
+        """Its reader asks for something else; in another leader epoch it is told all anew.
+
+        Whoever follows a reign is to hear of it from its leader.
+        """
+        if wanted.current_leader_epoch != self.wanted.current_leader_epoch:
+            self.high_watermark = UNKNOWN_OFFSET
+        self.wanted = wanted
+
     def is_news(self, found: FetchPartitionResponse) -> bool:
         """Whether the reader must be told of this (as Kafka judges it)."""
         return bool(
@@ -222,7 +231,7 @@ class FetchSession:
                 entry = entries[wanted.partition] = SessionEntry(self, held, wanted)
                 self.size += 1
             else:
-                entry.wanted = wanted
+                entry.goes_on(wanted)
             self.unsettled[entry] = None
         if not entries:
             del self.topics[key]

@@ -6,12 +6,14 @@ larger than allowed, or its reader could never get past it. A full fetch may beg
 """
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
 from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.handlers.session_reading import SessionReading
@@ -26,16 +28,22 @@ from chiplog_broker.protocol.messages import (
 )
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_broker.settings import setting
+from chiplog_core.config import broker_keys as keys
 
 TOPIC_IDS_FROM_VERSION = 13
 # While a fetch waits its connection is not read, so nobody would notice that it is gone.
 LONGEST_WAIT_S = 60.0
+# What a follower's readers may see it is told so soon, if no records come that say it too. At
+# once would double its fetches wherever producers wait for all replicas; Kafka, which did so
+# for a time (KAFKA-9731), lets its readers wait for the end of the fetch.
+NEWS_WAIT_S = 0.01
 # As much as clients that do not take their answers may hold in memory, all together.
 UNSENT_BYTES = 256 * 2**20
 
 
 class FetchHandler:
-    """Serves consumers and followers from the partitions that this broker leads."""
+    """Serves consumers and followers from what this broker leads, some consumers from the rest."""
 
     def __init__(
         self,
@@ -44,14 +52,15 @@ class FetchHandler:
         metrics: RequestMetrics,
         clock: Clock,
         sessions: FetchSessionCache,
-        max_bytes: int,
+        config: Mapping[str, str],
     ) -> None:
+        self._read_replicas = ReadReplicas(cluster, config)
         self._cluster = cluster
         self._leaders = leaders
         self._metrics = metrics
         self._clock = clock
         self._sessions = sessions
-        self._max_bytes = max_bytes
+        self._max_bytes = setting(config, keys.FETCH_MAX_BYTES)
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
         request = call.message
@@ -70,13 +79,13 @@ class FetchHandler:
         """What is to be read; or an answer, where that is not known."""
         request = call.message
         if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
-            return self._reading(request)
+            return self._reading(call)
         peer = call.peer
         owner = Owner(peer.principal, peer.is_internal, request.replica_id, request.replica_epoch)
         uses_ids = call.header.version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.close(request.session_id, owner)
-            reading = self._reading(request)
+            reading = self._reading(call)
             if request.session_epoch == INITIAL_EPOCH:
                 reading.opens = partial(self._open, call, owner, uses_ids=uses_ids)
             return reading
@@ -88,7 +97,7 @@ class FetchHandler:
         self._use(session.id, peer)
         if not session.size:
             return FetchResponse([])
-        return SessionReading(session, self._reading(request))
+        return SessionReading(session, self._reading(call))
 
     def _open(
         self, call: Call[FetchRequest], owner: Owner, response: FetchResponse, *, uses_ids: bool
@@ -111,12 +120,20 @@ class FetchHandler:
     def _left(self, peer: Peer) -> None:
         self._sessions.left(peer.fetch_session, peer)
 
-    def _reading(self, request: FetchRequest) -> Reading:
+    def _reading(self, call: Call[FetchRequest]) -> Reading:
+        request, selector = call.message, self._read_replicas
         max_bytes = min(request.max_bytes, self._max_bytes)
         if request.replica_id > LARGEST_CONSUMER_ID:
-            return ReplicaReading(request, max_bytes, self._cluster, self._leaders)
+            return ReplicaReading(
+                request,
+                max_bytes,
+                self._cluster,
+                self._leaders,
+                has_readers=selector.is_rack_aware,
+            )
         room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
-        return Reading(request, min(max_bytes, room_bytes), self._cluster, self._leaders)
+        near = selector.near(request.rack_id, call.peer.listener.name) if request.rack_id else ()
+        return Reading(request, min(max_bytes, room_bytes), self._cluster, self._leaders, near)
 
 
 def refused_topic(topic: FetchTopic) -> FetchTopicResponse:
@@ -137,6 +154,7 @@ class WaitingFetch:
         self._metrics = metrics
         self._future: asyncio.Future[Answer]
         self._timeout: asyncio.TimerHandle
+        self._due_s: float
 
     def start(self) -> asyncio.Future[Answer]:
         """Wait, for as long as the consumer said it would."""
@@ -144,7 +162,9 @@ class WaitingFetch:
         self._future = loop.create_future()
         self._future.add_done_callback(self._leave)
         wait_s = min(self._call.message.max_wait_ms / 1000, LONGEST_WAIT_S)
-        self._timeout = loop.call_later(wait_s, self._time_out)
+        self._due_s = loop.time() + wait_s
+        self._timeout = loop.call_at(self._due_s, self._time_out)
+        self._hasten()
         self._metrics.waiting_fetches += 1
         self._reading.join(self)
         return self._future
@@ -159,8 +179,20 @@ class WaitingFetch:
     def _attempt(self, *, last: bool) -> FetchResponse | None:
         response = self._reading.attempt()
         if not (last or self._reading.is_enough):
+            self._hasten()
             return None
         return self._reading.sent(response)
+
+    def _hasten(self) -> None:
+        """Wait for a moment only, where there is news that is worth an answer."""
+        if not self._reading.has_news:
+            return
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + NEWS_WAIT_S
+        if due_s < self._due_s:
+            self._due_s = due_s
+            self._timeout.cancel()
+            self._timeout = loop.call_at(due_s, self._time_out)
 
     def _leave(self, _: asyncio.Future[Answer]) -> None:
         """Answered, or its client has gone."""

@@ -27,10 +27,26 @@ class Leaders:
         try:
             return self._replicas.leader(topic, index, current_leader_epoch)
         except PartitionError:
-            view = self._cluster.topic(topic)
-            if view is None or not 0 <= index < len(view.partitions):
-                raise PartitionError(ErrorCode.unknown_topic_or_partition) from None
+            self._check_exists(topic, index)
             raise
+
+    def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """As `get`, for consumers that may also read a follower (KIP-392).
+
+        A broker that was fenced shows nothing of what it follows. Raises `PartitionError`.
+        """
+        if self._cluster.broker_id not in self._cluster.brokers:
+            return self.get(topic, index, current_leader_epoch)
+        try:
+            return self._replicas.readable(topic, index, current_leader_epoch)
+        except PartitionError:
+            self._check_exists(topic, index)
+            raise
+
+    def _check_exists(self, topic: str, index: int) -> None:
+        view = self._cluster.topic(topic)
+        if view is None or not 0 <= index < len(view.partitions):
+            raise PartitionError(ErrorCode.unknown_topic_or_partition) from None
 
     def for_replica(self, replica_id: int, peer: Peer) -> "Leaders":
         """These, for whoever says it is this replica; none for a client that poses as one.

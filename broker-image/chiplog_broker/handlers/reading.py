@@ -1,6 +1,6 @@
 """Reading for one fetch, again and again until there is enough to answer with."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 from uuid import UUID
@@ -35,6 +35,10 @@ class Attempts(Protocol):
     def is_enough(self) -> bool:
         """Whether the last attempt found what the reader wants, or cannot find more."""
 
+    @property
+    def has_news(self) -> bool:
+        """Whether it found what its reader is to know soon, though not at once."""
+
     def attempt(self) -> FetchResponse:
         """Read what there is."""
 
@@ -52,9 +56,16 @@ class Reading:
     """One attempt after another to answer a fetch, each from the beginning."""
 
     def __init__(
-        self, request: FetchRequest, max_bytes: int, cluster: ClusterView, leaders: Leaders
+        self,
+        request: FetchRequest,
+        max_bytes: int,
+        cluster: ClusterView,
+        leaders: Leaders,
+        near: Collection[int] = (),
     ) -> None:
+        """`near` are the brokers in the rack of a consumer that should rather read there."""
         self._request = request
+        self._near = near
         self._max_bytes = max_bytes
         # More than may be sent cannot be waited for.
         self._min_bytes = min(request.min_bytes, max_bytes)
@@ -66,30 +77,42 @@ class Reading:
         self._found: list[tuple[Partition, int]] = []
         self._bytes = 0
         self._has_more = False
-        self._failed = False
+        self._is_urgent = False
 
     @property
     def is_enough(self) -> bool:
         """Whether the last attempt found what the reader wants, or cannot find more."""
-        return self._bytes >= self._min_bytes or self._has_more or self._failed
+        return self._bytes >= self._min_bytes or self._has_more or self._is_urgent
+
+    @property
+    def wants_news(self) -> bool:
+        """Whether its reader is to know soon what changed, also where there are no records."""
+        return False
+
+    @property
+    def has_news(self) -> bool:
+        """Whoever begins a session is told where everything stands."""
+        return self.wants_news and self.opens is not None
 
     def attempt(self) -> FetchResponse:
         """Read every partition as far as the request's size allows."""
         self.begin()
         # Where no partition is asked for there is nothing to wait for.
-        self._failed = not self._request.topics
+        self._is_urgent = not self._request.topics
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
     def begin(self) -> None:
         """Another attempt, in which nothing was read so far."""
         self._bytes = 0
-        self._has_more = self._failed = False
+        self._has_more = self._is_urgent = False
         self._found.clear()
 
     def sent(self, response: FetchResponse) -> FetchResponse:
         """The last attempt is what is sent."""
         for partition, size_bytes in self._found:
             partition.counters.bytes_out += size_bytes
+            if partition.following is not None:
+                partition.counters.follower_bytes_out += size_bytes
         if self.opens is not None:
             response = response._replace(session_id=self.opens(response))
         return response
@@ -115,10 +138,14 @@ class Reading:
 
     def find(self, topic: str, wanted: FetchPartition) -> Partition:
         """What is to be read. Raises `PartitionError`."""
-        return self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
+        return self._find(topic, wanted.partition, wanted.current_leader_epoch)
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
         """What there is for this reader. Raises `PartitionError` and `REFUSALS`."""
+        if self._near:
+            nearer = partition.best_to_read(self._near, wanted.fetch_offset)
+            if nearer is not None:
+                return self._sent_to(nearer, partition, wanted)
         room_bytes = self._max_bytes - self._bytes
         max_bytes = max(min(wanted.max_bytes, room_bytes), 0)
         first = self._bytes == 0
@@ -133,7 +160,7 @@ class Reading:
 
     def refused(self, wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
         """An error in the place of records, which is not waited with."""
-        self._failed = True
+        self._is_urgent = True
         return unreadable(wanted, code)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
@@ -141,17 +168,43 @@ class Reading:
         return partition.watchers
 
     def rests(self, partition: Partition, entry: SessionEntry) -> bool:
-        """Whether a reader that was told of everything need not look at it until it changes."""
-        return partition.high_watermark <= entry.wanted.fetch_offset
+        """Whether a reader that was told of everything need not look at it until it changes.
+
+        A follower may stop serving without any change: its leader is not heard any more.
+        """
+        return partition.is_leader and partition.high_watermark <= entry.wanted.fetch_offset
 
     # -- inner workings
+
+    def _find(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        # Whoever names no rack was sent to no follower: it does not know yet who leads.
+        # A rack is a matter of Fetch 11 and later (KIP-392).
+        if self._request.rack_id:
+            return self._leaders.readable(topic, index, current_leader_epoch)
+        return self._leaders.get(topic, index, current_leader_epoch)
+
+    def _sent_to(
+        self, broker_id: int, partition: Partition, wanted: FetchPartition
+    ) -> FetchPartitionResponse:
+        """Where to read, instead of records; so it is not waited with."""
+        self._is_urgent = True
+        partition.counters.sent_to_followers += 1
+        high_watermark = partition.high_watermark
+        return FetchPartitionResponse(
+            wanted.partition,
+            OK,
+            high_watermark,
+            high_watermark,
+            partition.log.log_start_offset,
+            preferred_read_replica=broker_id,
+        )
 
     def _all_queues(self) -> Iterator[FetchQueue]:
         for topic in self._request.topics:
             name = self.name_of(topic.name, topic.topic_id) or ""
             for wanted in topic.partitions:
                 with suppress(PartitionError):
-                    yield self._queue(self._leaders.get(name, wanted.partition))
+                    yield self._queue(self._find(name, wanted.partition))
 
     def _queue(self, partition: Partition) -> FetchQueue:
         return partition.fetchers

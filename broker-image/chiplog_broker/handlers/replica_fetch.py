@@ -27,15 +27,31 @@ class ReplicaReading(Reading):
     """One attempt after another to answer a follower; only the first says how far it is."""
 
     def __init__(
-        self, request: FetchRequest, max_bytes: int, cluster: ClusterView, leaders: Leaders
+        self,
+        request: FetchRequest,
+        max_bytes: int,
+        cluster: ClusterView,
+        leaders: Leaders,
+        *,
+        has_readers: bool = False,
     ) -> None:
+        """`has_readers` says that consumers may be reading from this follower."""
         super().__init__(request, max_bytes, cluster, leaders)
+        self._has_readers = has_readers
         self._follower = ReplicaRef(BrokerId(request.replica_id), Session(request.replica_epoch))
         self._attempts = 0
 
     def begin(self) -> None:
         super().begin()
         self._attempts += 1
+
+    @property
+    def wants_news(self) -> bool:
+        return self._has_readers
+
+    def find(self, topic: str, wanted: FetchPartition) -> Partition:
+        """Replicas copy from leaders only."""
+        return self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
         return partition.replica_watchers
@@ -65,7 +81,7 @@ class ReplicaReading(Reading):
             # Its offset could be of another reign, whose history this log does not have.
             raise PartitionError(ErrorCode.unknown_leader_epoch)
         if (parting := where_it_parts(partition, wanted)) is not None:
-            self._failed = True
+            self._is_urgent = True
             return without_records(partition, wanted)._replace(diverging_epoch=parting)
         max_bytes = max(min(wanted.max_bytes, self._max_bytes - self._bytes), 0)
         first = self._bytes == 0
@@ -73,7 +89,7 @@ class ReplicaReading(Reading):
             records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=first)
         except OffsetOutOfRangeError:
             # Where this log begins is where the follower has to begin anew.
-            self._failed = True
+            self._is_urgent = True
             return FetchPartitionResponse(
                 wanted.partition,
                 ErrorCode.offset_out_of_range,
@@ -82,7 +98,7 @@ class ReplicaReading(Reading):
                 partition.log.log_start_offset,
             )
         if self._attempts == 1:
-            partition.fetched_by(self._follower, wanted.fetch_offset)
+            partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
         empty = without_records(partition, wanted)
         return self._with(empty, partition, records, partition.log.end_offset)
 

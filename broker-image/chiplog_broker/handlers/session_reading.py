@@ -32,6 +32,11 @@ class SessionReading:
         return self._reading.is_enough or self._is_overtaken
 
     @property
+    def has_news(self) -> bool:
+        """Whether its reader is to know soon of what the last attempt found."""
+        return self._reading.wants_news and bool(self._news)
+
+    @property
     def _is_overtaken(self) -> bool:
         """Whether the session's next fetch came before this one was answered."""
         return self._session.epoch != self._epoch

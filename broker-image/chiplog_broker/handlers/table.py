@@ -27,8 +27,6 @@ from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from chiplog_broker.server.metrics import RequestMetrics
-from chiplog_broker.settings import setting
-from chiplog_core.config import broker_keys as keys
 
 # What a client may call itself and its version (KIP-511).
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -64,7 +62,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         parts.metrics,
         parts.clock,
         parts.fetch_sessions,
-        setting(parts.config, keys.FETCH_MAX_BYTES),
+        parts.config,
     )
     sasl = SaslHandlers(parts.clock)
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)

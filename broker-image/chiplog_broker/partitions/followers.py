@@ -5,6 +5,7 @@ holds under this one. A follower is a broker in one session (R1); what its proce
 stays that process's.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -44,6 +45,10 @@ class Follower:
     fetched_s: float = NEVER_S
     leader_end_offset: int = NOTHING
     """The leader's log end when it fetched last."""
+    log_start_offset: int = 0
+    """Where its log began when it fetched last."""
+    is_answered: bool = False
+    """Whether it has fetched again after an answer of this reign: it knows what readers may see."""
     resting: Resting | None = None
     """It has everything there is, and says so by each use of its fetch session."""
 
@@ -53,6 +58,10 @@ class Follower:
             self.fetched_s = max(self.fetched_s, self.resting.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
             self.resting = None
+
+    def holds(self, offset: int) -> bool:
+        """Whether a reader may go on there from this offset."""
+        return self.is_answered and self.log_start_offset <= offset <= self.end_offset
 
     @property
     def heard_s(self) -> float:
@@ -129,13 +138,23 @@ class Followers:
         return self._allowed.get(follower.broker_id) == follower
 
     def fetched(
-        self, follower: ReplicaRef, offset: int, leader_end_offset: int, now_s: float
+        self,
+        follower: ReplicaRef,
+        offset: int,
+        leader_end_offset: int,
+        now_s: float,
+        log_start_offset: int = 0,
     ) -> None:
-        """A follower asks for what comes after `offset`: it has everything below."""
+        """A follower asks for what comes after `offset`: it has everything below.
+
+        It asks one leader one thing at a time, so whoever asks again was answered.
+        """
         known = self._followers.get(follower)
         if known is None:
             known = self._followers[follower] = Follower(NEVER_S)
         known.stir()
+        known.is_answered = known.leader_end_offset > NOTHING
+        known.log_start_offset = log_start_offset
         if offset >= leader_end_offset:
             known.caught_up_s = now_s
         elif offset >= known.leader_end_offset > NOTHING:
@@ -183,6 +202,24 @@ class Followers:
     def is_in_sync(self, follower: ReplicaRef) -> bool:
         """Whether it is listed."""
         return follower in self._isr
+
+    def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
+        """Which of these brokers a consumer at this offset reads best from; None for no one.
+
+        In sync, alive, with this offset in its log: of several the one with the longest log, then
+        the one that had everything last, then the largest id (as Kafka chooses, KIP-392). Whoever
+        is about to leave the in-sync replicas is not named any more.
+        """
+        staying = self._isr if self._promise is None else self._promise.isr
+        ranks = []
+        for one in self._isr:
+            if one.broker_id not in broker_ids or one not in staying:
+                continue
+            known = self._followers.get(one)
+            if known is not None and known.holds(offset) and one in self._view.live_refs:
+                progress = known.progress
+                ranks.append((progress.end_offset, progress.caught_up_s, one.broker_id))
+        return max(ranks)[-1] if ranks else None
 
     def propose(self, high_watermark: int, now_s: float, lag_max_s: float) -> bool:
         """Promise another set of in-sync replicas where the listed one is not right."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FULL_DISK_RETRY_S: Final = 1.0
+NEVER_S: Final = float("-inf")
 _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
@@ -61,6 +62,16 @@ class Taken(Enum):
     """It answers something that is not asked any more."""
 
 
+class Contact:
+    """One leader as a follower hears it; shared by all that is followed there."""
+
+    __slots__ = ("answered_s",)
+
+    def __init__(self) -> None:
+        self.answered_s = NEVER_S
+        """When it answered last."""
+
+
 class Following:
     """A partition of this broker under a leader elsewhere, in one leader epoch."""
 
@@ -68,11 +79,14 @@ class Following:
         "_busy",
         "_clock",
         "_halted",
+        "_has_agreed",
         "_is_over",
+        "_lag_max_s",
         "_log",
         "_partition",
         "_sync",
         "_why",
+        "contact",
         "is_halted",
         "leader_epoch",
         "leader_id",
@@ -87,8 +101,9 @@ class Following:
         view: PartitionView,
         clock: Clock,
         halted: Callable[[], None],
+        lag_max_s: Callable[[], float],
     ) -> None:
-        """`halted` is called where it halts."""
+        """`halted` is called where it halts; `lag_max_s` says how long silence may last."""
         self.leader_id = view.leader_id
         self.leader_epoch = view.leader_epoch
         self.unclean_epoch = view.unclean_epoch
@@ -100,6 +115,10 @@ class Following:
         self._log = partition.log
         self._clock = clock
         self._halted = halted
+        self._lag_max_s = lag_max_s
+        self.contact = Contact()
+        """How the leader is heard; whoever fetches puts its own here."""
+        self._has_agreed = False
         self._busy = asyncio.Lock()
         self._sync: asyncio.Task[None] | None = None
         self._is_over = False
@@ -121,6 +140,14 @@ class Following:
     def why_over(self) -> str:
         """The reason, where it is not simply that another reign began."""
         return self._why
+
+    @property
+    def is_current(self) -> bool:
+        """Whether readers may rely on what is here: the leader of this reign has compared it with
+        its own log, and has answered since for as long as it takes to be called out of sync."""
+        if self._is_over or self._why or not self._has_agreed:
+            return False
+        return self._clock.monotonic_s() - self.contact.answered_s <= self._lag_max_s()
 
     @property
     def is_syncing(self) -> bool:
@@ -209,11 +236,11 @@ class Following:
         if len(records):
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
-        self._follow_high_watermark(answer.high_watermark)
         # The leader has compared our end with its log, so it has everything below it.
         self._partition.agreed_epoch = self.leader_epoch
+        self._has_agreed, self._why = True, ""
+        self._follow_high_watermark(answer.high_watermark)
         await self._follow_log_start(answer.log_start_offset)
-        self._why = ""
         # Begins the sync, where one is due.
         self.position()
         return taken
@@ -250,13 +277,16 @@ class Following:
     def _follow_high_watermark(self, leaders: int) -> None:
         self.leaders_end_offset = leaders
         mine = min(leaders, self._log.end_offset)
-        self._partition.high_watermark = max(self._partition.high_watermark, mine)
+        if mine > self._partition.high_watermark:
+            self._partition.high_watermark = mine
+            self._partition.wake_readers()
 
     async def _follow_log_start(self, leaders: int) -> None:
         """What the leader has deleted goes here too, as far as it is safe."""
         wanted = min(leaders, self._partition.high_watermark)
         if wanted > self._log.log_start_offset:
             await self._log.delete_records_before(wanted, self._clock.now_ms())
+            self._partition.tell_log_start()
 
     def _failed(self, reason: str) -> Taken:
         if reason != self._why:
@@ -267,6 +297,7 @@ class Following:
     def _end(self, reason: str) -> Taken:
         self._is_over = True
         self._why = reason
+        self._partition.wake_readers()
         return Taken.OVER
 
     def _begin_sync(self) -> None:

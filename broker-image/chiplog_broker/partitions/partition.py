@@ -8,7 +8,7 @@ within a leader epoch.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from chiplog_broker.histogram import Histogram
@@ -50,17 +50,23 @@ class Surroundings:
     """Called when a replica here does not follow its leader any more."""
     contact: Callable[["Partition"], None]
     """Called when a follower that counts is heard by a leader that was isolated."""
+    readers_follow: Callable[[], bool]
+    """Whether consumers may be reading from followers, which then hear at once what is safe."""
 
 
 class PartitionCounters:
     """What went in and out since the broker started."""
 
-    __slots__ = ("bytes_in", "bytes_out", "records_in")
+    __slots__ = ("bytes_in", "bytes_out", "follower_bytes_out", "records_in", "sent_to_followers")
 
     def __init__(self) -> None:
         self.bytes_in = 0
         self.bytes_out = 0
         self.records_in = 0
+        self.follower_bytes_out = 0
+        """Of those bytes out, what consumers were given while another broker led."""
+        self.sent_to_followers = 0
+        """Answers that sent a consumer to a follower in its rack."""
 
 
 class Partition:
@@ -82,6 +88,7 @@ class Partition:
         "has_min_isr",
         "high_watermark",
         "is_isolated",
+        "is_in_sync",
         "leader_epoch",
         "log",
         "name",
@@ -107,6 +114,8 @@ class Partition:
         """Whether it leads, and for too long nobody was heard that could know better."""
         self.reign_s = NEVER_S
         """When its reign began, by the monotonic clock."""
+        self.is_in_sync = False
+        """Whether the map lists this replica, whole and alive, as in sync."""
         self.followers: Followers | None = None
         """What is known of them while this replica leads; None where it is the only one."""
         self.following: Following | None = None
@@ -167,6 +176,7 @@ class Partition:
         if is_new or not alone or self.followers is not None:
             self._appended()
         if is_new:
+            self._fetch_waiters.wake(self.fetchers)
             self._tell(wakes=True)
         else:
             self._fetch_waiters.tell(self.replica_watchers, wakes=True)
@@ -175,12 +185,14 @@ class Partition:
         """Copy what the leader of this epoch has; an earlier copying must have been stopped."""
         assert self.following is None, "one leader at a time"
         self.resign()
-        self.following = Following(self, view, self._clock, self._around.halted)
+        around = self._around
+        self.following = Following(self, view, self._clock, around.halted, around.lag_max_s)
 
     async def stop_following(self) -> None:
         """Returns when nothing of the leader reaches the log any more."""
         following, self.following = self.following, None
         if following is not None:
+            self.wake_readers()
             await following.stop()
 
     def resign(self) -> None:
@@ -235,11 +247,25 @@ class Partition:
         """
         if not self.is_leader:
             raise PartitionError(ErrorCode.not_leader_or_follower)
+        self._compare_epoch(current_leader_epoch, self.leader_epoch)
+
+    def check_epoch_of_follower(self, current_leader_epoch: int) -> None:
+        """As `check_epoch`, for those who may read a replica that does not lead (KIP-392).
+
+        Only a replica in sync serves them, and only while its leader answers it and has agreed,
+        in this reign, with what is here. Raises `PartitionError`.
+        """
+        following = self.following
+        if following is None or not (self.is_in_sync and following.is_current):
+            raise PartitionError(ErrorCode.not_leader_or_follower)
+        self._compare_epoch(current_leader_epoch, following.leader_epoch)
+
+    def _compare_epoch(self, believed: int, leader_epoch: int) -> None:
         if self._offline:
             raise PartitionError(ErrorCode.kafka_storage_error, self._offline)
-        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+        if believed in (NO_EPOCH, leader_epoch):
             return
-        if current_leader_epoch < self.leader_epoch:
+        if believed < leader_epoch:
             raise PartitionError(ErrorCode.fenced_leader_epoch)
         raise PartitionError(ErrorCode.unknown_leader_epoch)
 
@@ -274,11 +300,13 @@ class Partition:
 
     # -- followers
 
-    def fetched_by(self, follower: ReplicaRef, offset: int) -> None:
-        """A follower, admitted by `followers`, has everything below `offset`."""
+    def fetched_by(self, follower: ReplicaRef, offset: int, log_start_offset: int = 0) -> None:
+        """A follower, admitted by `followers`, has what is between these: end and start."""
         followers = self.followers
         assert followers is not None, "who fetches was looked up there"
-        followers.fetched(follower, offset, self.log.end_offset, self._clock.monotonic_s())
+        followers.fetched(
+            follower, offset, self.log.end_offset, self._clock.monotonic_s(), log_start_offset
+        )
         if self.is_isolated and followers.counts(follower):
             self._around.contact(self)
         self._settle()
@@ -293,6 +321,17 @@ class Partition:
             if followers.propose(self.high_watermark, now_s, lag_max_s):
                 logger.info("isr_proposed", extra={"partition": str(self.name)})
 
+    def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
+        """The follower among these brokers that a consumer should read from; None for no one.
+
+        Before the high watermark covers what earlier reigns acknowledged nobody is named: nobody
+        can say yet what a follower may show.
+        """
+        followers = self.followers
+        if followers is None or offset > self.high_watermark or not self.is_settled:
+            return None
+        return followers.best_to_read(broker_ids, offset)
+
     def read_as_follower(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice:
         """Batches from `offset` up to the log end. Raises `OffsetOutOfRangeError`."""
         return self.log.read(offset, max_bytes, self.log.end_offset, min_one=min_one)
@@ -300,10 +339,13 @@ class Partition:
     def read(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice | None:
         """Batches from `offset` up to the high watermark; None where there are none yet.
 
-        Raises `OffsetOutOfRangeError` before the log start and after the log end.
+        Raises `OffsetOutOfRangeError` before the log start and after the log end, except that a
+        follower may lack what its leader has: `PartitionError`, and the reader need not start anew.
         """
         if self.high_watermark <= offset <= self.log.end_offset:
             return None
+        if self.following is not None and offset > self.log.end_offset:
+            raise PartitionError(ErrorCode.offset_not_available)
         return self.log.read(offset, max_bytes, self.high_watermark, min_one=min_one)
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
@@ -372,15 +414,20 @@ class Partition:
             self._produce_waiters.advance(high_watermark)
             self._wake_fetchers()
 
+    def wake_readers(self) -> None:
+        """Consumers that wait here look again."""
+        self._fetch_waiters.wake(self.fetchers)
+        self._fetch_waiters.tell(self.watchers, wakes=True)
+
     def _wake_fetchers(self) -> None:
+        self.wake_readers()
         waiters = self._fetch_waiters
-        waiters.wake(self.fetchers)
-        waiters.tell(self.watchers, wakes=True)
         is_over = not self.is_leader or bool(self._offline)
         if is_over:
             waiters.wake(self.replica_fetchers)
-        # Those wait for the log end; where it is safe up to, they are told with the next answer.
-        waiters.tell(self.replica_watchers, wakes=is_over)
+        # Those wait for the log end. Where it is safe up to they are told with the next answer,
+        # which is an early one where they have readers of their own.
+        waiters.tell(self.replica_watchers, wakes=is_over or self._around.readers_follow())
 
     def _tell(self, *, wakes: bool) -> None:
         self._fetch_waiters.tell(self.watchers, wakes=wakes)

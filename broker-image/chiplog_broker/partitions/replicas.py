@@ -54,6 +54,7 @@ class Replicas:
         fetch_waiters: FetchWaiters,
         clock: Clock,
         lag_max_s: Callable[[], float] = lambda: LAG_MAX_S,
+        readers_follow: Callable[[], bool] = lambda: False,
     ) -> None:
         self._broker_id = broker_id
         self._directory = directory
@@ -76,6 +77,7 @@ class Replicas:
             lag_max_s=lag_max_s,
             halted=self._halted,
             contact=self._heard_again,
+            readers_follow=readers_follow,
         )
         directory.health.on_failure(self._go_offline)
 
@@ -130,6 +132,17 @@ class Replicas:
         partition.check_epoch(current_leader_epoch)
         return partition
 
+    def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """As `leader`, and also a follower that consumers may read (KIP-392).
+
+        Raises `PartitionError`.
+        """
+        partition = self._partitions.get((topic, index))
+        if partition is None or partition.is_leader:
+            return self.leader(topic, index, current_leader_epoch)
+        partition.check_epoch_of_follower(current_leader_epoch)
+        return partition
+
     async def apply(self, topic: TopicView) -> None:
         """Create, configure, lead, follow or rest: the topic's replicas here as its view says."""
         async with self._changing:
@@ -148,6 +161,8 @@ class Replicas:
                 partition.configure(config)
                 partition.has_min_isr = len(view.isr) >= topic.min_isr
                 await self._check_whole(name, view)
+                is_whole = not self._directory.is_refetching(name)
+                partition.is_in_sync = is_whole and self._broker_id in view.isr
                 await self._take_part(partition, view, topic.min_isr)
 
     async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:

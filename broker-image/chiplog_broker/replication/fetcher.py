@@ -16,7 +16,7 @@ from typing import Final
 from chiplog_broker.metadata.listeners import INTERNAL_NAME
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.follow_steps import name_of
-from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.partitions.following import Contact, Following, Taken
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
@@ -68,6 +68,7 @@ class LeaderFetcher:
         self._parts = parts
         self._plan = FetchPlan(parts.limits(), parts.chance)
         self._news = asyncio.Event()
+        self._contact = Contact()
         self._connection: PeerConnection | None = None
         self._polling_since_s: float | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -84,6 +85,7 @@ class LeaderFetcher:
     def put(self, following: Following) -> None:
         """Follow this partition too."""
         following.on_ready = self._news.set
+        following.contact = self._contact
         self._plan.put(following)
         self._news.set()
         self._give_up_poll()
@@ -155,6 +157,7 @@ class LeaderFetcher:
             await self._lost(lost)
             return
         self._given_up = False
+        self._contact.answered_s = self._parts.clock.monotonic_s()
         if self._failures:
             logger.info("leader_reached", extra={"leader": self._leader_id})
             self._failures = 0

@@ -68,21 +68,33 @@ class BrokerCollector(Collector):
 
     def _topic_families(self) -> Iterator[Metric]:
         """Since the broker started, as far as its partitions have not been deleted."""
-        totals: dict[str, tuple[int, int, int]] = {}
+        totals: dict[str, tuple[int, ...]] = {}
         for partition in self._replicas:
-            records, received, sent = totals.get(partition.name.topic, (0, 0, 0))
-            one = partition.counters
-            totals[partition.name.topic] = (
-                records + one.records_in,
-                received + one.bytes_in,
-                sent + one.bytes_out,
+            one, topic = partition.counters, partition.name.topic
+            counts: tuple[int, ...] = (
+                one.records_in,
+                one.bytes_in,
+                one.bytes_out,
+                one.follower_bytes_out,
+                one.sent_to_followers,
             )
+            before = totals.get(topic, (0,) * len(counts))
+            totals[topic] = tuple(map(sum, zip(before, counts, strict=True)))
+        kafkas, ours = "kafka_server_brokertopicmetrics", "chiplog_broker"
         families = [
-            CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", text, labels=["topic"])
+            CounterMetricFamily(name, text, labels=["topic"])
             for name, text in (
-                ("messagesin", "Records appended."),
-                ("bytesin", "Bytes appended."),
-                ("bytesout", "Bytes fetched."),
+                (f"{kafkas}_messagesin", "Records appended."),
+                (f"{kafkas}_bytesin", "Bytes appended."),
+                (f"{kafkas}_bytesout", "Bytes fetched."),
+                (
+                    f"{ours}_follower_bytesout",
+                    "Bytes fetched by consumers from what this broker follows.",
+                ),
+                (
+                    f"{ours}_sent_to_followers",
+                    "Answers that sent a consumer to a follower in its rack.",
+                ),
             )
         ]
         for topic, counts in totals.items():

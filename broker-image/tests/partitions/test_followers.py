@@ -71,6 +71,12 @@ class Leader:
         self.followers.fetched(follower, offset, self.end_offset, self.now_s)
         self.advance()
 
+    def fetch_twice(self, follower: ReplicaRef, offset: int, log_start_offset: int = 0) -> None:
+        """And so be answered in between."""
+        for _ in range(2):
+            self.followers.fetched(follower, offset, self.end_offset, self.now_s, log_start_offset)
+        self.advance()
+
     def advance(self) -> None:
         safe = self.followers.safe_offset(self.end_offset)
         self.high_watermark = max(self.high_watermark, safe)
@@ -367,3 +373,69 @@ def test_who_rests_and_asks_no_more_is_late_like_anybody() -> None:
     leader.followers.appended()
     assert leader.propose()
     assert leader.promised == (L, A)
+
+
+BOTH = {2, 3}
+
+
+def test_readers_are_sent_to_whoever_holds_their_offset() -> None:
+    leader = Leader()
+    assert leader.followers.best_to_read(BOTH, 0) is None
+    leader.fetch(A, 8)
+    # It has asked and may not have been answered: it does not know what readers may see.
+    assert leader.followers.best_to_read(BOTH, 0) is None
+    leader.fetch(A, 8)
+    for offset, best in ((0, 2), (8, 2), (9, None)):
+        assert leader.followers.best_to_read(BOTH, offset) == best
+    assert leader.followers.best_to_read({3}, 0) is None
+    assert leader.followers.best_to_read({1}, 0) is None, "the leader is not sent to itself"
+    leader.fetch_twice(A, 9, log_start_offset=5)
+    for offset, best in ((4, None), (5, 2), (9, 2)):
+        assert leader.followers.best_to_read(BOTH, offset) == best
+
+
+def test_readers_are_sent_to_the_most_caught_up_then_always_to_the_same() -> None:
+    leader = Leader()
+    leader.fetch_twice(A, 9)
+    leader.fetch_twice(B, 8)
+    assert leader.followers.best_to_read(BOTH, 3) == 2, "the longer log"
+    leader.now_s = 1.0
+    leader.fetch_twice(B, 10)
+    leader.now_s = 2.0
+    leader.fetch_twice(A, 10)
+    assert leader.followers.best_to_read(BOTH, 3) == 2, "had everything last"
+    leader.fetch_twice(B, 10)
+    assert leader.followers.best_to_read(BOTH, 3) == 3, "the larger id"
+
+
+def test_readers_are_sent_to_live_members_in_sync_only() -> None:
+    leader = Leader()
+    leader.fetch_twice(A, 10)
+    leader.fetch_twice(B, 10)
+    leader.apply(replace(view(partition_epoch=2), live_refs=(L, A)))
+    assert leader.followers.best_to_read(BOTH, 3) == 2
+    leader.apply(view((L, B), 3))
+    assert leader.followers.best_to_read(BOTH, 3) == 3
+    # Another process of the same broker has said nothing yet.
+    later = ref(3, 2)
+    leader.apply(replace(view((L, later), 4), live_refs=(L, A, later)))
+    assert leader.followers.best_to_read(BOTH, 3) is None
+    leader.fetch_twice(later, 10)
+    assert leader.followers.best_to_read(BOTH, 3) == 3
+    # What it said holds in this reign.
+    leader.followers.begin(10)
+    leader.followers.know(leader.view, 2, leader.now_s)
+    assert leader.followers.best_to_read(BOTH, 3) is None
+
+
+def test_readers_are_not_sent_to_whoever_is_about_to_leave() -> None:
+    leader = Leader()
+    for follower in (A, B):
+        leader.fetch_twice(follower, 10)
+    leader.now_s = LAG_MAX_S
+    leader.fetch(B, 10)
+    leader.now_s = LAG_MAX_S + 1
+    assert leader.propose()
+    assert leader.promised == (L, B)
+    assert leader.followers.best_to_read(BOTH, 3) == 3
+    assert leader.followers.best_to_read({2}, 3) is None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
 
 EPOCH = 5
+LAG_MAX_S = 10.0
 
 
 @dataclass
@@ -37,6 +39,12 @@ class Replica:
 
     def go_offline(self, why: str) -> None:
         self.offline = why
+
+    def wake_readers(self) -> None:
+        """Nobody reads here."""
+
+    def tell_log_start(self) -> None:
+        """Nobody is told."""
 
 
 @dataclass
@@ -57,7 +65,8 @@ class Follower:
     def reign(self, epoch: int = EPOCH, unclean_epoch: int = -1) -> Following:
         view = PartitionView(0, 2, epoch, (1, 2), (2,), unclean_epoch=unclean_epoch)
         partition = cast("Partition", self.replica)
-        return Following(partition, view, self.clock, lambda: self.halted.append("halted"))
+        halted = partial(self.halted.append, "halted")
+        return Following(partition, view, self.clock, halted, lambda: LAG_MAX_S)
 
     @property
     def log(self) -> PartitionLog:

@@ -93,6 +93,16 @@ REPLICA_FETCH_RESPONSE_MAX_BYTES = ConfigKey(
     minimum=0,
     doc="How many bytes a follower asks for per fetch; one batch always fits.",
 )
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+REPLICA_SELECTOR_CLASS = ConfigKey(
+    name="replica.selector.class",
+    value_type=STRING,
+    default=LEADER_SELECTOR,
+    choices=(LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+    doc="Where consumers that name a rack (client.rack) are sent to read: to the leader, or to an "
+    "in-sync replica in their own rack (KIP-392).",
+)
 
 OFFSETS_RETENTION_MINUTES = ConfigKey(
     name="offsets.retention.minutes",
@@ -320,6 +330,7 @@ BROKER_KEYS = KeyTable(
         REPLICA_FETCH_MAX_BYTES,
         REPLICA_FETCH_WAIT_MAX_MS,
         REPLICA_FETCH_RESPONSE_MAX_BYTES,
+        REPLICA_SELECTOR_CLASS,
         OFFSETS_RETENTION_MINUTES,
         OFFSETS_RETENTION_CHECK_INTERVAL_MS,
         OFFSETS_TOPIC_NUM_PARTITIONS,

@@ -286,6 +286,7 @@ def run(brokers: Brokers, scenario: Callable[[], Any], limit_s: float = 120) -> 
             async with asyncio.timeout(limit_s):
                 await scenario()
         finally:
+            brokers.kit.close_clients()
             await brokers.stop_all()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

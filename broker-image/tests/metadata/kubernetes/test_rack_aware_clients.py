@@ -1,0 +1,148 @@
+"""Unmodified clients that name a rack read there: they share no code with us."""
+
+import asyncio
+import gc
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.metadata.kubernetes.brokers_kit import Brokers, run
+from tests.metadata.kubernetes.racks_kit import reachable, started, until_sent
+
+Landed: TypeAlias = list[tuple[int, bytes]]
+"""Offset and value of what a client was given, in its order."""
+RACK = "zone-b"
+THERE = 2
+LIMIT_S = 60.0
+
+
+def kafka_python(bootstrap: str, count: int) -> Landed:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kafka import KafkaConsumer, TopicPartition  # type: ignore[import-untyped]  # noqa: PLC0415
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, client_rack=RACK, auto_offset_reset="earliest"
+    )
+    found: Landed = []
+    try:
+        consumer.assign([TopicPartition("orders", 0)])
+        deadline_s = time.monotonic() + LIMIT_S
+        while len(found) < count and time.monotonic() < deadline_s:
+            for records in consumer.poll(timeout_ms=200).values():
+                found += [(one.offset, one.value) for one in records]
+    finally:
+        consumer.close()
+    return found
+
+
+def librdkafka(bootstrap: str, count: int) -> Landed:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.rack": RACK,
+            "group.id": "none",
+            "enable.auto.commit": False,
+        },
+        logger=logging.getLogger("librdkafka"),
+    )
+    found: Landed = []
+    try:
+        consumer.assign([TopicPartition("orders", 0, OFFSET_BEGINNING)])
+        deadline_s = time.monotonic() + LIMIT_S
+        while len(found) < count and time.monotonic() < deadline_s:
+            for one in consumer.consume(count - len(found), timeout=0.2):
+                assert one.error() is None, one.error()
+                offset, value = one.offset(), one.value()
+                assert offset is not None
+                assert value is not None
+                found.append((offset, value))
+    finally:
+        consumer.close()
+    return found
+
+
+async def aiokafka(bootstrap: str, count: int) -> Landed:
+    from aiokafka import AIOKafkaConsumer, TopicPartition  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, client_rack=RACK, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    try:
+        partition = TopicPartition("orders", 0)
+        consumer.assign([partition])
+        found: Landed = []
+        async with asyncio.timeout(LIMIT_S):
+            while len(found) < count:
+                records = await consumer.getmany(partition, timeout_ms=200)
+                found += [(one.offset, one.value) for one in records.get(partition, [])]
+    finally:
+        await consumer.stop()
+    return found
+
+
+async def consumed(client: Callable[..., Any], bootstrap: str, count: int) -> Landed:
+    if client is aiokafka:
+        return await aiokafka(bootstrap, count)
+    found: Landed = await asyncio.to_thread(client, bootstrap, count)
+    return found
+
+
+@pytest.mark.parametrize("client", [kafka_python, librdkafka, aiokafka])
+def test_a_client_reads_in_its_rack(brokers: Brokers, client: Callable[..., Any]) -> None:
+    """What is there when it begins, and what comes while it waits at the end."""
+
+    async def scenario() -> None:
+        await started(brokers)
+        values = [b"%04d" % number for number in range(60)]
+        for value in values[:30]:
+            await brokers.produce(1, value)
+        bootstrap = await reachable(brokers)
+        await until_sent(brokers, 30, rack=RACK, to=THERE)
+        before = brokers.up[1].replica().counters.sent_to_followers
+        reading = asyncio.create_task(consumed(client, bootstrap, len(values)))
+        here = brokers.up[THERE].replica()
+        await brokers.eventually(lambda: reading.done() or here.counters.follower_bytes_out)
+        for value in values[30:]:
+            await brokers.produce(1, value)
+        assert await reading == list(enumerate(values))
+        # Every byte came from the replica in its rack, where the leader had sent it.
+        assert here.counters.follower_bytes_out >= here.log.size_bytes
+        assert brokers.up[1].replica().counters.sent_to_followers > before
+        assert brokers.up[3].replica().counters.follower_bytes_out == 0
+
+    run(brokers, scenario)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.parametrize("client", [kafka_python, librdkafka, aiokafka])
+def test_a_client_goes_on_when_its_replica_is_gone(
+    brokers: Brokers, client: Callable[..., Any]
+) -> None:
+    async def scenario() -> None:
+        await started(brokers)
+        values = [b"%04d" % number for number in range(40)]
+        for value in values[:20]:
+            await brokers.produce(1, value)
+        bootstrap = await reachable(brokers)
+        await until_sent(brokers, 20, rack=RACK, to=THERE)
+        reading = asyncio.create_task(consumed(client, bootstrap, len(values)))
+        here = brokers.up[THERE].replica()
+        await brokers.eventually(lambda: reading.done() or here.counters.follower_bytes_out)
+        await brokers.stop(THERE)
+        brokers.fence(THERE)
+        brokers.lead(1, isr=(1, 3))
+        await brokers.settled(1)
+        for value in values[20:]:
+            await brokers.produce(1, value)
+        assert await reading == list(enumerate(values))
+
+    run(brokers, scenario)
+    # kafka-python leaves a socket to a broker that went away to whoever collects the garbage.
+    gc.collect()
