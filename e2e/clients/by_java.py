@@ -27,14 +27,18 @@ class JavaConsole(Client):
             input_text="".join(line(one) for one in records),
         )
 
-    def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
+    def consume(
+        self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""
+    ) -> list[Landed]:
+        """As of every client; and in a rack, where the caller says which."""
         shown = [w for name in FIELDS for w in ("--formatter-property", f"print.{name}=true")]
+        where = ("--command-property", f"client.rack={rack}") if rack else ()
         printed = run_tool(
             "kafka-console-consumer.sh",
             *("--bootstrap-server", bootstrap, "--topic", topic),
             *("--partition", str(partition), "--offset", "earliest"),
             *("--max-messages", str(count), "--timeout-ms", str(READ_LIMIT_S * 1000)),
-            *(*shown, "--formatter-property", f"null.literal={NULL}"),
+            *(*where, *shown, "--formatter-property", f"null.literal={NULL}"),
         )
         return [landed(one) for one in printed.splitlines() if one.startswith("Partition:")]
 

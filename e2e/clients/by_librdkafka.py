@@ -56,13 +56,17 @@ class Librdkafka(Client):
         if left := producer.flush(READ_LIMIT_S):
             raise TimeoutError(f"{left} records are not acknowledged after {READ_LIMIT_S} s")
 
-    def consume(self, bootstrap: str, topic: str, partition: int, count: int) -> list[Landed]:
+    def consume(
+        self, bootstrap: str, topic: str, partition: int, count: int, rack: str = ""
+    ) -> list[Landed]:
+        """As of every client; and in a rack, where the caller says which."""
         # It asks for a group's name even where it joins none.
         consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "none",
                 "enable.auto.commit": False,
+                "client.rack": rack,
                 **QUIET,
             }
         )

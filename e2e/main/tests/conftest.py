@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pytest
 
+from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
 from e2e import measured
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
@@ -16,8 +17,12 @@ from e2e.main.cluster_metadata import told
 from e2e.main.operator import Operator
 
 NAMESPACE = "e2e-main"
-# Retention is seen at once, not after five minutes.
-CONFIG: dict[str, object] = {"log.retention.check.interval.ms": 500}
+CONFIG: dict[str, object] = {
+    # Retention is seen at once, not after five minutes.
+    "log.retention.check.interval.ms": 500,
+    # Only consumers that name a rack notice it.
+    REPLICA_SELECTOR_CLASS.name: RACK_AWARE_SELECTOR,
+}
 
 
 @pytest.fixture(scope="session")
