@@ -144,8 +144,9 @@ class Following:
     @property
     def is_current(self) -> bool:
         """Whether readers may rely on what is here: the leader of this reign has compared it with
-        its own log, and has answered since for as long as it takes to be called out of sync."""
-        if self._is_over or self._why or not self._has_agreed:
+        its own log, all that readers of the leader may see is here, and there is an answer that
+        is not older than it takes to be called out of sync."""
+        if self._is_over or self._why or not self._has_agreed or self.lag:
             return False
         return self._clock.monotonic_s() - self.contact.answered_s <= self._lag_max_s()
 

@@ -88,7 +88,7 @@ class Partition:
         "has_min_isr",
         "high_watermark",
         "is_isolated",
-        "is_in_sync",
+        "is_whole",
         "leader_epoch",
         "log",
         "name",
@@ -114,8 +114,8 @@ class Partition:
         """Whether it leads, and for too long nobody was heard that could know better."""
         self.reign_s = NEVER_S
         """When its reign began, by the monotonic clock."""
-        self.is_in_sync = False
-        """Whether the map lists this replica, whole and alive, as in sync."""
+        self.is_whole = True
+        """Whether nothing was found damaged here of which there is no new copy yet."""
         self.followers: Followers | None = None
         """What is known of them while this replica leads; None where it is the only one."""
         self.following: Following | None = None
@@ -252,11 +252,12 @@ class Partition:
     def check_epoch_of_follower(self, current_leader_epoch: int) -> None:
         """As `check_epoch`, for those who may read a replica that does not lead (KIP-392).
 
-        Only a replica in sync serves them, and only while its leader answers it and has agreed,
-        in this reign, with what is here. Raises `PartitionError`.
+        Only a whole one serves them, which has everything that is acknowledged as far as it knows
+        from a leader that it still hears. It does not ask the map whether it is in sync: its leader
+        does, may know a newer one, and would send the reader here again. Raises `PartitionError`.
         """
         following = self.following
-        if following is None or not (self.is_in_sync and following.is_current):
+        if following is None or not (self.is_whole and following.is_current):
             raise PartitionError(ErrorCode.not_leader_or_follower)
         self._compare_epoch(current_leader_epoch, following.leader_epoch)
 

@@ -161,8 +161,7 @@ class Replicas:
                 partition.configure(config)
                 partition.has_min_isr = len(view.isr) >= topic.min_isr
                 await self._check_whole(name, view)
-                is_whole = not self._directory.is_refetching(name)
-                partition.is_in_sync = is_whole and self._broker_id in view.isr
+                partition.is_whole = not self._directory.is_refetching(name)
                 await self._take_part(partition, view, topic.min_isr)
 
     async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:

@@ -8,6 +8,7 @@ from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Landed, Record
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest
+from e2e.main.replicas import leader_of, pod_of
 from e2e.main.tests.conftest import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(300)]
@@ -23,15 +24,10 @@ def zones(cluster: BrokerClusterUnderTest) -> dict[int, str]:
     return {one["spec"]["brokerId"]: one["spec"].get("rack", "") for one in cluster.own("brk")}
 
 
-def leader_of(cluster: BrokerClusterUnderTest, topic: str) -> int:
-    (one,) = cluster.partitions_of(topic)
-    return int(one["leader"].partition("@")[0])
-
-
 def read_as_follower(cluster: BrokerClusterUnderTest, broker_id: int, topic: str) -> float:
     """Bytes of a topic that consumers got from this broker while another one led."""
     script = f"import urllib.request as u; print(u.urlopen({METRICS!r}).read().decode())"
-    pod = f"{cluster.name}-broker-{broker_id}-0"
+    pod = pod_of(cluster, broker_id)
     wanted = f'{READ}{{topic="{topic}"}} '
     for line in cluster.kubectl.execute(pod, "python3", "-c", script).splitlines():
         if line.startswith(wanted):
@@ -50,10 +46,9 @@ def test_consumers_read_in_their_zone(
     topic = new_topic(f"near-{client.name}", replicas=3, config={"min.insync.replicas": 2})
     records = [Record(b"%08d" % number) for number in range(RECORDS)]
     Librdkafka().produce(cluster.bootstrap, topic, records)
-    leader = leader_of(cluster, topic)
+    leader = leader_of(cluster, topic, 0)
     follower = min(set(where) - {leader})
-    pod = f"{cluster.name}-broker-{follower}-0"
-    stored = eventually_stored(cluster, topic, pod)
+    stored = wait_stored(cluster, topic, leader, follower)
 
     def read(zone: str) -> list[Landed]:
         return client().consume(cluster.bootstrap, topic, 0, RECORDS, rack=zone)
@@ -70,16 +65,16 @@ def test_consumers_read_in_their_zone(
     assert {one: read_as_follower(cluster, one, topic) for one in where} == got
 
 
-def eventually_stored(cluster: BrokerClusterUnderTest, topic: str, pod: str) -> int:
-    """The bytes of the topic on a follower, when they are those of its leader."""
-    leaders = f"{cluster.name}-broker-{leader_of(cluster, topic)}-0"
+def wait_stored(cluster: BrokerClusterUnderTest, topic: str, leader: int, follower: int) -> int:
+    """The bytes of the topic on the follower, when they are as many as on its leader."""
 
-    def size(of: str) -> int:
-        return sum(cluster.segments(of, topic, 0).values())
+    def size(broker_id: int) -> int:
+        return sum(cluster.segments(pod_of(cluster, broker_id), topic, 0).values())
 
     def equal() -> bool:
-        assert size(pod) == size(leaders) > 0, (size(pod), size(leaders))
+        found = size(follower), size(leader)
+        assert found[0] == found[1] > 0, found
         return True
 
-    eventually(f"{pod} has {topic}", equal, SETTLE_LIMIT_S)
-    return size(pod)
+    eventually(f"broker {follower} has all of {topic}", equal, SETTLE_LIMIT_S)
+    return size(follower)
