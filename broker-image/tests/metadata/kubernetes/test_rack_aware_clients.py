@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -22,7 +22,7 @@ THERE = 2
 LIMIT_S = 60.0
 
 
-# In a process of its own: it leaves sockets behind when a broker goes away.
+# In processes of their own: they leave sockets and tasks behind when a broker goes away.
 KAFKA_PYTHON = """
 import json, sys, time
 from kafka import KafkaConsumer, TopicPartition
@@ -37,12 +37,37 @@ while len(found) < count and time.monotonic() < deadline_s:
         found += [(one.offset, one.value.decode()) for one in records]
 print(json.dumps(found))
 """
+AIOKAFKA = """
+import asyncio, json, sys, time
+from aiokafka import AIOKafkaConsumer, TopicPartition
+bootstrap, rack, count, limit_s = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+async def read():
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, client_rack=rack, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    consumer.assign([TopicPartition("orders", 0)])
+    found, deadline_s = [], time.monotonic() + limit_s
+    while len(found) < count and time.monotonic() < deadline_s:
+        for records in (await consumer.getmany(timeout_ms=200)).values():
+            found += [(one.offset, one.value.decode()) for one in records]
+    print(json.dumps(found), flush=True)
+asyncio.run(read())
+"""
 
 
 def kafka_python(bootstrap: str, count: int) -> Landed:
+    return by_script(KAFKA_PYTHON, bootstrap, count)
+
+
+def aiokafka(bootstrap: str, count: int) -> Landed:
+    return by_script(AIOKAFKA, bootstrap, count)
+
+
+def by_script(script: str, bootstrap: str, count: int) -> Landed:
     arguments = (bootstrap, RACK, str(count), str(LIMIT_S))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KAFKA_PYTHON, *arguments],
+        [sys.executable, "-W", "ignore", "-c", script, *arguments],
         stdout=subprocess.PIPE,
         timeout=2 * LIMIT_S,
         check=True,
@@ -78,31 +103,8 @@ def librdkafka(bootstrap: str, count: int) -> Landed:
     return found
 
 
-async def aiokafka(bootstrap: str, count: int) -> Landed:
-    from aiokafka import AIOKafkaConsumer, TopicPartition  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, client_rack=RACK, auto_offset_reset="earliest"
-    )
-    await consumer.start()
-    try:
-        partition = TopicPartition("orders", 0)
-        consumer.assign([partition])
-        found: Landed = []
-        async with asyncio.timeout(LIMIT_S):
-            while len(found) < count:
-                records = await consumer.getmany(partition, timeout_ms=200)
-                found += [(one.offset, one.value) for one in records.get(partition, [])]
-    finally:
-        await consumer.stop()
-    return found
-
-
-async def consumed(client: Callable[..., Any], bootstrap: str, count: int) -> Landed:
-    if client is aiokafka:
-        return await aiokafka(bootstrap, count)
-    found: Landed = await asyncio.to_thread(client, bootstrap, count)
-    return found
+async def consumed(client: Callable[[str, int], Landed], bootstrap: str, count: int) -> Landed:
+    return await asyncio.to_thread(client, bootstrap, count)
 
 
 async def begun(reading: "asyncio.Task[Landed]", here: Partition) -> None:
@@ -112,7 +114,7 @@ async def begun(reading: "asyncio.Task[Landed]", here: Partition) -> None:
 
 
 @pytest.mark.parametrize("client", [kafka_python, librdkafka, aiokafka])
-def test_a_client_reads_in_its_rack(brokers: Brokers, client: Callable[..., Any]) -> None:
+def test_a_client_reads_in_its_rack(brokers: Brokers, client: Callable[[str, int], Landed]) -> None:
     """What is there when it begins, and what comes while it waits at the end."""
 
     async def scenario() -> None:
@@ -139,7 +141,7 @@ def test_a_client_reads_in_its_rack(brokers: Brokers, client: Callable[..., Any]
 
 @pytest.mark.parametrize("client", [kafka_python, librdkafka, aiokafka])
 def test_a_client_goes_on_when_its_replica_is_gone(
-    brokers: Brokers, client: Callable[..., Any]
+    brokers: Brokers, client: Callable[[str, int], Landed]
 ) -> None:
     async def scenario() -> None:
         await started(brokers)

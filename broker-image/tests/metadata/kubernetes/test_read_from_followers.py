@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+
+from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.config.broker_keys import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, pieces_of, run
 from tests.metadata.kubernetes.racks_kit import (
     NOBODY,
@@ -186,6 +190,29 @@ def test_a_fetch_that_waits_on_a_follower_is_woken(brokers: Brokers) -> None:
                     found = await reader.receive()
                 assert (found.error_code, found.high_watermark) == (OK, offset + 1)
                 assert found.records
+
+    run(brokers, scenario)
+
+
+@pytest.mark.parametrize(("selector", "fetches"), [(LEADER_SELECTOR, 1), (RACK_AWARE_SELECTOR, 2)])
+def test_what_it_costs_that_followers_hear_what_is_safe(
+    brokers: Brokers, selector: str, fetches: int
+) -> None:
+    """One fetch of each follower for a batch; one more at most, where they have readers."""
+
+    async def scenario() -> None:
+        config = {"replica_selector_class": selector, "replica_fetch_wait_max_ms": str(FOR_EVER)}
+        await start(brokers, *ALL, **config)
+        brokers.lead(1, minIsr=2, durability="PageCache")
+        await brokers.settled(1)
+        for number in range(3):
+            await brokers.produce(1, b"%d" % number)
+        counted = brokers.up[1].broker.requests.apis[ApiKey.FETCH].latency
+        before, batches = counted.total, 20
+        for number in range(batches):
+            await brokers.produce(1, b"%d" % number)
+        # Two followers, each with what was under way when the counting began.
+        assert counted.total - before <= 2 * (fetches * batches + 1)
 
     run(brokers, scenario)
 
