@@ -59,11 +59,12 @@ class ReplicaReading(Reading):
     def rests(self, partition: Partition, entry: SessionEntry) -> bool:
         """From the next use of its session on it counts as caught up without being looked at.
 
-        One that is not in sync may become it with each fetch, so each is looked at.
+        One that is not in sync may become it with each fetch, so each is looked at; and while
+        the leader is isolated, each ends that.
         """
         followers = partition.followers
         assert followers is not None, "it was read"
-        if entry.wanted.fetch_offset < partition.log.end_offset:
+        if entry.wanted.fetch_offset < partition.log.end_offset or partition.is_isolated:
             return False
         if not followers.is_in_sync(self._follower):
             return False

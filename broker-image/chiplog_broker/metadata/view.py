@@ -122,6 +122,8 @@ class ClusterView:
         """Those that live."""
         self.lingering: dict[int, BrokerView] = {}
         """Those that lived a moment ago: clients are told where they were."""
+        self.is_cut_off = False
+        """Whether clients are to go to other brokers, as this one can do nothing for them."""
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}
 
@@ -150,12 +152,21 @@ class ClusterView:
             del self._names[old.topic_id]
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
-        """All brokers that clients of this listener may know, in the order of their ids."""
+        """All brokers that clients of this listener may know, in the order of their ids.
+
+        One that is cut off does not name itself: librdkafka (2.x) has one connection as long as
+        it knows no leader, and would ask the same broker again and again.
+        """
         named = self.lingering | self.brokers
         known = (named[broker_id].on(listener) for broker_id in sorted(named))
-        return [node for node in known if node is not None]
+        nodes = [node for node in known if node is not None]
+        if self.is_cut_off:
+            return [node for node in nodes if node.node_id != self.broker_id] or nodes
+        return nodes
 
     @property
     def controller_id(self) -> int:
         """Where clients send admin requests: any live broker passes them on, so this one."""
+        if self.is_cut_off:
+            return min(self.brokers.keys() - {self.broker_id}, default=self.broker_id)
         return self.broker_id

@@ -116,6 +116,9 @@ class Contact:
             if view is not None and view.isolated != isolated:
                 self._cluster.put(replace(view, isolated=isolated))
         self._told = set(by_topic)
+        self._cluster.is_cut_off = bool(self._isolated) and not any(
+            one.is_leader and not one.is_isolated for one in self._replicas
+        )
         self._say()
 
     def _say(self) -> None:

@@ -37,6 +37,7 @@ from chiplog_kube.api import (
 from chiplog_kube.kinds import BROKERS, LEASES, PARTITION_MAPS, Kind
 from e2e.sim.api_store import merged
 from tests.metadata.kubernetes.brokers_kit import Brokers
+from tests.metadata.kubernetes.isolation_kit import SteppedCluster, stepped_cluster
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -435,3 +436,8 @@ def member(kit: "Kit", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 def brokers(member: MemberKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Brokers:
     monkeypatch.setattr(store, "DRAIN_S", 0.1)
     return Brokers(member, tmp_path)
+
+
+@pytest.fixture
+def cluster(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> SteppedCluster:
+    return stepped_cluster(brokers, monkeypatch)

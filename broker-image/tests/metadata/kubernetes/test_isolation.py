@@ -2,135 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import generate_latest
 
-from chiplog_broker.partitions import housekeeping
-from chiplog_broker.partitions.contact import Contact
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.isolation import SILENCE_S
-from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.writer import Producer
-from tests.metadata.kubernetes import brokers_kit
-from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
+from tests.metadata.kubernetes.brokers_kit import run
+from tests.metadata.kubernetes.isolation_kit import OK, STEP_S, SteppedClock, SteppedCluster
 
-if TYPE_CHECKING:
-    from tests.conftest import Client
-
-OK = ErrorCode.none
+OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
 NOT_LEADER = ErrorCode.not_leader_or_follower
 NO_LEADER = (ErrorCode.leader_not_available, -1)
-STEP_S = 1.0
-
-
-class SteppedClock(SystemClock):
-    """Goes like the machine's, and further where a test says so."""
-
-    ahead_s = 0.0
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + SteppedClock.ahead_s
-
-
-class Cluster:
-    """Three brokers that look at the clock when the test says so."""
-
-    def __init__(self, brokers: Brokers) -> None:
-        self.brokers = brokers
-        self.contacts: dict[int, Contact] = {}
-
-    def replica(self, index: int = 0) -> Partition:
-        return self.brokers.up[1].replica(index)
-
-    async def look(self) -> None:
-        """Nothing else runs meanwhile."""
-        for contact in self.contacts.values():
-            await contact.look()
-
-    async def pass_silently(self, seconds: float) -> None:
-        """Time goes on, and nobody is heard in it."""
-        passed_s = 0.0
-        while passed_s < seconds:
-            SteppedClock.ahead_s += STEP_S
-            passed_s += STEP_S
-            await self.look()
-
-    def cut_api(self) -> None:
-        self.brokers.api.away = True
-
-    def cut_followers(self) -> None:
-        """They ask the leader no more, and do not say so."""
-        for broker_id in (2, 3):
-            for following in self.followings(broker_id):
-                self.fetching(broker_id).end(following)
-
-    def join_follower(self, broker_id: int) -> None:
-        for following in self.followings(broker_id):
-            self.fetching(broker_id).begin(following)
-
-    def fetching(self, broker_id: int) -> Any:
-        return self.brokers.up[broker_id].broker.fetching
-
-    def followings(self, broker_id: int) -> list[Any]:
-        return [one.following for one in self.brokers.replicas(broker_id) if one is not None]
-
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator["Client"]:
-        """Of broker 1."""
-        client = await self.brokers.client(1)
-        try:
-            yield client
-        finally:
-            client.writer.close()
-
-    async def told(self, topic: str = "orders") -> list[tuple[int, int]]:
-        """(code, leader) of each partition, as broker 1 answers Metadata."""
-        async with self.client() as client:
-            (found,) = (await client.metadata(topic)).topics
-        assert found.error_code == OK
-        return [(one.error_code, one.leader_id) for one in found.partitions]
-
-    async def described(self) -> list[tuple[int, int]]:
-        async with self.client() as client:
-            types = client.types(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-            topics = (types.TopicRequest(name="orders"),)
-            request = types.DescribeTopicPartitionsRequest(
-                topics=topics, response_partition_limit=10, cursor=None
-            )
-            answer = await client.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request)
-        return [(one.error_code, one.leader_id) for one in answer.topics[0].partitions]
-
-    async def produce(self, acks: int = -1, index: int = 0) -> ErrorCode:
-        batch = self.brokers.kit.batch(b"x")
-        async with self.client() as client:
-            (one,) = await client.produce(
-                "orders", batch, acks=acks, partition=index, timeout_ms=20_000
-            )
-        return ErrorCode(one.error_code)
-
-
-@pytest.fixture
-def cluster(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    one = Cluster(brokers)
-    SteppedClock.ahead_s = 0.0
-    monkeypatch.setattr(brokers_kit, "SystemClock", SteppedClock)
-    monkeypatch.setattr(housekeeping, "LOOK_INTERVAL_S", 3600.0)
-    init = Contact.__init__
-
-    def kept(contact: Contact, replicas: Any, *others: Any) -> None:
-        init(contact, replicas, *others)
-        one.contacts[len(one.contacts) + 1] = contact
-
-    monkeypatch.setattr(Contact, "__init__", kept)
-    return one
 
 
 @contextmanager
@@ -144,30 +33,12 @@ def logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     ]
 
 
-async def begin(one: Cluster, **options: Any) -> None:
-    """Broker 1 leads, all are in sync, have the same records, and rest."""
-    await one.brokers.start(*ALL)
-    one.brokers.lead(1, minIsr=2, **options)
-    await one.brokers.settled(1)
-    for index in range(one.brokers.partitions):
-        assert await one.produce(index=index) == OK
-        await one.brokers.equal(1, index)
-
-
-async def begin_isolated(one: Cluster, **options: Any) -> None:
-    await begin(one, **options)
-    one.cut_api()
-    one.cut_followers()
-    await one.pass_silently(SILENCE_S)
-    assert one.replica().is_isolated
-
-
 def test_an_isolated_leader_takes_no_records_and_names_no_leader(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: SteppedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
         one = cluster
-        await begin(one, partitions=2)
+        await one.begin(partitions=2)
         assert await one.told() == [(OK, 1)] * 2
         one.cut_api()
         one.cut_followers()
@@ -195,9 +66,41 @@ def test_an_isolated_leader_takes_no_records_and_names_no_leader(
         run(cluster.brokers, scenario)
 
 
-def test_readers_read_on(cluster: Cluster) -> None:
+@pytest.mark.parametrize("serves_another", [False, True])
+def test_it_names_itself_only_while_it_serves_something(
+    cluster: SteppedCluster, serves_another: bool
+) -> None:
     async def scenario() -> None:
-        await begin_isolated(cluster)
+        await cluster.begin()
+        cluster.make_reachable()
+        operator = cluster.brokers.operator
+        if serves_another:
+            alone = {"partition": 0, "replicas": [1], "isr": ["1@1"], "leader": "1@1"}
+            epochs = {"leaderEpoch": 1, "partitionEpoch": 1}
+            operator.write_map("alone", [alone | epochs], topic_id=OTHER_ID)
+            replicas = cluster.brokers.up[1].broker._replicas
+            await cluster.brokers.eventually(lambda: replicas.get("alone", 0) is not None)
+        view = cluster.brokers.up[1].broker._cluster
+        await cluster.brokers.eventually(lambda: len(view.nodes("plain")) == 3)
+        assert await cluster.nodes() == ({1, 2, 3}, 1)
+        cluster.cut_api()
+        cluster.cut_followers()
+        await cluster.pass_silently(SILENCE_S)
+        if serves_another:
+            assert await cluster.nodes() == ({1, 2, 3}, 1)
+            assert await cluster.told("alone") == [(OK, 1)]
+        else:
+            assert await cluster.nodes() == ({2, 3}, 2)
+        cluster.brokers.api.away = False
+        await cluster.brokers.eventually(lambda: not cluster.replica().is_isolated)
+        assert await cluster.nodes() == ({1, 2, 3}, 1)
+
+    run(cluster.brokers, scenario)
+
+
+def test_readers_read_on(cluster: SteppedCluster) -> None:
+    async def scenario() -> None:
+        await cluster.begin_isolated()
         async with cluster.client() as client:
             ((code, records),) = await client.fetch(cluster.replica().log.topic_id, (0, 0))
             assert code == OK
@@ -207,9 +110,11 @@ def test_readers_read_on(cluster: Cluster) -> None:
     run(cluster.brokers, scenario)
 
 
-def test_a_client_with_acks_0_hears_of_it_by_the_end_of_its_connection(cluster: Cluster) -> None:
+def test_a_client_with_acks_0_hears_of_it_by_the_end_of_its_connection(
+    cluster: SteppedCluster,
+) -> None:
     async def scenario() -> None:
-        await begin_isolated(cluster)
+        await cluster.begin_isolated()
         batch = cluster.brokers.kit.batch(b"x")
         async with cluster.client() as client:
             await client.send(ApiKey.PRODUCE, client.produce_request("orders", batch, acks=0))
@@ -219,10 +124,10 @@ def test_a_client_with_acks_0_hears_of_it_by_the_end_of_its_connection(cluster: 
 
 
 def test_it_ends_when_a_follower_in_sync_fetches(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: SteppedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        await begin_isolated(cluster)
+        await cluster.begin_isolated()
         assert await cluster.told() == [NO_LEADER]
         cluster.join_follower(2)
         await cluster.brokers.eventually(lambda: not cluster.replica().is_isolated)
@@ -235,10 +140,10 @@ def test_it_ends_when_a_follower_in_sync_fetches(
 
 
 def test_it_ends_with_the_next_use_of_the_fetch_session_of_one_that_rests(
-    cluster: Cluster,
+    cluster: SteppedCluster,
 ) -> None:
     async def scenario() -> None:
-        await begin(cluster)
+        await cluster.begin()
         cluster.cut_api()
         # In no time, so that the fetches which are waiting were not answered.
         await cluster.pass_silently(SILENCE_S + STEP_S)
@@ -254,10 +159,10 @@ def has_heard_since(followers: Followers, since_s: float) -> bool:
 
 
 def test_an_outage_of_the_api_server_alone_changes_nothing_also_at_rest(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: SteppedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        await begin(cluster, partitions=2)
+        await cluster.begin(partitions=2)
         cluster.cut_api()
         followers = cluster.replica().followers
         assert followers is not None
@@ -276,7 +181,7 @@ def test_an_outage_of_the_api_server_alone_changes_nothing_also_at_rest(
     assert not [one for one in caplog.messages if "isolated" in one]
 
 
-def test_who_waits_for_nobody_serves_on(cluster: Cluster) -> None:
+def test_who_waits_for_nobody_serves_on(cluster: SteppedCluster) -> None:
     """One replica; and several of which only the leader is listed."""
 
     async def scenario() -> None:
@@ -297,9 +202,9 @@ def test_who_waits_for_nobody_serves_on(cluster: Cluster) -> None:
     run(cluster.brokers, scenario)
 
 
-def test_a_stall_of_the_process_is_no_silence(cluster: Cluster) -> None:
+def test_a_stall_of_the_process_is_no_silence(cluster: SteppedCluster) -> None:
     async def scenario() -> None:
-        await begin(cluster)
+        await cluster.begin()
         cluster.cut_api()
         cluster.cut_followers()
         SteppedClock.ahead_s += 10 * SILENCE_S
@@ -312,13 +217,13 @@ def test_a_stall_of_the_process_is_no_silence(cluster: Cluster) -> None:
 
 
 def test_an_idempotent_batch_that_was_refused_while_it_waited_is_there_once(
-    cluster: Cluster,
+    cluster: SteppedCluster,
 ) -> None:
     """The client cannot know whether it is; it sends it again, here or to the next leader."""
 
     async def scenario() -> None:
         one = cluster
-        await begin(one)
+        await one.begin()
         one.cut_api()
         one.cut_followers()
         batch = one.brokers.kit.batch(
@@ -340,9 +245,11 @@ def test_an_idempotent_batch_that_was_refused_while_it_waited_is_there_once(
     run(cluster.brokers, scenario)
 
 
-def test_another_reign_is_not_isolated_by_the_silence_of_the_one_before(cluster: Cluster) -> None:
+def test_another_reign_is_not_isolated_by_the_silence_of_the_one_before(
+    cluster: SteppedCluster,
+) -> None:
     async def scenario() -> None:
-        await begin_isolated(cluster)
+        await cluster.begin_isolated()
         cluster.brokers.api.away = False
         cluster.brokers.lead(2, minIsr=2)
         await cluster.brokers.settled(2)
