@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_broker.records.batch import Codec
+from chiplog_broker.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
 from chiplog_broker.records.writer import Producer as ProducerState
 from e2e.sim.history import Event, History, Kind
 from e2e.sim.wire import EARLIEST, UNREACHED, Fetched, TopicPartition, Wire
@@ -26,6 +27,7 @@ LOST_STATE: Final = frozenset(
     }
 )
 """What an idempotent producer that sends one batch at a time is never told."""
+CODECS: Final = (*[Codec.NONE] * 4, *Codec)
 FEW_PARTITIONS: Final = 4
 HASTE_S: Final = 1.0
 END_SHARE: Final = 0.1
@@ -46,14 +48,21 @@ class Habits:
     idle_s: float = 0.4
     """The longest time until a reader looks again whether a broker leads anything by now."""
     fetch_wait_ms: int = 500
+    are_of_all_ages: bool = False
+    """Whether clients speak any version of each request, and write any codec."""
     asks_once: bool = False
     """Whether a client that has just asked who leads does not ask again, as Java's."""
 
 
 SPARING: Final = Habits(
-    quietness=(1.0, 3.0, 8.0), laziness_s=1.0, idle_s=1.0, fetch_wait_ms=2000, asks_once=True
+    quietness=(1.0, 3.0, 8.0),
+    laziness_s=1.0,
+    idle_s=1.0,
+    fetch_wait_ms=2000,
+    are_of_all_ages=True,
+    asks_once=True,
 )
-"""Many seeds instead of much work in each."""
+"""Many seeds instead of much work in each, and clients that differ."""
 
 
 @dataclass(slots=True)
@@ -107,6 +116,8 @@ class Client:
         self.notebook = notebook
         self.wire = Wire(bootstrap, chance, name)
         self.wire.fetch_wait_ms = habits.fetch_wait_ms
+        if habits.are_of_all_ages:
+            self.wire.grow_old()
         self._asked_s = -1.0
         """When it last asked who leads."""
 
@@ -143,13 +154,14 @@ class Producer(Client):
         longest_s = self.pause_s
         if self.habits.quietness:
             longest_s *= self.chance.choice(self.habits.quietness)
+        codec = self.chance.choice(CODECS) if self.habits.are_of_all_ages else Codec.NONE
         while not self.is_stopping and not self.notebook.is_deleted(partition):
             if state is None and self.acks < 0:
                 state = await self._new_state()
             count = self.chance.randint(1, 4)
             values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
             number += count
-            options = BatchOptions(producer=state) if state else BatchOptions()
+            options = BatchOptions(producer=state or NOT_IDEMPOTENT, codec=codec)
             now_ms = self.notebook.now_ms()
             records = [NewRecord(one.encode(), timestamp_ms=now_ms) for one in values]
             for one in values:

@@ -128,4 +128,6 @@ class History:
     """Partition -> when a user asked to delete its topic."""
     made: dict[str, float] = field(default_factory=dict)
     """Partition -> when the request for its topic was sent; missing where it was always there."""
+    expiring: set[str] = field(default_factory=set)
+    """Topics of which users let records go, by age or by asking for it."""
     was_idempotent: bool = True

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, Faults, Mix, users
+from e2e.sim.faults import FAULT_NAMES, OF_USERS, Faults, Mix, users
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.world import World
@@ -31,7 +31,7 @@ OF_DISKS: Final = (
     "sector overwritten",
 )
 """After each of them a disk is not vouched for."""
-EVILS: Final = tuple(name for name in FAULT_NAMES if name not in users.ACTS)
+EVILS: Final = tuple(name for name in FAULT_NAMES if name not in OF_USERS)
 """All that goes wrong by itself."""
 USERS_SHARE: Final = 0.5
 """Of the seeds in which users go on with their work during the faults."""
@@ -79,7 +79,7 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
     chance = random.Random(f"mix {seed}")  # noqa: S311 - not for secrets
     chosen = chance.sample(EVILS, chance.randint(0, 8))
     if chance.random() < USERS_SHARE:
-        chosen += chance.sample(sorted(users.ACTS), chance.randint(1, 4))
+        chosen += chance.sample(OF_USERS, chance.randint(1, 4))
     return Mix(
         brokers=max(chance.choice((1, 2, 3, 3)), replicas),
         replicas=replicas,

@@ -4,10 +4,8 @@ Requests are kio's; Produce and ListOffsets name topics, Fetch says their ids. F
 go through the broker's own client half (`peers.connection`).
 """
 
-import importlib
 import random
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -17,15 +15,17 @@ from kio.serial import entity_reader
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError
 from chiplog_broker.ports.net import SystemNet
-from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.apis import APIS, ApiKey
 from chiplog_broker.protocol.codec import outgoing, schema
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.batch import check_crc, read_header
 from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.records.reader import read_records
+from e2e.sim.messages import request
 
 TIMEOUT_S: Final = 5.0
 PORT: Final = 9092
+PRODUCE_TIMEOUT_MS: Final = 4000
 MAX_BYTES: Final = 1 << 20
 VERSIONS: Final = {
     ApiKey.METADATA: 12,
@@ -34,6 +34,14 @@ VERSIONS: Final = {
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.INIT_PRODUCER_ID: 4,
 }
+OLDEST: Final = {
+    ApiKey.METADATA: 10,
+    ApiKey.PRODUCE: 7,
+    ApiKey.FETCH: 10,
+    ApiKey.LIST_OFFSETS: 4,
+    ApiKey.INIT_PRODUCER_ID: 0,
+}
+"""What a client may speak that learns topic ids, says epochs where it reads, and knows zstd."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 UNREACHED: Final = (PeerError, OSError, TimeoutError)
@@ -59,12 +67,6 @@ class Fetched(NamedTuple):
     records: list[tuple[int, str]]
 
 
-@cache
-def types(key: ApiKey) -> Any:
-    """The module of the request's classes."""
-    return importlib.import_module(f"kio.schema.{key.name.lower()}.v{VERSIONS[key]}.request")
-
-
 class Wire:
     """Of one client."""
 
@@ -73,13 +75,29 @@ class Wire:
         self._chance = chance
         self._name = name
         self.fetch_wait_ms = 500
+        self._versions: dict[ApiKey, int] = dict(VERSIONS)
         self._connections: dict[tuple[str, int], PeerConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.epochs: dict[TopicPartition, int] = {}
         """The newest reign of each partition that was heard of."""
 
-    async def ask(self, at: tuple[str, int], key: ApiKey, message: object) -> Any:
+    def grow_old(self) -> None:
+        """Speak some version of each request, as clients of all ages do."""
+        self._versions = {
+            key: self._chance.randint(oldest, APIS[key].max_version)
+            for key, oldest in OLDEST.items()
+        }
+
+    async def say(
+        self, at: tuple[str, int], key: ApiKey, version: int, values: Mapping[str, Any]
+    ) -> Any:
+        """A request in any version, as `messages` makes it. Raises one of `UNREACHED`."""
+        return await self.ask(at, key, request(key, version, values), version)
+
+    async def ask(
+        self, at: tuple[str, int], key: ApiKey, message: object, version: int = -1
+    ) -> Any:
         """Raises one of `UNREACHED`."""
         connection = self._connections.get(at)
         if connection is None or not connection.is_open:
@@ -87,23 +105,23 @@ class Wire:
             self._connections[at] = connection
             await SystemNet().connect(connection, *at)
         try:
-            return await exchange(connection, key, message)
+            return await exchange(connection, key, message, version)
         except BaseException:
             connection.close()
             raise
 
     async def learn(self) -> None:
         """Ask somebody who leads. Raises one of `UNREACHED`."""
-        request = schema.request_class(ApiKey.METADATA, VERSIONS[ApiKey.METADATA])(
-            topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
-        )
-        answer = await self.ask(self.anybody(), ApiKey.METADATA, request)
+        answer = await self._said(self.anybody(), ApiKey.METADATA, {"topics": None})
         self._brokers = {int(one.node_id): (one.host, int(one.port)) for one in answer.brokers}
         for topic in answer.topics:
             for one in topic.partitions:
                 if topic.topic_id is not None:
                     number = int(one.partition_index)
                     self._learned(TopicPartition(str(topic.name), number, topic.topic_id), one)
+
+    async def _said(self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any]) -> Any:
+        return await self.say(at, key, self._versions[key], values)
 
     def _learned(self, partition: TopicPartition, one: Any) -> None:
         """What an older reign says of itself is not believed, as Java's client does it."""
@@ -124,13 +142,8 @@ class Wire:
 
     async def new_producer_id(self) -> tuple[int, int]:
         """(id, epoch). Raises one of `UNREACHED`, also for an answer with an error."""
-        request = schema.request_class(ApiKey.INIT_PRODUCER_ID, VERSIONS[ApiKey.INIT_PRODUCER_ID])(
-            transactional_id=None,
-            transaction_timeout=timedelta(0),
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        answer = await self.ask(self.anybody(), ApiKey.INIT_PRODUCER_ID, request)
+        values = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+        answer = await self._said(self.anybody(), ApiKey.INIT_PRODUCER_ID, values)
         if answer.error_code:
             raise PeerError(answer.error_code.name)
         return int(answer.producer_id), int(answer.producer_epoch)
@@ -139,66 +152,55 @@ class Wire:
         self, at: tuple[str, int], partition: TopicPartition, batch: bytes, acks: int
     ) -> tuple[int, int]:
         """(error, base offset). Raises one of `UNREACHED`."""
-        kio = types(ApiKey.PRODUCE)
-        request = kio.ProduceRequest(
-            transactional_id=None,
-            acks=acks,
-            timeout=timedelta(milliseconds=4000),
-            topic_data=(
-                kio.TopicProduceData(
-                    name=partition.topic,
-                    partition_data=(
-                        kio.PartitionProduceData(index=partition.number, records=batch),
-                    ),
-                ),
-            ),
-        )
-        answer = await self.ask(at, ApiKey.PRODUCE, request)
-        one = answer.responses[0].partition_responses[0]
-        return int(one.error_code), int(one.base_offset)
+        one = {"index": partition.number, "records": batch}
+        topic = {"name": partition.topic, "partition_data": [one]}
+        values = {"acks": acks, "timeout": PRODUCE_TIMEOUT_MS, "topic_data": [topic]}
+        answer = await self._said(at, ApiKey.PRODUCE, values)
+        told = answer.responses[0].partition_responses[0]
+        return int(told.error_code), int(told.base_offset)
 
     async def fetch(self, at: tuple[str, int], wanted: dict[TopicPartition, int]) -> list[Fetched]:
         """Raises one of `UNREACHED`."""
-        kio = types(ApiKey.FETCH)
-        topics = {one.topic_id: one.topic for one in wanted}
-        request = kio.FetchRequest(
-            replica_id=-1,
-            max_wait=timedelta(milliseconds=self.fetch_wait_ms),
-            min_bytes=1,
-            max_bytes=MAX_BYTES,
-            isolation_level=1,
-            session_id=0,
-            session_epoch=-1,
-            topics=tuple(
-                kio.FetchTopic(
-                    topic_id=topic_id,
-                    partitions=tuple(
-                        kio.FetchPartition(
-                            partition=one.number,
-                            current_leader_epoch=self.epochs.get(one, -1),
-                            fetch_offset=offset,
-                            last_fetched_epoch=-1,
-                            log_start_offset=-1,
-                            partition_max_bytes=MAX_BYTES,
-                        )
+        ids = {one.topic_id: one.topic for one in wanted}
+        names = {one.topic: one.topic_id for one in wanted}
+        values = {
+            "replica_id": -1,
+            "max_wait": self.fetch_wait_ms,
+            "min_bytes": 1,
+            "max_bytes": MAX_BYTES,
+            "isolation_level": 1,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [
+                {
+                    "topic": ids[topic_id],
+                    "topic_id": topic_id,
+                    "partitions": [
+                        {
+                            "partition": one.number,
+                            "current_leader_epoch": self.epochs.get(one, -1),
+                            "fetch_offset": offset,
+                            "last_fetched_epoch": -1,
+                            "log_start_offset": -1,
+                            "partition_max_bytes": MAX_BYTES,
+                        }
                         for one, offset in wanted.items()
                         if one.topic_id == topic_id
-                    ),
-                )
-                for topic_id in topics
-            ),
-            forgotten_topics_data=(),
-            rack_id="",
-        )
-        answer = await self.ask(at, ApiKey.FETCH, request)
+                    ],
+                }
+                for topic_id in ids
+            ],
+        }
+        answer = await self._said(at, ApiKey.FETCH, values)
         return [
             fetched(
-                TopicPartition(topics[topic.topic_id], int(one.partition_index), topic.topic_id),
+                TopicPartition(ids[topic_id], int(one.partition_index), topic_id),
                 int(one.error_code),
                 bytes(one.records or b""),
             )
             for topic in answer.responses
-            if topic.topic_id in topics
+            for topic_id in (_id_of(topic, names),)
+            if topic_id in ids
             for one in topic.partitions
         ]
 
@@ -206,39 +208,36 @@ class Wire:
         self, at: tuple[str, int], partition: TopicPartition, timestamp_ms: int = LATEST
     ) -> tuple[int, int]:
         """(error, offset), of the next record or the first. Raises one of `UNREACHED`."""
-        kio = types(ApiKey.LIST_OFFSETS)
-        request = kio.ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=1,
-            topics=(
-                kio.ListOffsetsTopic(
-                    name=partition.topic,
-                    partitions=(
-                        kio.ListOffsetsPartition(
-                            partition_index=partition.number,
-                            current_leader_epoch=self.epochs.get(partition, -1),
-                            timestamp=timestamp_ms,
-                        ),
-                    ),
-                ),
-            ),
-        )
-        answer = await self.ask(at, ApiKey.LIST_OFFSETS, request)
-        one = answer.topics[0].partitions[0]
-        return int(one.error_code), int(one.offset)
+        one = {
+            "partition_index": partition.number,
+            "current_leader_epoch": self.epochs.get(partition, -1),
+            "timestamp": timestamp_ms,
+        }
+        topic = {"name": partition.topic, "partitions": [one]}
+        values = {"replica_id": -1, "isolation_level": 1, "topics": [topic]}
+        answer = await self._said(at, ApiKey.LIST_OFFSETS, values)
+        told = answer.topics[0].partitions[0]
+        return int(told.error_code), int(told.offset)
 
 
-async def exchange(connection: PeerConnection, key: ApiKey, message: object) -> Any:
+def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:
+    """Before version 13 topics have names."""
+    return topic.topic_id if hasattr(topic, "topic_id") else names.get(str(topic.topic))
+
+
+async def exchange(
+    connection: PeerConnection, key: ApiKey, message: object, version: int = -1
+) -> Any:
     """kio's own reader for answers: the broker's reads no records."""
-    version = VERSIONS[key]
+    version = VERSIONS[key] if version < 0 else version
     body = await connection.exchange(key, version, [outgoing.encode_request(message)], TIMEOUT_S)
-    answer, _ = _answer_reader(key)(bytes(body), 0)
+    answer, _ = _answer_reader(key, version)(bytes(body), 0)
     return answer
 
 
 @cache
-def _answer_reader(key: ApiKey) -> Callable[[bytes, int], tuple[Any, int]]:
-    return entity_reader(schema.response_class(key, VERSIONS[key]))
+def _answer_reader(key: ApiKey, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    return entity_reader(schema.response_class(key, version))
 
 
 def fetched(partition: TopicPartition, error: int, records: bytes) -> Fetched:

@@ -132,8 +132,13 @@ class World:
 
     def apply_topic(self, name: str, partitions: int, **spec: Any) -> None:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
-        self._asked_s[name] = self.loop.time()
+        self.asked_for(name)
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
+
+    def asked_for(self, topic: str) -> None:
+        """Somebody wants this topic from now on, where it is not there yet."""
+        if self.store.peek(kinds.TOPICS, NAMESPACE, topic) is None:
+            self._asked_s[topic] = self.loop.time()
 
     def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
         self.written = partitions_in(self.store)

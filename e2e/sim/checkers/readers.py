@@ -75,13 +75,20 @@ def polls(history: History) -> Iterator[Anomaly]:
 def out_of_range(history: History) -> Iterator[Anomaly]:
     """A reader that did nothing wrong was told that its position is not in the log.
 
-    Below the log start it may be: retention is quicker than a slow reader.
+    Below the log start it may be: retention is quicker than a slow reader. Where that is not
+    known, because nobody could read the partition at the end, it is believed.
     """
     for one in events_of(history, Kind.OUT_OF_RANGE):
-        is_expired = one.offset < history.starts.get(one.partition, 0)
+        is_expired = one.offset < history.starts.get(one.partition, 0) or (
+            one.partition not in history.starts and _topic(one.partition) in history.expiring
+        )
         if not is_expired and one.partition not in history.deleted:
             what = f"{one.client} was out of range at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("out-of-range", one.partition, what)
+
+
+def _topic(partition: str) -> str:
+    return partition.partition("/")[0].rpartition("-")[0]
 
 
 def end_regression(history: History) -> Iterator[Anomaly]:

@@ -8,6 +8,7 @@ import random
 from typing import Final
 
 from e2e.sim.faults import (
+    admins,
     api_server,
     clocks,
     disks,
@@ -23,7 +24,7 @@ from e2e.sim.faults.stage import Act, Mix, Stage
 from e2e.sim.roles import ACTING
 from e2e.sim.world import World
 
-__all__ = ["FAULT_NAMES", "Act", "Faults", "Mix", "Stage", "possible"]
+__all__ = ["FAULT_NAMES", "OF_USERS", "Act", "Faults", "Mix", "Stage", "possible"]
 
 FAMILIES: Final = (
     processes,
@@ -36,11 +37,14 @@ FAMILIES: Final = (
     rot,
     users,
     refusals,
+    admins,
 )
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
+OF_USERS: Final = (*users.ACTS, *admins.ACTS)
+"""What is no fault, but goes on beside them."""
 
 
 def possible(mix: Mix) -> list[str]:
@@ -51,7 +55,7 @@ def possible(mix: Mix) -> list[str]:
     """
     names = [name for name in FAULT_NAMES if mix.weights.get(name)]
     if any(name in restores.ACTS for name in names):
-        names = [name for name in names if name not in users.ACTS]
+        names = [name for name in names if name not in OF_USERS]
     return names
 
 

@@ -12,6 +12,7 @@ from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import CLUSTER, NAMESPACE
 
 LONGEST_S: Final = 40.0
+MOST_TOPICS: Final = 4
 MOST_PARTITIONS: Final = 6
 MOST_BROKERS: Final = 5
 SHORT_RETENTION_MS: Final = 8_000
@@ -21,15 +22,15 @@ CLUSTER_CONFIG: Final = {"log.retention.check.interval.ms": 5_000}
 
 async def create_topic(stage: Stage) -> None:
     name = f"more-{stage.world.store.version}"
-    if len(stage.world.store.all_of(kinds.TOPICS)) < 4:
+    if len(topic_names(stage)) < MOST_TOPICS:
         _apply_topic(stage, name)
-        await _begin_on(stage)
+        await begin_on(stage)
 
 
 async def delete_topic(stage: Stage) -> None:
     """And make it again under the same name, soon or a little later."""
     world, chance = stage.world, stage.chance
-    name = chance.choice(_topics(stage))
+    name = chance.choice(topic_names(stage))
     if world.store.find(kinds.TOPICS, NAMESPACE, name)["metadata"].get("deletionTimestamp"):  # type: ignore[index]
         return
     world.give_up(name)
@@ -43,22 +44,23 @@ async def delete_topic(stage: Stage) -> None:
     if world.store.find(kinds.TOPICS, NAMESPACE, name) is None:
         world.wanted_topics.discard(name)
         _apply_topic(stage, name)
-        await _begin_on(stage)
+        await begin_on(stage)
 
 
 async def grow_topic(stage: Stage) -> None:
-    store, name = stage.world.store, stage.chance.choice(_topics(stage))
+    store, name = stage.world.store, stage.chance.choice(topic_names(stage))
     topic = store.get(kinds.TOPICS, NAMESPACE, name)
     count = topic["spec"]["partitions"]
     if count < MOST_PARTITIONS:
         _patch(stage, name, {"partitions": count + stage.chance.randint(1, 2)})
-        await _begin_on(stage)
+        await begin_on(stage)
 
 
 async def shorten_retention(stage: Stage) -> None:
     """Records go after some seconds, for a while; and segments end every few seconds."""
-    name = stage.chance.choice(_topics(stage))
+    name = stage.chance.choice(topic_names(stage))
     short = {"retention.ms": SHORT_RETENTION_MS, "segment.ms": 3_000}
+    stage.world.notebook.history.expiring.add(name)
     _patch(stage, name, {"config": short})
     try:
         await asyncio.sleep(stage.chance.uniform(5.0, 30.0))
@@ -82,7 +84,8 @@ async def roll(stage: Stage) -> None:
     stage.world.store.patch(kinds.BROKER_CLUSTERS, ObjectKey(NAMESPACE, CLUSTER), spec)
 
 
-def _topics(stage: Stage) -> list[str]:
+def topic_names(stage: Stage) -> list[str]:
+    """Of all Topics there are."""
     return [one["metadata"]["name"] for one in stage.world.store.all_of(kinds.TOPICS)]
 
 
@@ -102,7 +105,7 @@ async def _gone(stage: Stage, name: str) -> None:
         await asyncio.sleep(0.25)
 
 
-async def _begin_on(stage: Stage) -> None:
+async def begin_on(stage: Stage) -> None:
     """Clients write and read what is new as soon as it has a leader."""
     for _ in range(20):
         await asyncio.sleep(0.5)

@@ -243,6 +243,18 @@ def test_a_position_that_expired_may_be_out_of_range() -> None:
     assert names(history) == set()
 
 
+@pytest.mark.parametrize("is_expiring", [True, False])
+def test_where_the_start_is_not_known_only_what_users_let_go_may_be_gone(
+    *, is_expiring: bool
+) -> None:
+    history = sound()
+    for known in (history.starts, history.final, history.ends):
+        known.pop(P, None)
+    history.expiring |= {P.rpartition("-")[0]} if is_expiring else set()
+    add(history, Kind.OUT_OF_RANGE, offset=0, client="c1")
+    assert ("out-of-range" in names(history)) is not is_expiring
+
+
 def test_the_end_goes_back() -> None:
     history = sound()
     add(history, Kind.END, offset=4, client="c1")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.sim.faults import FAULT_NAMES, Mix, restores, users
+from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, restores
 from e2e.sim.run import kept_seeds
 from e2e.sim.seed import Result, mix_from, mix_of, replicas_of, run_seed
 from e2e.sim.table import table
@@ -64,7 +64,7 @@ def test_three_replicas_survive_their_leaders() -> None:
 
 @pytest.mark.parametrize("left_out", ["restores", "users"])
 def test_every_fault_has_a_name_and_an_act(left_out: str) -> None:
-    names = set(FAULT_NAMES) - set({"restores": restores, "users": users}[left_out].ACTS)
+    names = set(FAULT_NAMES) - set({"restores": tuple(restores.ACTS), "users": OF_USERS}[left_out])
     mix = Mix(brokers=3, faults_s=SHORT_S, every_s=0.1, weights=dict.fromkeys(sorted(names), 1.0))
     result = run_seed(3, mix)
     # So many at once that not much is acknowledged; nothing of that may be lost.
