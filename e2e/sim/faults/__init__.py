@@ -10,6 +10,7 @@ from typing import Final
 from e2e.sim.faults import (
     admins,
     api_server,
+    cascades,
     clocks,
     disks,
     network,
@@ -38,6 +39,7 @@ FAMILIES: Final = (
     users,
     refusals,
     admins,
+    cascades,
 )
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()

@@ -114,7 +114,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the high watermark ignores min ISR",
-        mix(3, 2.0, "broker killed", "domino", "partition"),
+        mix(3, 10.0, "one after another", "cut off and lost", faults_s=40.0),
         LOSS | FORK,
         (
             Plant(Followers, "_count", _count_the_living),
@@ -123,7 +123,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a duplicate is acknowledged before the high watermark",
-        mix(3, 1.0, "broker paused", "connections broken", "domino"),
+        mix(3, 4.0, "cut off and lost", "slow network", "connections broken"),
         LOSS,
         plant(Partition, "append", _duplicate_is_done),
     ),
@@ -153,7 +153,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the waiters of partitions are mixed",
-        mix(3, 2.0, "broker killed", "partition", "cut off the API server"),
+        mix(3, 3.0, "power cut", "broker killed", "slow network", "slow disk"),
         LOSS,
         plant(Partition, "__init__", _share_waiters),
     ),

@@ -1,0 +1,128 @@
+"""Brokers that go away one after another, and one whom only its clients hear any more.
+
+What a single fault cannot show: who was the last to be there, who comes back knowing less, and
+what a leader promised while nobody copied from it.
+"""
+
+import asyncio
+from typing import Final
+
+from chiplog_kube import kinds
+from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node
+from e2e.sim.loop import PROCESS
+
+RETURN_WITHIN_S: Final = 15.0
+SHORT_S: Final = (0.02, 0.1, 0.5, 2.0)
+LINKS: Final = 4
+WAIT_S: Final = 20.0
+
+
+async def one_after_another(stage: Stage) -> None:
+    """All lose power, and get it back in the order in which they lost it.
+
+    The first to be back knows the least, and the last had been alone for some time.
+    """
+    nodes, chance = list(stage.world.nodes.values()), stage.chance
+    chance.shuffle(nodes)
+    between_s = chance.choice((0.1, 1.0, 9.0))
+    for one in nodes:
+        stage.world.hit(one)
+        if one.has_power:
+            one.cut_power()
+        await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
+    between_s = chance.choice((0.1, 2.0, 8.0))
+    for one in nodes:
+        one.power_on()
+        await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
+
+
+async def cut_off_and_lost(stage: Stage) -> None:
+    """No other broker hears this one, though clients and the API server do; then its power goes."""
+    network, one = stage.world.network, stage.node()
+    others = [other.host for other in stage.world.nodes.values() if other is not one]
+    for other in others:
+        network.cut(one.host, other)
+        network.cut(other, one.host)
+    await asyncio.sleep(stage.chance.uniform(0.2, 9.0))
+    if one.has_power:
+        one.cut_power()
+    network.heal()
+    await asyncio.sleep(stage.chance.uniform(7.0, 12.0))
+    one.power_on()
+
+
+async def cut_off_at_a_write(stage: Stage) -> None:
+    """What a broker says next arrives at the API server; then it hears nothing for a while."""
+    world, one = stage.world, stage.node()
+    process, said = one.process, asyncio.Event()
+    name = f"{CLUSTER}-{one.broker_id}"
+
+    def wrote(_verb: str, kind: str, written: str, _manager: str) -> None:
+        if kind == kinds.BROKERS.kind and written == name and PROCESS.get() is process:
+            said.set()
+            world.network.cut(one.host, "api")
+            world.network.cut("api", one.host)
+
+    world.server.on_write.append(wrote)
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await said.wait()
+    except TimeoutError:
+        return
+    finally:
+        if wrote in world.server.on_write:
+            world.server.on_write.remove(wrote)
+    stage.bit("cut off at a write")
+    await asyncio.sleep(stage.chance.uniform(2.0, 16.0))
+    world.network.heal()
+
+
+async def chain(stage: Stage) -> None:
+    """Brokers go one by one, each about when one before it is back; those back have slow disks."""
+    async with asyncio.TaskGroup() as group:
+        gone: set[Node] = set()
+        back = asyncio.Event()
+        for _ in range(LINKS):
+            here = [one for one in stage.world.nodes.values() if one not in gone]
+            one = stage.chance.choice(here)
+            stage.world.hit(one)
+            gone.add(one)
+            group.create_task(_go_and_return(stage, one, gone, back))
+            if len(gone) == len(stage.world.nodes) or stage.chance.random() < 0.6:
+                back.clear()
+                await back.wait()
+            await asyncio.sleep(stage.chance.choice(SHORT_S) * stage.chance.random())
+
+
+async def _go_and_return(stage: Stage, one: Node, gone: set[Node], back: asyncio.Event) -> None:
+    """Until it serves again, or for as long as it takes others to lose patience with it."""
+    chance, loop = stage.chance, stage.world.loop
+    before = _session(stage, one)
+    if chance.random() < 0.5:
+        one.kill()
+    elif one.has_power:
+        one.cut_power()
+        await asyncio.sleep(chance.choice((0.2, 2.0, 10.0)) * chance.uniform(0.5, 1.2))
+        one.power_on()
+    one.disks.slow_s = chance.choice((0.0, 0.05, 0.5, 5.0))
+    until_s = loop.time() + RETURN_WITHIN_S
+    while _session(stage, one) == before and loop.time() < until_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    gone.discard(one)
+    back.set()
+    await asyncio.sleep(chance.uniform(0.5, 10.0))
+    one.disks.slow_s = 0.0
+
+
+def _session(stage: Stage, node: Node) -> object:
+    found = stage.world.store.find(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{node.broker_id}")
+    return (found or {}).get("spec", {}).get("session")
+
+
+ACTS: Final[dict[str, Act]] = {
+    "one after another": one_after_another,
+    "cut off and lost": cut_off_and_lost,
+    "cut off at a write": cut_off_at_a_write,
+    "chain": chain,
+}
