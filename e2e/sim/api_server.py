@@ -20,6 +20,7 @@ from e2e.sim.network import Network
 T = TypeVar("T")
 HOST: Final = "api"
 REQUEST_TIMEOUT_S: Final = 10.0
+LATEST_S: Final = 20.0
 SILENCE_S: Final = 20.0
 WATCH_S: Final = 300.0
 STEP_S: Final = 0.5
@@ -43,6 +44,8 @@ class ApiServer:
         """Share of requests that are answered with 429 or 500."""
         self.swallows = 0.0
         """Share of writes whose answer never comes."""
+        self.late = 0.0
+        """Share of writes that arrive late, long after some of those that came behind them."""
         self.stale_s = 0.0
         """Watches are up to so late."""
         self.watches: dict[_Watch, None] = {}
@@ -200,7 +203,10 @@ class ApiClient:
         if server.chance.random() < server.refuses:
             server.faults["API request refused"] += 1
             raise Unavailable(server.chance.choice(("429: too many requests", "500: etcd")))
-        answer = do()
+        if write is not None and server.late and server.chance.random() < server.late:
+            answer = await self._late(do)
+        else:
+            answer = do()
         if write is not None:
             for told in list(server.on_write):
                 told(*write)
@@ -213,6 +219,30 @@ class ApiClient:
             await asyncio.sleep(REQUEST_TIMEOUT_S)
             raise Unavailable("no answer in time")
         return answer
+
+    async def _late(self, do: Callable[[], T]) -> T:
+        """Whoever asked may have given up or ended before it is carried out."""
+        server = self._server
+        server.faults["API request late"] += 1
+        answer: asyncio.Future[T] = server.loop.create_future()
+
+        def arrived() -> None:
+            try:
+                found = do()
+            except ApiError as error:
+                if not answer.done():
+                    answer.set_exception(error)
+            else:
+                if not answer.done():
+                    answer.set_result(found)
+
+        delay_s = server.chance.uniform(0.0, LATEST_S)
+        server.loop.call_later(delay_s, arrived, context=server.network.context)
+        done, _ = await asyncio.wait({answer}, timeout=REQUEST_TIMEOUT_S)
+        if not done:
+            answer.cancel()
+            raise Unavailable("no answer in time")
+        return answer.result()
 
     async def list_(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""

@@ -15,7 +15,7 @@ from chiplog_broker.records.batch import Codec
 from chiplog_broker.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
 from chiplog_broker.records.writer import Producer as ProducerState
 from e2e.sim.history import Event, History, Kind
-from e2e.sim.wire import EARLIEST, UNREACHED, Fetched, TopicPartition, Wire
+from e2e.sim.wire import EARLIEST, MAX_BYTES, UNREACHED, Fetched, TopicPartition, Wire
 
 DUPLICATE: Final = ErrorCode.duplicate_sequence_number
 OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
@@ -32,6 +32,8 @@ FEW_PARTITIONS: Final = 4
 HASTE_S: Final = 1.0
 END_SHARE: Final = 0.1
 """Of the fetches after which a reader asks for the end of a log, too."""
+PIECES_BYTES: Final = (2_000, 20_000, MAX_BYTES)
+"""The last reader asks for so much at a time: in small pieces it needs a log's index."""
 FOR_GOOD: Final = frozenset(
     {ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large}
 )
@@ -378,8 +380,9 @@ class Auditor(Client):
         if error or starts_error:
             return False
         found: list[tuple[int, str]] = []
+        piece_bytes = self.chance.choice(PIECES_BYTES)
         while (position := found[-1][0] + 1 if found else start) < end:
-            (answer,) = await self.wire.fetch(at, {partition: position})
+            (answer,) = await self.wire.fetch(at, {partition: position}, piece_bytes)
             if answer.error or not answer.records:
                 return False
             found += [one for one in answer.records if one[0] >= position]

@@ -159,7 +159,9 @@ class Wire:
         told = answer.responses[0].partition_responses[0]
         return int(told.error_code), int(told.base_offset)
 
-    async def fetch(self, at: tuple[str, int], wanted: dict[TopicPartition, int]) -> list[Fetched]:
+    async def fetch(
+        self, at: tuple[str, int], wanted: dict[TopicPartition, int], max_bytes: int = MAX_BYTES
+    ) -> list[Fetched]:
         """Raises one of `UNREACHED`."""
         ids = {one.topic_id: one.topic for one in wanted}
         names = {one.topic: one.topic_id for one in wanted}
@@ -182,7 +184,7 @@ class Wire:
                             "fetch_offset": offset,
                             "last_fetched_epoch": -1,
                             "log_start_offset": -1,
-                            "partition_max_bytes": MAX_BYTES,
+                            "partition_max_bytes": max_bytes,
                         }
                         for one, offset in wanted.items()
                         if one.topic_id == topic_id

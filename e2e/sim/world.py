@@ -255,7 +255,7 @@ class World:
         """Take back every fault."""
         server = self.server
         server.is_away = False
-        server.refuses = server.swallows = server.stale_s = 0.0
+        server.refuses = server.swallows = server.late = server.stale_s = 0.0
         self.network.slowest_s = 0.002
         for name in sorted(self.wanted_topics):
             if self.store.find(kinds.TOPICS, NAMESPACE, name) is None:

@@ -30,9 +30,18 @@ async def compact(stage: Stage) -> None:
     stage.world.server.break_watches(0.5)
 
 
+async def late_writes(stage: Stage) -> None:
+    """Some writes are carried out seconds after they were sent, by whoever may be gone by then."""
+    server = stage.world.server
+    server.late = stage.chance.uniform(0.05, 0.4)
+    await asyncio.sleep(stage.chance.uniform(2.0, 20.0))
+    server.late = 0.0
+
+
 ACTS: Final[dict[str, Act]] = {
     "API server away": api_away,
     "API server struggling": api_struggles,
     "watches broken": break_watches,
     "history compacted": compact,
+    "API writes late": late_writes,
 }

@@ -78,21 +78,53 @@ async def cut_off_at_a_write(stage: Stage) -> None:
     world.network.heal()
 
 
+async def back_and_gone(stage: Stage) -> None:
+    """One does not hear the API server and is deposed; as it may serve again, another goes.
+
+    What the first has in memory is of a reign that is over, and it may have to lead at once.
+    """
+    network, one, chance = stage.world.network, stage.node(), stage.chance
+    before, until_s = _session(stage, one), stage.world.loop.time() + 2 * RETURN_WITHIN_S
+    network.cut(one.host, "api")
+    network.cut("api", one.host)
+    await asyncio.sleep(chance.uniform(6.0, 9.0))
+    network.heal()
+    while (  # noqa: ASYNC110
+        _session(stage, one) == before and stage.world.loop.time() < until_s
+    ):
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(chance.uniform(0.0, 0.5))
+    other = chance.choice([each for each in stage.world.nodes.values() if each is not one] or [one])
+    stage.world.hit(other)
+    if chance.random() < 0.5:
+        other.kill()
+    elif other.has_power:
+        other.cut_power()
+        await asyncio.sleep(chance.choice(SHORT_S) * chance.uniform(0.5, 4.0))
+        other.power_on()
+
+
 async def chain(stage: Stage) -> None:
-    """Brokers go one by one, each about when one before it is back; those back have slow disks."""
+    """Brokers go one by one, each about when one before it is back; those back have slow disks.
+
+    Now and then it goes so far that all that are left go together.
+    """
+    nodes, chance = stage.world.nodes.values(), stage.chance
     async with asyncio.TaskGroup() as group:
         gone: set[Node] = set()
         back = asyncio.Event()
         for _ in range(LINKS):
-            here = [one for one in stage.world.nodes.values() if one not in gone]
-            one = stage.chance.choice(here)
-            stage.world.hit(one)
-            gone.add(one)
-            group.create_task(_go_and_return(stage, one, gone, back))
-            if len(gone) == len(stage.world.nodes) or stage.chance.random() < 0.6:
+            going = [one for one in nodes if one not in gone]
+            if chance.random() < 0.7:
+                going = [chance.choice(going)]
+            for one in going:
+                stage.world.hit(one)
+                gone.add(one)
+                group.create_task(_go_and_return(stage, one, gone, back))
+            if len(gone) == len(nodes) or chance.random() < 0.6:
                 back.clear()
                 await back.wait()
-            await asyncio.sleep(stage.chance.choice(SHORT_S) * stage.chance.random())
+            await asyncio.sleep(chance.choice(SHORT_S) * chance.random())
 
 
 async def _go_and_return(stage: Stage, one: Node, gone: set[Node], back: asyncio.Event) -> None:
@@ -125,4 +157,5 @@ ACTS: Final[dict[str, Act]] = {
     "cut off and lost": cut_off_and_lost,
     "cut off at a write": cut_off_at_a_write,
     "chain": chain,
+    "back and gone": back_and_gone,
 }

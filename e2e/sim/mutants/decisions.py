@@ -83,7 +83,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "maps are written without their resourceVersion",
-        mix(3, 2.0, "operator paused", "broker killed", "API server struggling", operators=2),
+        mix(3, 2.0, "API writes late", "broker killed", "power cut", operators=2),
         LOSS | FORK | {"epoch-back", "not-healed"},
         (
             Plant(ApiClient, "replace", _put_blindly),

@@ -82,7 +82,7 @@ MUTANTS: Final = (
     Mutant(
         "the index is kept after truncation",
         mix(
-            3, 2.0, "cut off the API server", "broker killed", config={"index.interval.bytes": "0"}
+            3, 6.0, "cut off the API server", "back and gone", config={"index.interval.bytes": "0"}
         ),
         LOSS | FORK | {"not-readable", "never-sent", "not-healed"},
         plant(Segment, "truncate", _truncate_bytes_only),
@@ -101,7 +101,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "producer state is not rebuilt after truncation",
-        mix(3, 2.0, "cut off the API server", "broker killed"),
+        mix(2, 10.0, "back and gone", faults_s=60.0),
         LOSS | FORK | {"lost-write", "client-problem"},
         plant(LogSurgery, "_cut", _cut_only),
     ),

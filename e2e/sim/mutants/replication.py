@@ -129,13 +129,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the ISR is joined below the epoch's start",
-        mix(3, 1.5, "domino", "slow network"),
+        mix(3, 8.0, "chain", "slow network", faults_s=40.0),
         LOSS | FORK,
         plant(isr, "may_join", _join_by_high_watermark),
     ),
     Mutant(
         "a proposal is withdrawn",
-        mix(3, 1.0, "domino", "API server struggling", "slow network"),
+        mix(3, 4.0, "chain", "cut off at a write", faults_s=40.0),
         LOSS | FORK,
         plant(followers_module, "counted", _forget_promise),
     ),
@@ -168,7 +168,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a deposed leader serves on open connections",
-        mix(3, 2.0, "cut off the API server", "broker paused"),
+        mix(2, 10.0, "back and gone", faults_s=60.0),
         LOSS | FORK,
         plant(Partition, "resign", _lead_on),
     ),
