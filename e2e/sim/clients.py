@@ -32,8 +32,10 @@ FEW_PARTITIONS: Final = 4
 HASTE_S: Final = 1.0
 END_SHARE: Final = 0.1
 """Of the fetches after which a reader asks for the end of a log, too."""
-PIECES_BYTES: Final = (2_000, 20_000, MAX_BYTES)
+PIECES_BYTES: Final = (600, 6_000, MAX_BYTES)
 """The last reader asks for so much at a time: in small pieces it needs a log's index."""
+SEEK_SHARE: Final = 0.03
+"""Of the fetches before which a reader goes back to any offset that it has read."""
 FOR_GOOD: Final = frozenset(
     {ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large}
 )
@@ -253,7 +255,7 @@ class Producer(Client):
 
 
 class Consumer(Client):
-    """Reads every partition from its beginning on."""
+    """Reads every partition from its beginning on, and some of it again."""
 
     is_lazy = False
 
@@ -296,6 +298,8 @@ class Consumer(Client):
             if not led or at is None:
                 await self.back_off(self.habits.idle_s)
                 continue
+            if self.chance.random() < SEEK_SHARE:
+                self._seek(self.chance.choice(sorted(led)), led, positions)
             try:
                 answers = await self.wire.fetch(at, led)
                 if self.chance.random() < END_SHARE:
@@ -319,6 +323,16 @@ class Consumer(Client):
             return
         if not error and first > self._positions[partition]:
             self._seek(partition, first)
+
+    def _seek(
+        self,
+        partition: TopicPartition,
+        asked: dict[TopicPartition, int],
+        positions: dict[TopicPartition, int],
+    ) -> None:
+        offset = self.chance.randint(0, positions[partition])
+        self.notebook.note(Kind.SOUGHT, self.name, partition, "", offset)
+        asked[partition] = positions[partition] = offset
 
     async def _look_at_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
         """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""

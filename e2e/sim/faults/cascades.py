@@ -14,7 +14,7 @@ from e2e.sim.loop import PROCESS
 
 RETURN_WITHIN_S: Final = 15.0
 SHORT_S: Final = (0.02, 0.1, 0.5, 2.0)
-LINKS: Final = 4
+LINKS: Final = (3, 8)
 WAIT_S: Final = 20.0
 
 
@@ -107,37 +107,39 @@ async def back_and_gone(stage: Stage) -> None:
 async def chain(stage: Stage) -> None:
     """Brokers go one by one, each about when one before it is back; those back have slow disks.
 
-    Now and then it goes so far that all that are left go together.
+    Now and then it goes so far that all that are left lose power together.
     """
     nodes, chance = stage.world.nodes.values(), stage.chance
     async with asyncio.TaskGroup() as group:
         gone: set[Node] = set()
         back = asyncio.Event()
-        for _ in range(LINKS):
+        for _ in range(chance.randint(*LINKS)):
             going = [one for one in nodes if one not in gone]
-            if chance.random() < 0.7:
+            are_all = chance.random() < 0.3
+            if not are_all:
                 going = [chance.choice(going)]
             for one in going:
                 stage.world.hit(one)
                 gone.add(one)
-                group.create_task(_go_and_return(stage, one, gone, back))
+                if not are_all and chance.random() < 0.5:
+                    one.kill()
+                elif one.has_power:
+                    one.cut_power()
+                group.create_task(_return(stage, one, gone, back))
             if len(gone) == len(nodes) or chance.random() < 0.6:
                 back.clear()
                 await back.wait()
             await asyncio.sleep(chance.choice(SHORT_S) * chance.random())
 
 
-async def _go_and_return(stage: Stage, one: Node, gone: set[Node], back: asyncio.Event) -> None:
+async def _return(stage: Stage, one: Node, gone: set[Node], back: asyncio.Event) -> None:
     """Until it serves again, or for as long as it takes others to lose patience with it."""
     chance, loop = stage.chance, stage.world.loop
     before = _session(stage, one)
-    if chance.random() < 0.5:
-        one.kill()
-    elif one.has_power:
-        one.cut_power()
+    if not one.has_power:
         await asyncio.sleep(chance.choice((0.2, 2.0, 10.0)) * chance.uniform(0.5, 1.2))
         one.power_on()
-    one.disks.slow_s = chance.choice((0.0, 0.05, 0.5, 5.0))
+    one.disks.slow_s = chance.choice((0.05, 0.5, 5.0))
     until_s = loop.time() + RETURN_WITHIN_S
     while _session(stage, one) == before and loop.time() < until_s:  # noqa: ASYNC110
         await asyncio.sleep(0.02)

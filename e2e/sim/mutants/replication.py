@@ -129,8 +129,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the ISR is joined below the epoch's start",
-        mix(3, 8.0, "chain", "slow network", faults_s=40.0),
-        LOSS | FORK,
+        mix(3, 8.0, "chain", faults_s=40.0),
+        LOSS | FORK | {"not-healed"},
         plant(isr, "may_join", _join_by_high_watermark),
     ),
     Mutant(
