@@ -35,7 +35,9 @@ EVILS: Final = tuple(name for name in FAULT_NAMES if name not in OF_USERS)
 """All that goes wrong by itself."""
 USERS_SHARE: Final = 0.5
 """Of the seeds in which users go on with their work during the faults."""
-OF_LIVENESS: Final = frozenset({"not-healed", "no-progress", "not-readable", "unseen"})
+OF_LIVENESS: Final = frozenset(
+    {"not-healed", "no-progress", "not-readable", "unseen", "stuck-reader"}
+)
 
 
 @dataclass(slots=True, kw_only=True)

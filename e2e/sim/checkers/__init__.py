@@ -5,7 +5,7 @@ answer) is neither lost nor failed: it may be there or not.
 """
 
 from e2e.sim.checkers.anomaly import Anomaly, Checker
-from e2e.sim.checkers.liveness import no_progress
+from e2e.sim.checkers.liveness import no_progress, stuck_reader
 from e2e.sim.checkers.maps import epoch_back, isr_below_floor
 from e2e.sim.checkers.places import duplicate, inconsistent_offsets
 from e2e.sim.checkers.readers import (
@@ -42,6 +42,7 @@ CHECKERS: tuple[Checker, ...] = (
     isr_below_floor,
     epoch_back,
     no_progress,
+    stuck_reader,
 )
 
 

@@ -24,6 +24,22 @@ def no_progress(history: History) -> Iterator[Anomaly]:
                 yield Anomaly("no-progress", partition, what)
 
 
+def stuck_reader(history: History) -> Iterator[Anomaly]:
+    """A reader that was not at the end, when all had been well for long, and read nothing more."""
+    at: dict[tuple[str, str], tuple[float, int]] = {}
+    for one in history.events:
+        if one.kind in {Kind.READ, Kind.SOUGHT}:
+            following = one.offset + (one.kind is Kind.READ)
+            at[one.client, one.partition] = one.at_s, following
+    for span in history.well[-1:]:
+        for (client, partition), (since_s, position) in sorted(at.items()):
+            end, start = history.ends.get(partition, 0), history.starts.get(partition, 0)
+            is_left_behind = start <= position < end and partition in span.partitions
+            if is_left_behind and since_s < span.to_s and partition not in history.deleted:
+                what = f"{client} is at {position} of {end} since t={since_s:.1f}"
+                yield Anomaly("stuck-reader", partition, what)
+
+
 def _longest_gap(span: Span, times: list[float]) -> tuple[float, float]:
     """(seconds, since when)."""
     edges = [span.from_s, *times, span.to_s]

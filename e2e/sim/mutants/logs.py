@@ -84,7 +84,7 @@ MUTANTS: Final = (
         mix(
             3, 6.0, "cut off the API server", "back and gone", config={"index.interval.bytes": "0"}
         ),
-        LOSS | FORK | {"not-readable", "never-sent", "not-healed"},
+        LOSS | FORK | {"not-readable", "never-sent", "not-healed", "stuck-reader"},
         plant(Segment, "truncate", _truncate_bytes_only),
     ),
     Mutant(

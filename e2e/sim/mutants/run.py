@@ -69,6 +69,12 @@ def look_for(name: str, seeds: int) -> Sighting:
     return nothing
 
 
+def is_stale(name: str) -> bool:
+    """Whether the seed that is kept of it does not show it any more."""
+    quiet()
+    return not shown(named(name), stored()[name])[0]
+
+
 def sightings(names: Sequence[str], seeds: int, jobs: int) -> Iterator[Sighting]:
     """One after another, as they are done."""
     if jobs == 1:
@@ -88,11 +94,12 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", metavar="WORDS", help="bugs with these words")
     parser.add_argument("--missing", action="store_true", help="bugs that no seed is kept for")
+    parser.add_argument("--stale", action="store_true", help="those, and whose seed shows nothing")
     parser.add_argument("--store", action="store_true", help="keep the seeds for the tests")
     options = parser.parse_args(given)
     names = [one.name for one in MUTANTS if options.only in one.name]
-    if options.missing:
-        names = [one for one in names if one not in stored()]
+    if options.missing or options.stale:
+        names = [one for one in names if one not in stored() or (options.stale and is_stale(one))]
     done = []
     say(f"{'planted bug':72s}{'seeds':>6s}{'simulated s':>13s}{'real s':>8s}  shows")
     for one in sightings(names, options.seeds, options.jobs):

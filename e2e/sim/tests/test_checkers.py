@@ -423,6 +423,19 @@ def test_progress() -> None:
     assert names(history) == set()
 
 
+def test_a_stuck_reader() -> None:
+    history = sound()
+    history.ends[P] = 4
+    well(history, 5.0)
+    assert names(history) == set()
+    add(history, Kind.SENT, "d")
+    history.final[P].append((4, "d"))
+    history.ends[P] = 5
+    assert names(history) == {"stuck-reader"}
+    history.events.append(Event(history.well[0].to_s + 1.0, Kind.SOUGHT, "c1", P, "", 1))
+    assert names(history) == set()
+
+
 def decided(**after: Any) -> History:
     """A sound history, and one decision about two in-sync replicas of three."""
     history = sound()
