@@ -19,7 +19,7 @@ WAIT_S: Final = 20.0
 
 
 async def one_after_another(stage: Stage) -> None:
-    """All lose power, and get it back in the order in which they lost it.
+    """All lose power, and get it back in the order in which they lost it; it may go again then.
 
     The first to be back knows the least, and the last had been alone for some time.
     """
@@ -28,13 +28,27 @@ async def one_after_another(stage: Stage) -> None:
     between_s = chance.choice((0.1, 1.0, 9.0))
     for one in nodes:
         stage.world.hit(one)
-        if one.has_power:
-            one.cut_power()
+        _go_dark(one)
         await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
-    between_s = chance.choice((0.1, 2.0, 8.0))
+    between_s, slow_s = chance.choice((0.1, 2.0, 8.0)), chance.choice((0.0, 0.5, 5.0))
+    for is_last in (False, False, True):
+        last = len(nodes) if is_last else chance.randint(1, len(nodes))
+        for one in nodes[:last]:
+            one.power_on()
+            one.disks.slow_s = slow_s
+            await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
+        if last == len(nodes):
+            break
+        for one in nodes:
+            _go_dark(one)
+        await asyncio.sleep(chance.uniform(0.2, 2.0))
     for one in nodes:
-        one.power_on()
-        await asyncio.sleep(between_s * chance.uniform(0.5, 1.5))
+        one.disks.slow_s = 0.0
+
+
+def _go_dark(one: Node) -> None:
+    if one.has_power:
+        one.cut_power()
 
 
 async def cut_off_and_lost(stage: Stage) -> None:
@@ -45,8 +59,7 @@ async def cut_off_and_lost(stage: Stage) -> None:
         network.cut(one.host, other)
         network.cut(other, one.host)
     await asyncio.sleep(stage.chance.uniform(0.2, 9.0))
-    if one.has_power:
-        one.cut_power()
+    _go_dark(one)
     network.heal()
     await asyncio.sleep(stage.chance.uniform(7.0, 12.0))
     one.power_on()
@@ -123,8 +136,8 @@ async def chain(stage: Stage) -> None:
                 gone.add(one)
                 if not are_all and chance.random() < 0.5:
                     one.kill()
-                elif one.has_power:
-                    one.cut_power()
+                else:
+                    _go_dark(one)
                 group.create_task(_return(stage, one, gone, back))
             if len(gone) == len(nodes) or chance.random() < 0.6:
                 back.clear()

@@ -1,23 +1,31 @@
 """What the operator decides wrongly, and writes over."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
-from chiplog_core.ids import ReplicaRef
+from chiplog_core.ids import Incarnation, PartitionEpoch, ReplicaRef, Session, TopicId
 from chiplog_core.liveness import LivenessJudge
+from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner import elections, proposals
+from chiplog_core.planner import elections, proposals, regression, sessions
 from chiplog_core.planner.elections import Isr
 from chiplog_core.planner.members import Members
+from chiplog_core.planner.proposals import Claim
+from chiplog_core.planner.world import World
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import key_of
+from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership
+from chiplog_operator.liveness import Liveness
 from e2e.sim.api_server import ApiClient
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_changed = elections.changed
 _sound_in_sync = elections.in_sync
+_sound_judge = proposals.judge
 _sound_replace = ApiClient.replace
 
 
@@ -59,6 +67,44 @@ async def _put_blindly(api: ApiClient, kind: Any, given: Manifest, **more: Any) 
     return await api.patch(kind, key.namespace, key.name, {"spec": given["spec"]}, **more)
 
 
+def _judge_late_ones_too(
+    state: PartitionState,
+    topic_id: TopicId,
+    claims: Iterable[Claim],
+    min_isr: int,
+    members: Members,
+) -> PartitionState:
+    """Without comparing what the leader built on with what is overwritten."""
+    claims = tuple(claims)
+    late = [one for one in claims if one.proposal.base_partition_epoch < state.partition_epoch]
+    if not late:
+        return _sound_judge(state, topic_id, claims, min_isr, members)
+    isr = tuple(
+        ref
+        for broker_id in state.replicas
+        for ref in late[0].proposal.isr
+        if ref.broker_id == broker_id
+    )
+    return replace(state, isr=isr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
+
+
+def _next_session(_world: World, broker: Broker) -> Session:
+    return Session(broker.spec.session + 1)
+
+
+def _ended_by_the_wall(liveness: Liveness, cluster: ClusterKey) -> Mapping[Incarnation, str]:
+    judged = liveness._of(cluster)  # noqa: SLF001
+    now = liveness._clock.now()  # noqa: SLF001
+    expired = {
+        lease.incarnation: "its Lease is old"
+        for lease in judged.judge._leases.values()  # noqa: SLF001
+        if (now - datetime.fromisoformat(lease.renew_time)).total_seconds() > LEASE_S
+    }
+    return {**judged.ended, **expired}
+
+
+LEASE_S: Final = 6.0
+
 MUTANTS: Final = (
     Mutant(
         "the epoch is not raised when the same leader restarts",
@@ -95,5 +141,36 @@ MUTANTS: Final = (
         mix(3, 4.0, "refused falsely"),
         frozenset({"not-healed", "no-progress"}),
         plant(LivenessJudge, "refused", LivenessJudge.terminated),
+    ),
+    Mutant(
+        "a late proposal is accepted",
+        mix(3, 4.0, "chain", "cut off at a write", "back and gone", faults_s=40.0),
+        LOSS | FORK | {"isr-below-floor"},
+        plant(proposals, "judge", _judge_late_ones_too),
+    ),
+    Mutant(
+        "a map that was restored is acted on before brokers reported",
+        mix(3, 6.0, "etcd restored", "broker killed", "power cut", faults_s=80.0),
+        LOSS | FORK | {"epoch-back", "not-healed"},
+        (
+            Plant(elections, "is_held", lambda *_: False),
+            Plant(proposals, "is_held", lambda *_: False),
+            Plant(regression, "is_above", lambda *_: False),
+            Plant(regression, "is_beyond", lambda *_: False),
+        ),
+    ),
+    Mutant(
+        "a session number is used again after a restore",
+        mix(3, 4.0, "etcd restored", "broker killed", "power cut", faults_s=80.0),
+        LOSS
+        | FORK
+        | {"duplicate", "reordered", "nonmonotonic-send", "client-problem", "not-healed"},
+        plant(sessions, "_unused_session", _next_session),
+    ),
+    Mutant(
+        "Leases are judged by the wall clock",
+        mix(3, 3.0, "clock jump", "broker killed"),
+        frozenset({"not-healed", "not-started"}),
+        plant(Liveness, "ended", _ended_by_the_wall),
     ),
 )

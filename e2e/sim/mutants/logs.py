@@ -1,18 +1,21 @@
 """What is wrong with a log after something was taken away from it, or with who reads it."""
 
+from collections import deque
 from typing import Final
 
 from chiplog_broker.handlers import replica_fetch
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_broker.storage.log import LogSlice, PartitionLog
 from chiplog_broker.storage.log_surgery import LogSurgery
-from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
 from chiplog_broker.storage.segment import Segment
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
 
 _sound_lead = Partition.lead
+_sound_read = Partition.read
 _sound_cut = LogSurgery._cut  # noqa: SLF001
 _sound_take_part = Replicas._take_part  # noqa: SLF001
 
@@ -52,6 +55,26 @@ def _read_to_the_end(
     if offset == partition.log.end_offset:
         return None
     return partition.log.read(offset, max_bytes, partition.log.end_offset, min_one=min_one)
+
+
+def _read_or_out_of_range(
+    partition: Partition, offset: int, max_bytes: int, *, min_one: bool
+) -> LogSlice | None:
+    if offset > partition.high_watermark:
+        raise OffsetOutOfRangeError(f"{offset} is above the high watermark")
+    return _sound_read(partition, offset, max_bytes, min_one=min_one)
+
+
+def _lead_with_safe_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
+    """The leader before had acknowledged more than the high watermark that is known here."""
+    if view.leader_epoch != partition.leader_epoch:
+        entries = partition.log._producers._entries  # noqa: SLF001
+        for producer_id, entry in list(entries.items()):
+            known = [one for one in entry.batches if one.last_offset < partition.high_watermark]
+            entry.batches = deque(known, RETAINED_BATCHES)
+            if not known:
+                del entries[producer_id]
+    _sound_lead(partition, view, min_isr)
 
 
 async def _cut_only(log: PartitionLog, end_offset: int, now_ms: int) -> None:
@@ -104,5 +127,23 @@ MUTANTS: Final = (
         mix(2, 10.0, "back and gone", faults_s=60.0),
         LOSS | FORK | {"lost-write", "client-problem"},
         plant(LogSurgery, "_cut", _cut_only),
+    ),
+    Mutant(
+        "producers are folded to the high watermark",
+        mix(3, 2.0, "broker killed", "connections broken", "slow network"),
+        frozenset({"duplicate", "reordered", "nonmonotonic-send", "client-problem"}),
+        plant(Partition, "lead", _lead_with_safe_producers),
+    ),
+    Mutant(
+        "a new leader says at once where its log ends",
+        mix(3, 3.0, "broker killed", "slow network", "back and gone"),
+        frozenset({"end-regression"}),
+        plant(Partition, "is_settled", property(lambda _partition: True)),
+    ),
+    Mutant(
+        "readers above the high watermark are out of range",
+        mix(3, 3.0, "broker killed", "slow network", "back and gone"),
+        frozenset({"out-of-range"}),
+        plant(Partition, "read", _read_or_out_of_range),
     ),
 )

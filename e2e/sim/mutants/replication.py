@@ -98,13 +98,6 @@ def _lead_on(_partition: Partition) -> None:
     """A leader that was deposed goes on."""
 
 
-def _advance_anywhere(partition: Partition, high_watermark: int) -> None:
-    if high_watermark >= 0:
-        partition.high_watermark = high_watermark
-        partition._produce_waiters.advance(high_watermark)  # noqa: SLF001
-        partition._wake_fetchers()  # noqa: SLF001
-
-
 MUTANTS: Final = (
     Mutant(
         "acknowledged before replication",
@@ -129,7 +122,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the ISR is joined below the epoch's start",
-        mix(3, 8.0, "chain", faults_s=40.0),
+        mix(3, 20.0, "one after another", faults_s=80.0),
         LOSS | FORK | {"not-healed"},
         plant(isr, "may_join", _join_by_high_watermark),
     ),
@@ -171,11 +164,5 @@ MUTANTS: Final = (
         mix(2, 10.0, "back and gone", faults_s=60.0),
         LOSS | FORK,
         plant(Partition, "resign", _lead_on),
-    ),
-    Mutant(
-        "the high watermark goes back",
-        mix(3, 2.0, "broker killed", "slow network", "cut off the API server"),
-        frozenset({"end-regression", "out-of-range", "dirty-read"}),
-        plant(Partition, "_advance", _advance_anywhere),
     ),
 )
