@@ -299,7 +299,9 @@ class Consumer(Client):
                 await self.back_off(self.habits.idle_s)
                 continue
             if self.chance.random() < SEEK_SHARE:
-                self._seek(self.chance.choice(sorted(led)), led, positions)
+                again = self.chance.choice(sorted(led))
+                self._seek(again, self.chance.randint(0, positions[again]))
+                led[again] = positions[again]
             try:
                 answers = await self.wire.fetch(at, led)
                 if self.chance.random() < END_SHARE:
@@ -323,16 +325,6 @@ class Consumer(Client):
             return
         if not error and first > self._positions[partition]:
             self._seek(partition, first)
-
-    def _seek(
-        self,
-        partition: TopicPartition,
-        asked: dict[TopicPartition, int],
-        positions: dict[TopicPartition, int],
-    ) -> None:
-        offset = self.chance.randint(0, positions[partition])
-        self.notebook.note(Kind.SOUGHT, self.name, partition, "", offset)
-        asked[partition] = positions[partition] = offset
 
     async def _look_at_end(self, at: tuple[str, int], partition: TopicPartition) -> None:
         """Where the log ends for readers, as this leader sees it. Raises one of `UNREACHED`."""
