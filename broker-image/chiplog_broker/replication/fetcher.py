@@ -136,9 +136,11 @@ class LeaderFetcher:
 
     async def _turn(self) -> None:
         self._news.clear()
-        asked = self._next_request()
+        now_s = self._parts.clock.monotonic_s()
+        asked = self._next_request(now_s)
         if asked is None:
-            await self._wait_for_news()
+            # By the same clock reading: a rest that ended in between would have nobody to end it.
+            await self._wait_for_news(now_s)
             return
         try:
             connection = self._connection
@@ -147,7 +149,7 @@ class LeaderFetcher:
                 # Perhaps another process, which knows nothing of what was said.
                 self._plan.lost()
                 # Meanwhile there may be more to follow, which should not wait for an answer.
-                asked = self._next_request() or asked
+                asked = self._next_request(self._parts.clock.monotonic_s()) or asked
             response = await self._exchange(connection, asked)
             if not self._plan.answered(asked, response):
                 if asked.in_session and response.error_code in SESSION_ERRORS:
@@ -163,15 +165,13 @@ class LeaderFetcher:
             self._failures = 0
         await self._take(asked, response)
 
-    def _next_request(self) -> Asked | None:
+    def _next_request(self, now_s: float) -> Asked | None:
         cluster = self._parts.cluster
         if not cluster.session:
             return None
-        now_s = self._parts.clock.monotonic_s()
         return self._plan.next_request(cluster.broker_id, cluster.session, now_s)
 
-    async def _wait_for_news(self) -> None:
-        now_s = self._parts.clock.monotonic_s()
+    async def _wait_for_news(self, now_s: float) -> None:
         wakes_at_s = self._plan.wakes_at_s(now_s)
         if wakes_at_s is not None:
             await self._rest(wakes_at_s - now_s)

@@ -14,9 +14,9 @@ from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
 from chiplog_broker.peers.dialer import Dialer
-from chiplog_broker.ports.clock import SystemClock
+from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
-from chiplog_broker.ports.rng import SystemRng
+from chiplog_broker.ports.rng import Rng, SystemRng
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
@@ -139,12 +139,13 @@ class Leader:
 class Follower:
     """The follower side of broker 1."""
 
-    def __init__(self, **config: str) -> None:
+    def __init__(self, clock: Clock | None = None, rng: Rng | None = None, **config: str) -> None:
+        clock, rng = clock or SystemClock(), rng or SystemRng()
         self.cluster = ClusterView("cluster", 1)
         self.cluster.session = 9
         dialer = Dialer(SystemNet().connect, SystemRng(), SECRET, "broker-1")
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        self.fetching = ReplicaFetching(self.cluster, dialer, SystemClock(), SystemRng(), settings)
+        self.fetching = ReplicaFetching(self.cluster, dialer, clock, rng, settings)
 
     def knows(self, port: int) -> None:
         view = BrokerView(LEADER, None, {"internal": ("127.0.0.1", port)})
@@ -158,9 +159,28 @@ class Follower:
         self.fetching.end(cast("Following", reign))
 
 
+class SlowMachine(SystemClock):
+    """So busy that some milliseconds pass between any two looks at the clock."""
+
+    passed_s = 0.0
+
+    def monotonic_s(self) -> float:
+        self.passed_s += 0.007
+        return self.passed_s
+
+
+class ShortestRests(SystemRng):
+    """Whoever rests after a failure rests for as short as it may: 10 ms at first."""
+
+    def token(self, size_bytes: int) -> bytes:
+        return bytes(size_bytes)
+
+
 @asynccontextmanager
-async def both(**config: str) -> AsyncIterator[tuple[Leader, Follower]]:
-    leader, follower = Leader(), Follower(**config)
+async def both(
+    clock: Clock | None = None, rng: Rng | None = None, **config: str
+) -> AsyncIterator[tuple[Leader, Follower]]:
+    leader, follower = Leader(), Follower(clock, rng, **config)
     follower.knows(await leader.start())
     try:
         yield leader, follower
@@ -252,6 +272,23 @@ def test_partitions_that_come_while_the_leader_is_dialled_go_with_the_first_requ
                 await asyncio.sleep(0)
             await eventually(lambda: leader.requests)
             assert sum(len(topic.partitions) for topic in leader.requests[0].topics) == 10
+
+    run(scenario)
+
+
+def test_a_rest_that_ends_while_it_is_looked_at_is_over() -> None:
+    """It is not taken for one without an end: nobody else would wake this follower."""
+
+    class Failing(Reign):
+        async def take(self, fetched: FetchedPartition) -> Taken:
+            del fetched
+            return Taken.FAILED
+
+    async def scenario() -> None:
+        async with both(SlowMachine(), ShortestRests()) as (leader, follower):
+            leader.end = 1
+            follower.begin(Failing(0))
+            await eventually(lambda: len(leader.requests) > 3)
 
     run(scenario)
 
