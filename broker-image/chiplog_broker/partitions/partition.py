@@ -326,10 +326,12 @@ class Partition:
         """The follower among these brokers that a consumer should read from; None for no one.
 
         Before the high watermark covers what earlier reigns acknowledged nobody is named: nobody
-        can say yet what a follower may show.
+        can say yet what a follower may show. Nor does a leader that hears no follower name one.
         """
         followers = self.followers
-        if followers is None or offset > self.high_watermark or not self.is_settled:
+        if followers is None or self.is_isolated or not self.is_settled:
+            return None
+        if offset > self.high_watermark:
             return None
         return followers.best_to_read(broker_ids, offset)
 
