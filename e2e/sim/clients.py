@@ -6,7 +6,7 @@ with idempotence that may never make two of it. A consumer reads a partition fro
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -81,6 +81,7 @@ class Notebook:
     epoch_s: float = 0.0
     """The wall's time when the world's clock said 0."""
     acked: int = 0
+    read_from_followers: int = 0
     last_acked_s: float = 0.0
 
     def note(
@@ -255,9 +256,11 @@ class Producer(Client):
 
 
 class Consumer(Client):
-    """Reads every partition from its beginning on, and some of it again."""
+    """Reads every partition from its beginning on, and some of it again, at its leader or where
+    that sends it."""
 
     is_lazy = False
+    rack = ""
 
     def __init__(
         self,
@@ -269,6 +272,15 @@ class Consumer(Client):
     ) -> None:
         super().__init__(name, bootstrap, chance, notebook, habits)
         self._positions: dict[TopicPartition, int] = {}
+        self._read_at: dict[TopicPartition, int] = {}
+
+    def _reads_at(self, partition: TopicPartition) -> int | None:
+        return self._read_at.get(partition, self.wire.leaders.get(partition))
+
+    def _back_to_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """The broker in the rack did not serve them; whoever leads may send us there again."""
+        for one in partitions:
+            self._read_at.pop(one, None)
 
     def follow(self, partition: TopicPartition) -> None:
         """Read this one, too."""
@@ -286,35 +298,38 @@ class Consumer(Client):
                 group.create_task(self.read_from(broker_id))
 
     async def read_from(self, broker_id: int) -> None:
-        """What this broker leads, of all that is followed."""
+        """What this broker leads, of all that is followed, or what its leader has us read here."""
         positions = self._positions
         while True:
-            led = {
+            here = {
                 one: offset
                 for one, offset in positions.items()
-                if self.wire.leaders.get(one) == broker_id and not self.notebook.is_deleted(one)
+                if self._reads_at(one) == broker_id and not self.notebook.is_deleted(one)
             }
+            sent_here = [one for one in here if one in self._read_at]
             at = self.wire.address(broker_id)
-            if not led or at is None:
+            if not here or at is None:
+                self._back_to_leaders(sent_here)
                 await self.back_off(self.habits.idle_s)
                 continue
             if self.chance.random() < SEEK_SHARE:
-                again = self.chance.choice(sorted(led))
+                again = self.chance.choice(sorted(here))
                 self._seek(again, self.chance.randint(0, positions[again]))
-                led[again] = positions[again]
+                here[again] = positions[again]
             try:
-                answers = await self.wire.fetch(at, led)
+                answers = await self.wire.fetch(at, here, rack=self.rack)
                 if self.chance.random() < END_SHARE:
-                    await self._look_at_end(at, self.chance.choice(sorted(led)))
+                    await self._look_at_end(at, self.chance.choice(sorted(here)))
             except UNREACHED:
+                self._back_to_leaders(sent_here)
                 await self.back_off()
                 continue
-            if not all(self._take(one, led, positions) for one in answers):
+            if not all(self._take(one, here, positions) for one in answers):
                 await self.back_off()
             elif self.is_lazy and self.habits.laziness_s:
                 await asyncio.sleep(self.chance.uniform(0.0, self.habits.laziness_s))
             for one in answers:
-                if one.error == OUT_OF_RANGE:
+                if one.error == OUT_OF_RANGE and one.partition not in sent_here:
                     await self._seek_first(at, one.partition)
 
     async def _seek_first(self, at: tuple[str, int], partition: TopicPartition) -> None:
@@ -345,8 +360,14 @@ class Consumer(Client):
         positions: dict[TopicPartition, int],
     ) -> bool:
         """Whether it was an answer."""
-        partition, error, records = answer
-        if error == OUT_OF_RANGE:
+        partition, error, records, read_at = answer
+        is_from_follower = partition in self._read_at
+        if read_at >= 0:
+            self._read_at[partition] = read_at
+        if error:
+            self._back_to_leaders([partition])
+        # A follower may have less than its leader: that is no news of the partition.
+        if error == OUT_OF_RANGE and not is_from_follower:
             at = asked[partition]
             self.notebook.note(Kind.OUT_OF_RANGE, self.name, partition, "", at)
         if error:
@@ -357,6 +378,7 @@ class Consumer(Client):
         for offset, value in records:
             if offset >= asked[partition]:
                 self.notebook.note(Kind.READ, self.name, partition, value, offset)
+                self.notebook.read_from_followers += is_from_follower
                 positions[partition] = offset + 1
         return True
 

@@ -15,7 +15,7 @@ from e2e.sim.clients import SPARING, Habits
 from e2e.sim.faults import FAULT_NAMES, OF_USERS, Faults, Mix, users
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
-from e2e.sim.world import World
+from e2e.sim.world import READS_IN_RACKS, World
 
 START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
@@ -52,6 +52,7 @@ class Result:
     processor_s: float = 0.0
     acked: int = 0
     read: int = 0
+    read_from_followers: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     hits: dict[tuple[str, str], int] = field(default_factory=dict)
     """(fault, role of whom it hit) -> how often."""
@@ -91,7 +92,13 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         pause_s=chance.choice((1.5, 3.0, 6.0)),
         faults_s=150.0,
         habits=SPARING,
+        reads_in_racks=replicas > 1 and reads_in_racks(seed),
     )
+
+
+def reads_in_racks(seed: int) -> bool:
+    """Of half of the seeds."""
+    return random.Random(f"racks {seed}").random() < 0.5  # noqa: S311 - not for secrets
 
 
 def mix_from(stored: dict[str, Any]) -> Mix:
@@ -130,6 +137,7 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     result.simulated_s = loop.now_s - START_S
     result.acked = notebook.acked
     result.read = sum(one.kind is Kind.READ for one in notebook.history.events)
+    result.read_from_followers = notebook.read_from_followers
     result.faults = {name: count for name, count in sorted(world.faults.items()) if count}
     result.hits = dict(world.hits)
     result.errors = dict(sorted(notebook.errors.items()))
@@ -150,7 +158,7 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
 async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly]:
     """Start, go wrong, heal, be well. What is not well is an anomaly of liveness."""
     world.begin()
-    world.apply_cluster(**({"config": users.CLUSTER_CONFIG} if is_expiring(mix) else {}))
+    world.apply_cluster(**cluster_spec(mix))
     await asyncio.sleep(chance.uniform(0.0, 5.0))
     config: dict[str, object] = dict(mix.topic_config)
     if mix.replicas > 1:
@@ -160,6 +168,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     world.apply_topic("clicks", chance.randint(1, 3), **world.copies)
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
+    world.reads_in_racks = mix.reads_in_racks
     world.start_clients(producers=3, consumers=2, pause_s=mix.pause_s, habits=mix.habits)
     await asyncio.sleep(5.0)
     await Faults(world, mix, chance).run(mix.faults_s)
@@ -203,6 +212,14 @@ async def well_within(
             break
         await asyncio.sleep(0.5)
     return why
+
+
+def cluster_spec(mix: Mix) -> dict[str, Any]:
+    """What is not as it is where nobody says anything."""
+    spec = READS_IN_RACKS if mix.reads_in_racks else {}
+    if is_expiring(mix):
+        spec = spec | {"config": spec.get("config", {}) | users.CLUSTER_CONFIG}
+    return spec
 
 
 def is_expiring(mix: Mix) -> bool:

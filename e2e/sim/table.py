@@ -27,6 +27,7 @@ def table(done: Iterable[Result]) -> str:
         "processor seconds": f"{sum(one.processor_s for one in all_):.1f}",
         "records acknowledged": f"{sum(one.acked for one in all_)}",
         "records read": f"{sum(one.read for one in all_)}",
+        "of them from followers": f"{sum(one.read_from_followers for one in all_)}",
         "faults": f"{sum(faults.values())}",
         "anomalies": f"{sum(anomalies.values())}",
     }

@@ -65,6 +65,8 @@ class Fetched(NamedTuple):
     partition: TopicPartition
     error: int
     records: list[tuple[int, str]]
+    read_at: int = -1
+    """The broker that the consumer should rather ask (KIP-392)."""
 
 
 class Wire:
@@ -160,7 +162,11 @@ class Wire:
         return int(told.error_code), int(told.base_offset)
 
     async def fetch(
-        self, at: tuple[str, int], wanted: dict[TopicPartition, int], max_bytes: int = MAX_BYTES
+        self,
+        at: tuple[str, int],
+        wanted: dict[TopicPartition, int],
+        max_bytes: int = MAX_BYTES,
+        rack: str = "",
     ) -> list[Fetched]:
         """Raises one of `UNREACHED`."""
         ids = {one.topic_id: one.topic for one in wanted}
@@ -192,6 +198,7 @@ class Wire:
                 }
                 for topic_id in ids
             ],
+            "rack_id": rack,
         }
         answer = await self._said(at, ApiKey.FETCH, values)
         return [
@@ -199,6 +206,7 @@ class Wire:
                 TopicPartition(ids[topic_id], int(one.partition_index), topic_id),
                 int(one.error_code),
                 bytes(one.records or b""),
+                int(getattr(one, "preferred_read_replica", -1)),
             )
             for topic in answer.responses
             for topic_id in (_id_of(topic, names),)
@@ -242,10 +250,10 @@ def _answer_reader(key: ApiKey, version: int) -> Callable[[bytes, int], tuple[An
     return entity_reader(schema.response_class(key, version))
 
 
-def fetched(partition: TopicPartition, error: int, records: bytes) -> Fetched:
+def fetched(partition: TopicPartition, error: int, records: bytes, read_at: int) -> Fetched:
     """Clients check checksums, and what is damaged they did not get."""
     try:
-        return Fetched(partition, error, records_in(records))
+        return Fetched(partition, error, records_in(records), read_at)
     except CorruptBatchError:
         return Fetched(partition, int(ErrorCode.corrupt_message), [])
 

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -26,6 +27,11 @@ from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
 from e2e.sim.wire import TopicPartition
 
 EPOCH: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+ZONE: Final = "topology.kubernetes.io/zone"
+READS_IN_RACKS: Final[dict[str, Any]] = {
+    "rack": {"topologyKey": ZONE},
+    "config": {REPLICA_SELECTOR_CLASS.name: RACK_AWARE_SELECTOR},
+}
 
 
 class World:
@@ -58,6 +64,8 @@ class World:
             self._new_node(number)
         self.operators = [Operator(around, number) for number in range(1, operators + 1)]
         self.notebook = Notebook(loop.time, epoch_s=EPOCH.timestamp() - START_S)
+        self.reads_in_racks = False
+        """Whether each consumer says that it is in the rack of a broker."""
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self._as: dict[str, Process] = {}
@@ -109,10 +117,8 @@ class World:
 
     def _join(self, number: int) -> None:
         address = {"type": "InternalIP", "address": f"198.18.0.{number}"}
-        self.store.create(
-            kinds.NODES,
-            {"metadata": {"name": f"node-{number}"}, "status": {"addresses": [address]}},
-        )
+        meta = {"name": f"node-{number}", "labels": {ZONE: rack_of(number)}}
+        self.store.create(kinds.NODES, {"metadata": meta, "status": {"addresses": [address]}})
 
     def add_node(self) -> None:
         """One more machine, on which a broker can run, and clients that read from it."""
@@ -162,6 +168,7 @@ class World:
             )
             # One reads at once whatever there is; the others come late, and read more at a time.
             consumer.is_lazy = number > 1
+            consumer.rack = rack_of(number) if self.reads_in_racks else ""
             self.consumers.append(consumer)
             self._as[consumer.name] = process = self._new_client(consumer.name)
             process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
@@ -303,6 +310,11 @@ class World:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=30.0)
+
+
+def rack_of(number: int) -> str:
+    """Each node is in a zone of its own."""
+    return f"zone-{number}"
 
 
 def manifest(kind: str, name: str, spec: dict[str, Any]) -> Manifest:

@@ -55,6 +55,15 @@ def test_one_fault_again_and_again(fault: str) -> None:
     assert result.faults[fault] > 2
 
 
+def test_readers_in_the_racks_of_followers_see_what_is_acknowledged_and_nothing_else() -> None:
+    weights = {"broker killed": 1.0, "broker paused": 1.0, "partition": 1.0}
+    mix = Mix(replicas=3, faults_s=SHORT_S, every_s=4.0, weights=weights, reads_in_racks=True)
+    result = run_seed(5, mix)
+    assert sound(result)
+    assert result.read_from_followers > 100
+    assert sum(result.faults.values()) > 2
+
+
 def test_three_replicas_survive_their_leaders() -> None:
     weights = {"broker killed": 1.0, "power cut": 1.0, "partition": 1.0}
     result = run_seed(3, Mix(replicas=3, faults_s=SHORT_S, every_s=4.0, weights=weights))
