@@ -61,6 +61,7 @@ def mix(
     faults_s: float = 20.0,
     operators: int = 1,
     config: Mapping[str, str] | None = None,
+    reads_in_racks: bool = False,
 ) -> Mix:
     """A short run with a few kinds of faults, all as often."""
     return Mix(
@@ -71,4 +72,5 @@ def mix(
         every_s=every_s,
         weights=dict.fromkeys(faults, 1.0),
         topic_config=dict(config or {}),
+        reads_in_racks=reads_in_racks,
     )

@@ -13,7 +13,7 @@ from chiplog_broker.partitions.isr import InSync, Promise
 from chiplog_broker.partitions.partition import Partition, Surroundings
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.storage.log import AppendResult, PartitionLog
+from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
@@ -23,6 +23,7 @@ _sound_fetched = Followers.fetched
 _sound_count = Followers._count  # noqa: SLF001
 _sound_assign = ProducerIds._assign  # noqa: SLF001
 _sound_init = Partition.__init__
+_sound_read = Partition.read
 
 
 def _append_for_one(
@@ -62,13 +63,13 @@ def _forget_promise(
 
 
 def _fetched_by_any_session(
-    followers: Followers, follower: ReplicaRef, offset: int, leader_end_offset: int, now_s: float
+    followers: Followers, follower: ReplicaRef, *what: Any, **more: Any
 ) -> None:
     known = followers._followers  # noqa: SLF001
     for ref, one in list(known.items()):
         if ref.broker_id == follower.broker_id and ref != follower:
             known.setdefault(follower, one)
-    _sound_fetched(followers, follower, offset, leader_end_offset, now_s)
+    _sound_fetched(followers, follower, *what, **more)
 
 
 def _one_counter(ids: ProducerIds, request: Any) -> tuple[ErrorCode, int, int]:
@@ -96,6 +97,14 @@ async def _keep_following(_replicas: Replicas, partition: Partition) -> None:
 
 def _lead_on(_partition: Partition) -> None:
     """A leader that was deposed goes on."""
+
+
+def _read_to_the_end(
+    partition: Partition, offset: int, max_bytes: int, *, min_one: bool
+) -> LogSlice | None:
+    if partition.following is None:
+        return _sound_read(partition, offset, max_bytes, min_one=min_one)
+    return partition.read_as_follower(offset, max_bytes, min_one=min_one)
 
 
 MUTANTS: Final = (
@@ -164,5 +173,11 @@ MUTANTS: Final = (
         mix(2, 10.0, "back and gone", faults_s=60.0),
         LOSS | FORK,
         plant(Partition, "resign", _lead_on),
+    ),
+    Mutant(
+        "a follower shows what is not safe yet",
+        mix(3, 1.5, "domino", "slow network", "partition", reads_in_racks=True),
+        LOSS,
+        plant(Partition, "read", _read_to_the_end),
     ),
 )
