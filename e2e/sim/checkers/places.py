@@ -17,12 +17,17 @@ def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
 
 
 def duplicate(history: History) -> Iterator[Anomaly]:
-    """One value at two offsets, although producers are idempotent."""
+    """One value at two offsets, although producers are idempotent.
+
+    What retention took is not remembered everywhere: a replica that copied the log after that
+    knows nothing of it, and leads with that. A producer that asks again later than its records
+    are kept is believed, as in Kafka.
+    """
     if not history.was_idempotent:
         return
     seen: dict[tuple[str, str], int] = {}
     for partition, offset, value, who in all_places(history):
         known = seen.setdefault((partition, value), offset)
-        if known != offset:
+        if known != offset and min(known, offset) >= history.starts.get(partition, 0):
             what = f"{value} is at {known} and, to {who}, at {offset}"
             yield Anomaly("duplicate", partition, what)

@@ -80,6 +80,16 @@ def test_a_duplicate() -> None:
     assert names(history) == {"duplicate", "reordered"}
 
 
+def test_a_duplicate_of_what_retention_took_is_none() -> None:
+    """Nobody has to remember what is not there any more."""
+    history = sound()
+    add(history, Kind.READ, value="a", offset=0, client="c1")
+    add(history, Kind.READ, value="a", offset=3, client="c2")
+    assert "duplicate" in names(history)
+    history.starts[P] = 1
+    assert "duplicate" not in names(history)
+
+
 def test_duplicates_without_idempotence_are_allowed() -> None:
     history = sound()
     history.was_idempotent = False
