@@ -13,6 +13,7 @@ from e2e.sim.faults import (
     cascades,
     clocks,
     disks,
+    mistakes,
     network,
     processes,
     refusals,
@@ -40,12 +41,13 @@ FAMILIES: Final = (
     refusals,
     admins,
     cascades,
+    mistakes,
 )
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
-OF_USERS: Final = (*users.ACTS, *admins.ACTS)
+OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """What is no fault, but goes on beside them."""
 
 
@@ -81,14 +83,21 @@ class Faults:
             (name,) = chance.choices(names, weights)
             world.faults[name] += 1
             world.trace("fault", name)
-            task = world.loop.create_task(self._act(name))
+            task = world.loop.create_task(self._act(name), name=name)
             self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            task.add_done_callback(self._acted)
         await asyncio.sleep(max(end_s - world.loop.time(), 0.0))
         for task in list(self._running):
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
+
+    def _acted(self, task: asyncio.Task[None]) -> None:
+        """An act that fails by itself would be no fault, and nobody would notice."""
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            problem = f"{task.get_name()}: {type(error).__name__}: {error}"
+            self._stage.world.notebook.problems.append(problem)
 
     async def _act(self, name: str) -> None:
         ACTING.set(name)

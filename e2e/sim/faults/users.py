@@ -12,6 +12,8 @@ from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import CLUSTER, NAMESPACE
 
 LONGEST_S: Final = 40.0
+MISTAKE: Final = "mistake-"
+"""What a Topic is called that is refused, and soon deleted."""
 MOST_TOPICS: Final = 4
 MOST_PARTITIONS: Final = 6
 MOST_BROKERS: Final = 5
@@ -85,8 +87,9 @@ async def roll(stage: Stage) -> None:
 
 
 def topic_names(stage: Stage) -> list[str]:
-    """Of all Topics there are."""
-    return [one["metadata"]["name"] for one in stage.world.store.all_of(kinds.TOPICS)]
+    """Of all Topics that are right, or that a user could make right."""
+    metas = [one["metadata"] for one in stage.world.store.all_of(kinds.TOPICS)]
+    return [one["name"] for one in metas if not one["name"].startswith(MISTAKE)]
 
 
 def _apply_topic(stage: Stage, name: str) -> None:
