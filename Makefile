@@ -113,7 +113,7 @@ sim-mutants: setup ## Every planted bug, with the seeds needed to see it (at mos
 	$(BIN)/python -m e2e.sim.mutants
 
 .PHONY: sim-test
-sim-test: setup ## 100 seeds, those that failed once, and one seed of each planted bug
+sim-test: setup ## 100 seeds, those that failed once, one of each planted bug, and what the seeds reach
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim
 
 .PHONY: fuzz

@@ -1,0 +1,181 @@
+"""How much of the real code some seeds reach: branches of core, brokers and the operator's loop.
+
+`python -m e2e.sim.reached` simulates a few seeds, chosen so that together they reach much, prints
+every module with its share, and fails where all together are below `LEAST`.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from coverage import Coverage
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("chiplog_core", "chiplog_broker", "chiplog_operator")
+LEAST: Final = 0.85
+SHOWN: Final = 100
+"""So many characters of the lines that did not run."""
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "chiplog_broker.__main__": "the entry of a process",
+    "chiplog_broker.main": "the entry of a process: arguments, signals, the machine's event loop",
+    "chiplog_broker.member": "what a process in a pod is made of: certificates, files, sockets",
+    "chiplog_broker.folder": "what a process alone on a folder is made of",
+    "chiplog_broker.process": "reads this machine's /proc",
+    "chiplog_broker.logging_setup": "where log lines go; a simulated cluster writes none",
+    "chiplog_broker.metadata.standalone": "a broker without Kubernetes: one process, no replicas",
+    "chiplog_broker.metadata.standalone_membership": "a broker without Kubernetes",
+    "chiplog_broker.metadata.standalone_plan": "a broker without Kubernetes",
+    "chiplog_broker.ports.clock": "the machine's clock",
+    "chiplog_broker.ports.machine": "the machine's boot id and its termination log",
+    "chiplog_broker.ports.net": "sockets",
+    "chiplog_broker.ports.rng": "the machine's chance",
+    "chiplog_broker.ports.system_disk": "files",
+    "chiplog_broker.server.exposition": "what Prometheus asks over HTTP",
+    "chiplog_broker.server.file_sending": "os.sendfile from a file to a socket",
+    "chiplog_broker.server.http": "HTTP, which no simulated process serves",
+    "chiplog_broker.server.metrics": "what Prometheus asks over HTTP",
+}
+OPERATORS_LOOP: Final = (
+    "apply",
+    "cached_api",
+    "caches",
+    "confirm",
+    "events",
+    "execute",
+    "leadership",
+    "lease",
+    "liveness",
+    "loop",
+    "maps_checks",
+    "observe",
+    "orphans",
+    "parsed",
+    "status_patch",
+    "system",
+    "targets",
+    "together",
+    "topic_writes",
+    "views",
+    "watching",
+    "write_results",
+    "writes",
+)
+"""Of the operator, what decides and acts; the rest is Kopf's handlers, HTTP and a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Of one module: statements and branches that there are, and those that ran."""
+
+    module: str
+    there: int
+    ran: int
+    missing: str
+
+    @property
+    def share(self) -> float:
+        return self.ran / self.there if self.there else 1.0
+
+
+def main() -> int:
+    """The exit status is 1 where too little was reached."""
+    measure = Coverage(data_file=None, branch=True, source_pkgs=list(PACKAGES), config_file=False)
+    measure.start()
+    # Only now, so that what runs at import is measured, too.
+    from e2e.sim.seed import quiet, run_seed  # noqa: PLC0415
+
+    quiet()
+    anomalies = 0
+    for seed, mix in runs():
+        result = run_seed(seed, mix)
+        anomalies += len(result.anomalies)
+        say(f"seed {seed} x{result.replicas}: {result.processor_s:.1f} s {result.anomalies[:3]}")
+    measure.stop()
+    found = sorted(reached(measure), key=lambda one: one.module)
+    for one in found:
+        say(f"{one.share:7.1%} {one.there:6d}  {one.module:64s}{one.missing}")
+    for package in PACKAGES:
+        _say_all(package, [one for one in found if one.module.split(".")[0] == package])
+    share = _say_all("all", found)
+    return 1 if anomalies or share < LEAST else 0
+
+
+def _say_all(name: str, found: list[Reach]) -> float:
+    there, ran = sum(one.there for one in found), sum(one.ran for one in found)
+    say(f"{ran / there:7.1%} {there:6d}  {name}: {len(found)} modules")
+    return ran / there
+
+
+def runs() -> Iterator[tuple[int, Any]]:
+    """Seeds in which much goes wrong, and users do all they can."""
+    from e2e.sim.clients import SPARING  # noqa: PLC0415
+    from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, restores  # noqa: PLC0415
+
+    evils = [name for name in FAULT_NAMES if name not in {*OF_USERS, *restores.ACTS}]
+    evil, users = dict.fromkeys(evils, 1.0), dict.fromkeys(OF_USERS, 1.0)
+    few = dict.fromkeys(OF_USERS, 0.5)
+    back = evil | dict.fromkeys(restores.ACTS, 6.0)
+    for seed, replicas, every_s, weights in (
+        (1, 3, 0.7, users),
+        (2, 1, 0.7, users),
+        (3, 3, 2.0, evil | few),
+        (4, 3, 4.0, back),
+        (5, 1, 3.0, evil),
+        (6, 3, 4.0, evil),
+    ):
+        yield (
+            seed,
+            Mix(replicas=replicas, faults_s=70.0, every_s=every_s, weights=weights, habits=SPARING),
+        )
+
+
+def is_counted(module: str) -> bool:
+    """Whether it is something that a simulation can reach."""
+    package, _, name = module.partition(".")
+    return module not in LEFT_OUT and (package != "chiplog_operator" or name in OPERATORS_LOOP)
+
+
+def reached(measure: Coverage) -> Iterator[Reach]:
+    """Every module that counts."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        measure.json_report(outfile=str(report))
+        files = json.loads(report.read_text())["files"]
+    for path, found in files.items():
+        module, counts = module_of(Path(path)), found["summary"]
+        if is_counted(module):
+            there = counts["num_statements"] + counts["num_branches"]
+            ran = counts["covered_lines"] + counts["covered_branches"]
+            yield Reach(module, there, ran, spans(found["missing_lines"]))
+
+
+def spans(lines: list[int]) -> str:
+    """Numbers that follow one another as one, like "3-5, 8"."""
+    found: list[list[int]] = []
+    for one in lines:
+        if found and found[-1][1] + 1 >= one:
+            found[-1][1] = one
+        else:
+            found.append([one, one])
+    text = ", ".join(f"{a}-{b}" if a != b else f"{a}" for a, b in found)
+    return text if len(text) <= SHOWN else text[:SHOWN] + " …"
+
+
+def module_of(path: Path) -> str:
+    """Its dotted name."""
+    parts = path.with_suffix("").parts
+    start = next(number for number, part in enumerate(parts) if part in PACKAGES)
+    return ".".join(parts[start:]).removesuffix(".__init__")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
