@@ -1,18 +1,17 @@
 """What the operator decides wrongly, and writes over."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from chiplog_core.ids import Incarnation, PartitionEpoch, ReplicaRef, Session, TopicId
+from chiplog_core.ids import Incarnation, ReplicaRef, Session
 from chiplog_core.liveness import LivenessJudge
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.planner import elections, proposals, regression, sessions
 from chiplog_core.planner.elections import Isr
 from chiplog_core.planner.members import Members
-from chiplog_core.planner.proposals import Claim
 from chiplog_core.planner.world import World
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -25,7 +24,6 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_changed = elections.changed
 _sound_in_sync = elections.in_sync
-_sound_judge = proposals.judge
 _sound_replace = ApiClient.replace
 
 
@@ -65,27 +63,6 @@ async def _put_blindly(api: ApiClient, kind: Any, given: Manifest, **more: Any) 
         return await _sound_replace(api, kind, given, **more)
     key = key_of(given)
     return await api.patch(kind, key.namespace, key.name, {"spec": given["spec"]}, **more)
-
-
-def _judge_late_ones_too(
-    state: PartitionState,
-    topic_id: TopicId,
-    claims: Iterable[Claim],
-    min_isr: int,
-    members: Members,
-) -> PartitionState:
-    """Without comparing what the leader built on with what is overwritten."""
-    claims = tuple(claims)
-    late = [one for one in claims if one.proposal.base_partition_epoch < state.partition_epoch]
-    if not late:
-        return _sound_judge(state, topic_id, claims, min_isr, members)
-    isr = tuple(
-        ref
-        for broker_id in state.replicas
-        for ref in late[0].proposal.isr
-        if ref.broker_id == broker_id
-    )
-    return replace(state, isr=isr, partition_epoch=PartitionEpoch(state.partition_epoch + 1))
 
 
 def _next_session(_world: World, broker: Broker) -> Session:
@@ -141,12 +118,6 @@ MUTANTS: Final = (
         mix(3, 4.0, "refused falsely"),
         frozenset({"not-healed", "no-progress"}),
         plant(LivenessJudge, "refused", LivenessJudge.terminated),
-    ),
-    Mutant(
-        "a late proposal is accepted",
-        mix(3, 4.0, "chain", "cut off at a write", "back and gone", faults_s=40.0),
-        LOSS | FORK | {"isr-below-floor"},
-        plant(proposals, "judge", _judge_late_ones_too),
     ),
     Mutant(
         "a map that was restored is acted on before brokers reported",
