@@ -15,6 +15,7 @@ from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_kube import kinds
 from chiplog_kube.api import Gone, Manifest
 from chiplog_kube.manifests import key_of
+from e2e.sim.api_server import LATEST_S, ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk
 from e2e.sim.faults.rot import stored_batches
@@ -285,3 +286,25 @@ def test_a_restored_store_is_what_it_was(bump: int) -> None:
             store.since(version)
     else:
         assert store.since(version) == [], "a watch from the future hears nothing"
+
+
+# -- the way to the API server
+
+
+def test_a_late_write_is_carried_out_when_its_sender_has_given_up() -> None:
+    loop = SimLoop()
+    store = ApiStore(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    server = ApiServer(loop, store, Network(loop, chance()), chance(), Counter())
+    server.late = 1.0
+    topic = {"metadata": {"name": "late"}}
+
+    async def world() -> None:
+        creating = server.client("somebody").create(kinds.TOPICS, topic, field_manager="me")
+        sender = asyncio.ensure_future(creating)
+        await asyncio.sleep(0.01)
+        sender.cancel()
+        assert store.all_of(kinds.TOPICS) == []
+        await asyncio.sleep(LATEST_S)
+        assert [one["metadata"]["name"] for one in store.all_of(kinds.TOPICS)] == ["late"]
+
+    run(world(), loop)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, restores
+from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, cascades, restores
 from e2e.sim.run import kept_seeds
 from e2e.sim.seed import Result, mix_from, mix_of, replicas_of, run_seed
 from e2e.sim.table import table
@@ -62,6 +62,15 @@ def test_readers_in_the_racks_of_followers_see_what_is_acknowledged_and_nothing_
     assert sound(result)
     assert result.read_from_followers > 100
     assert sum(result.faults.values()) > 2
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("fault", sorted(cascades.ACTS))
+def test_one_sequence_again_and_again(fault: str) -> None:
+    mix = Mix(replicas=3, faults_s=SHORT_S, every_s=8.0, weights={fault: 1.0})
+    result = run_seed(2, mix)
+    assert result.anomalies == []
+    assert result.faults[fault] > 0
 
 
 def test_three_replicas_survive_their_leaders() -> None:
