@@ -96,7 +96,7 @@ MUTANTS: Final = (
     Mutant(
         "a torn tail is not checked",
         mix(1, 0.7, "slow disk", "power cut of all"),
-        LOSS | {"never-sent", "not-readable"},
+        LOSS | {"never-sent", "not-readable", "stuck-reader"},
         plant(recovery, "check_crc", lambda *_: None),
     ),
     Mutant(
