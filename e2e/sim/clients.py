@@ -19,6 +19,8 @@ from e2e.sim.wire import EARLIEST, MAX_BYTES, UNREACHED, Fetched, TopicPartition
 
 DUPLICATE: Final = ErrorCode.duplicate_sequence_number
 OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
+METADATA_AGE_S: Final = 20.0
+"""As clients' `metadata.max.age.ms`, which is minutes."""
 LOST_STATE: Final = frozenset(
     {
         ErrorCode.out_of_order_sequence_number,
@@ -296,6 +298,12 @@ class Consumer(Client):
         async with asyncio.TaskGroup() as group:
             for broker_id in brokers:
                 group.create_task(self.read_from(broker_id))
+            group.create_task(self._keep_learning())
+
+    async def _keep_learning(self) -> None:
+        """Who leads what is new, also where all that is read goes well."""
+        while True:
+            await self.back_off(METADATA_AGE_S)
 
     async def read_from(self, broker_id: int) -> None:
         """What this broker leads, of all that is followed, or what its leader has us read here."""
