@@ -11,6 +11,7 @@ from typing import Self
 
 from chiplog_core import api, names
 from chiplog_core.ids import BrokerId
+from chiplog_core.ports import HEALTH
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT
 from e2e.kafka.members import wait_for, wait_whole
@@ -129,7 +130,10 @@ class LoopbackCluster:
         ports = self.server.ask("GET", core_path("services", service))["spec"]["ports"]
         (self.node_ports[broker_id],) = (p["nodePort"] for p in ports if p["name"] == LISTENER)
         termination_log = folder / "termination-log"
-        self.pods[broker_id] = Pod(self.server, NAME, NAMESPACE, broker_id, termination_log)
+        address = self.addresses[broker_id]
+        self.pods[broker_id] = Pod(
+            self.server, NAME, NAMESPACE, broker_id, termination_log, address
+        )
         self.pods[broker_id].create(made[0])
         broker = Child(self._command(broker_id, folder, container["args"]), folder / "output")
         self.brokers[broker_id] = broker
@@ -140,14 +144,14 @@ class LoopbackCluster:
         """The container's command, with what lies elsewhere than in a pod."""
         names_file = self.folder / "names.json"
         names_file.write_text(json.dumps(self._host_names()))
-        health, metrics = (f"{LOOPBACK}:{port}" for port in free_ports(2))
+        (metrics,) = (f"{LOOPBACK}:{port}" for port in free_ports(1))
         account = self.server.account_token(NAMESPACE, names.service_account(NAME, broker_id))
         own_file = f"broker-{broker_id}"
         elsewhere: dict[str, str | Path] = {
             "--config": self._properties(broker_id, folder),
             "--data": folder / "volume",
             "--credentials": self._credentials(folder),
-            "--health-address": health,
+            "--health-address": f"{self.addresses[broker_id]}:{HEALTH}",
             "--metrics-address": metrics,
             "--kubeconfig": self.server.kubeconfig(own_file, account, NAMESPACE),
             "--namespace": NAMESPACE,

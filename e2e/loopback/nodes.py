@@ -27,6 +27,8 @@ class Pod:
     namespace: str
     broker_id: BrokerId
     termination_log: Path
+    address: str
+    """Its own on loopback, where the operator looks whether its process lives."""
     _telling: threading.Timer | None = field(default=None, init=False)
 
     @property
@@ -68,6 +70,7 @@ class Pod:
     def _say(self, ready: str, container: Manifest) -> None:
         status = {
             "phase": "Running",
+            "podIP": self.address,
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [container],
         }
