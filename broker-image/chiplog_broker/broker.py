@@ -19,11 +19,11 @@ from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
 from chiplog_broker.metadata.view import BrokerView, ClusterView
-from chiplog_broker.partitions.contact import Contact
 from chiplog_broker.partitions.housekeeping import Housekeeping
 from chiplog_broker.partitions.isolation import silence_s
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.settings import log_config, topic_log_config
+from chiplog_broker.partitions.silence import SilenceWatch
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock
@@ -138,7 +138,7 @@ class Broker:
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
         )
         housekeeping = Housekeeping(
-            self._directory, self._replicas, ports.clock, self._config, self._contact()
+            self._directory, self._replicas, ports.clock, self._config, self._silence_watch()
         )
         housekeeping.start()
         self._begun.push_async_callback(housekeeping.stop)
@@ -180,12 +180,14 @@ class Broker:
         self._replicas.fetchers = self.fetching = fetching
         self._begun.push_async_callback(fetching.close)
 
-    def _contact(self) -> Contact | None:
+    def _silence_watch(self) -> SilenceWatch | None:
         """What looks for leaders here that are isolated; None where nobody else could lead."""
         authority = self._membership.authority
         if authority is None:
             return None
-        return Contact(self._replicas, self._cluster, self._ports.clock, authority, self._silence_s)
+        return SilenceWatch(
+            self._replicas, self._cluster, self._ports.clock, authority, self._silence_s
+        )
 
     async def _close_logs(self) -> None:
         await self._replicas.close()

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
-from chiplog_broker.partitions.contact import LOOK_INTERVAL_S, Contact
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.partitions.silence import LOOK_INTERVAL_S, SilenceWatch
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory
@@ -29,9 +29,9 @@ class Housekeeping:
         replicas: Replicas,
         clock: Clock,
         config: Mapping[str, str],
-        contact: Contact | None = None,
+        silence: SilenceWatch | None = None,
     ) -> None:
-        """Without a `contact` no leader here can be isolated."""
+        """Without `silence` no leader here can be isolated."""
         self._directory = directory
         self._replicas = replicas
         self._clock = clock
@@ -44,8 +44,8 @@ class Housekeeping:
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
             ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
         ]
-        if contact is not None:
-            self._rounds.append(("contact_not_checked", LOOK_INTERVAL_S, contact.look))
+        if silence is not None:
+            self._rounds.append(("silence_not_checked", LOOK_INTERVAL_S, silence.look))
         self._loops: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[None]] = set()
 

@@ -48,7 +48,7 @@ class Surroundings:
     """How long a follower may be behind before it is proposed out."""
     halted: Callable[[], None]
     """Called when a replica here does not follow its leader any more."""
-    contact: Callable[["Partition"], None]
+    heard_again: Callable[["Partition"], None]
     """Called when a follower that counts is heard by a leader that was isolated."""
     readers_follow: Callable[[], bool]
     """Whether consumers may be reading from followers, which then hear at once what is safe."""
@@ -309,7 +309,7 @@ class Partition:
             follower, offset, self.log.end_offset, self._clock.monotonic_s(), log_start_offset
         )
         if self.is_isolated and followers.counts(follower):
-            self._around.contact(self)
+            self._around.heard_again(self)
         self._settle()
         if not followers.is_in_sync(follower):
             self.check_followers()

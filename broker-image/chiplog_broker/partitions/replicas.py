@@ -67,7 +67,7 @@ class Replicas:
         self.sync_latency = Histogram()
         self.troubled: Callable[[], None] = _nobody
         """Called when a replica here cannot go on by itself, or can again."""
-        self.on_contact: Callable[[Partition], None] = _nobody_isolated
+        self.on_heard_again: Callable[[Partition], None] = _nobody_isolated
         """Called when a follower is heard by a leader that was isolated."""
         self._around = Surroundings(
             fetch_waiters=fetch_waiters,
@@ -76,7 +76,7 @@ class Replicas:
             proposals=self._proposals,
             lag_max_s=lag_max_s,
             halted=self._halted,
-            contact=self._heard_again,
+            heard_again=self._heard_again,
             readers_follow=readers_follow,
         )
         directory.health.on_failure(self._go_offline)
@@ -269,7 +269,7 @@ class Replicas:
         self.troubled()
 
     def _heard_again(self, partition: Partition) -> None:
-        self.on_contact(partition)
+        self.on_heard_again(partition)
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.partitions import housekeeping
-from chiplog_broker.partitions.contact import Contact
 from chiplog_broker.partitions.isolation import SILENCE_S
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.silence import SilenceWatch
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
@@ -37,7 +37,7 @@ class SteppedCluster:
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
-        self.contacts: list[Contact] = []
+        self.watches: list[SilenceWatch] = []
 
     def replica(self, index: int = 0) -> Partition:
         return self.brokers.up[1].replica(index)
@@ -62,13 +62,14 @@ class SteppedCluster:
 
     async def look(self) -> None:
         """Nothing else runs meanwhile."""
-        for contact in self.contacts:
-            await contact.look()
+        for watch in self.watches:
+            await watch.look()
 
     async def pass_silently(self, seconds: float) -> None:
-        """Time goes on, and nobody is heard in it."""
+        """A little more than this goes by, and nobody is heard in it."""
+        await self.look()
         passed_s = 0.0
-        while passed_s < seconds:
+        while passed_s <= seconds:
             SteppedClock.ahead_s += STEP_S
             passed_s += STEP_S
             await self.look()
@@ -156,11 +157,11 @@ def stepped_cluster(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Steppe
     SteppedClock.ahead_s = 0.0
     monkeypatch.setattr(brokers_kit, "SystemClock", SteppedClock)
     monkeypatch.setattr(housekeeping, "LOOK_INTERVAL_S", 3600.0)
-    init = Contact.__init__
+    init = SilenceWatch.__init__
 
-    def kept(contact: Contact, *given: Any) -> None:
-        init(contact, *given)
-        one.contacts.append(contact)
+    def kept(watch: SilenceWatch, *given: Any) -> None:
+        init(watch, *given)
+        one.watches.append(watch)
 
-    monkeypatch.setattr(Contact, "__init__", kept)
+    monkeypatch.setattr(SilenceWatch, "__init__", kept)
     return one

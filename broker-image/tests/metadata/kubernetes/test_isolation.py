@@ -42,7 +42,7 @@ def test_an_isolated_leader_takes_no_records_and_names_no_leader(
         assert await one.told() == [(OK, 1)] * 2
         one.cut_api()
         one.cut_followers()
-        await one.pass_silently(SILENCE_S - 2 * STEP_S)
+        await one.pass_silently(SILENCE_S - 3 * STEP_S)
         assert not one.replica().is_isolated
         # Nobody knows yet. This one waits for the others, which do not come.
         waiting = asyncio.create_task(one.produce())
@@ -146,7 +146,7 @@ def test_it_ends_with_the_next_use_of_the_fetch_session_of_one_that_rests(
         await cluster.begin()
         cluster.cut_api()
         # In no time, so that the fetches which are waiting were not answered.
-        await cluster.pass_silently(SILENCE_S + STEP_S)
+        await cluster.pass_silently(SILENCE_S)
         assert cluster.replica().is_isolated
         await cluster.brokers.eventually(lambda: not cluster.replica().is_isolated)
         assert await cluster.produce() == OK

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_kube.kinds import BROKERS
+from chiplog_core import names
+from chiplog_core.ids import BrokerId
+from chiplog_kube.kinds import BROKERS, LEASES
 
 if TYPE_CHECKING:
     from tests.metadata.kubernetes.conftest import MemberKit
@@ -97,5 +99,41 @@ def test_a_status_that_comes_late_overwrites_nothing_of_the_next_process(
             status = member.operator.status
             assert status.incarnation == "f" * 32
             assert all(directory.online for directory in status.directories)
+
+    member.run(scenario)
+
+
+def test_what_the_api_server_does_is_heard_and_its_errors_are_not(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            authority = member.membership.authority
+            begun_s = authority.heard_s
+            await member.eventually(lambda: authority.heard_s > begun_s)
+            member.api.away = True
+            await member.eventually(lambda: authority.is_out)
+            silent_s = authority.heard_s
+            await asyncio.sleep(0.1)
+            assert authority.heard_s == silent_s
+            member.api.away = False
+            await member.eventually(lambda: authority.heard_s > silent_s)
+            # What a watch tells counts, whatever becomes of writes.
+            held = member.api.hold_patches("leases")
+            await member.eventually(held.is_reached)
+            await member.eventually(lambda: len(member.api._watchers["brokers"]) == 1)
+            silent_s = authority.heard_s
+            member.operator.write_broker(rack="r")
+            await member.eventually(lambda: authority.heard_s > silent_s)
+            held.let_go()
+
+    member.run(scenario)
+
+
+def test_a_lease_that_is_not_there_was_looked_for(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            authority = member.membership.authority
+            member.api.remove(LEASES, names.broker_lease("c1", BrokerId(1)))
+            since_s = asyncio.get_running_loop().time()
+            await member.eventually(lambda: authority.heard_s > since_s)
 
     member.run(scenario)

@@ -27,7 +27,7 @@ STALL_S: Final = 2.0
 """A look that comes later than this: the process stood still, and heard nobody for that reason."""
 
 
-class Contact:
+class SilenceWatch:
     """Which of the partitions led here are isolated."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Contact:
         self._began_s: float | None = None
         self._is_telling = False
         authority.on_heard = self._authority_heard
-        replicas.on_contact = self._follower_heard
+        replicas.on_heard_again = self._follower_heard
 
     async def look(self) -> None:
         """Judge anew; to be called every `LOOK_INTERVAL_S`."""
