@@ -5,11 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from chiplog_broker.storage.directory import LogDirectory
 from chiplog_core.ids import Incarnation, ReplicaRef, Session
 from chiplog_core.liveness import LivenessJudge
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner import elections, proposals, regression, sessions
+from chiplog_core.planner import elections, members, proposals, regression, sessions
 from chiplog_core.planner.elections import Isr
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.world import World
@@ -118,6 +119,15 @@ MUTANTS: Final = (
         mix(3, 4.0, "refused falsely"),
         frozenset({"not-healed", "no-progress"}),
         plant(LivenessJudge, "refused", LivenessJudge.terminated),
+    ),
+    Mutant(
+        "a damaged replica leads",
+        mix(3, 4.0, "bit rot", "broker killed", "chain", faults_s=120.0),
+        LOSS | FORK | {"not-healed"},
+        (
+            Plant(members, "_damaged", lambda _world: iter(())),
+            Plant(LogDirectory, "is_refetching", lambda *_: False),
+        ),
     ),
     Mutant(
         "a map that was restored is acted on before brokers reported",

@@ -101,8 +101,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the clean marker is left behind",
-        mix(1, 0.7, "slow disk", "pod deleted", "power cut of all", faults_s=40.0),
-        LOSS | {"never-sent", "not-healed"},
+        mix(1, 3.0, "slow disk", "pod deleted", "power cut of all", faults_s=150.0),
+        LOSS | {"never-sent", "not-healed", "not-readable", "stuck-reader"},
         plant(directory, "_take_clean_mark", _keep_clean_mark),
     ),
     Mutant(
