@@ -148,6 +148,8 @@ class Producer(Client):
     is_stopping = False
     is_in_haste = False
     """Whether it writes to every partition each second, however quiet that was."""
+    crowding = 1.0
+    """So many times as long it waits, because there are many partitions."""
     pause_s = 0.3
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
@@ -179,7 +181,7 @@ class Producer(Client):
                 )
             else:
                 await self._send_once(partition, bytes(build_batch(records, options)))
-            await self._pause(self.chance.uniform(0.0, longest_s))
+            await self._pause(self.chance.uniform(0.0, longest_s * self.crowding))
 
     async def _pause(self, seconds: float) -> None:
         """In steps of which none is long, in case that everybody is told to make haste."""

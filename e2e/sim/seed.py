@@ -19,6 +19,8 @@ from e2e.sim.world import READS_IN_RACKS, World
 
 START_WITHIN_S: Final = 60.0
 HEAL_WITHIN_S: Final = 90.0
+ROLL_WITHIN_S: Final = 240.0
+"""The same where brokers are yet to be started anew, one after another."""
 AUDIT_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 30.0
 """The same where something is left to the user."""
@@ -174,7 +176,8 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     await Faults(world, mix, chance).run(mix.faults_s)
     world.heal()
     found = []
-    why = await well_within(world, HEAL_WITHIN_S, lambda: left_to_the_user(world, mix))
+    heal_within_s = ROLL_WITHIN_S if world.has_new_wishes else HEAL_WITHIN_S
+    why = await well_within(world, heal_within_s, lambda: left_to_the_user(world, mix))
     world.begin_on_new()
     healed_s = world.loop.time()
     for one in world.producers:

@@ -76,6 +76,8 @@ class World:
         self._keepers: list[asyncio.Task[None]] = []
         self.copies: dict[str, Any] = {}
         """What every Topic says of its replicas."""
+        self.has_new_wishes = False
+        """Whether a user asked for more brokers, or for other ones."""
         self.wanted_topics: set[str] = set()
         """Topics that were deleted to be made anew."""
         self._asked_s: dict[str, float] = {}
@@ -148,9 +150,6 @@ class World:
 
     def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
         self.written = partitions_in(self.store)
-        if habits.quietness:
-            # Many partitions share what few would have alone.
-            pause_s *= max(1.0, len(self.written) / FEW_PARTITIONS)
         for number in range(1, producers + 1):
             producer = Producer(
                 f"p{number}", self.bootstrap, self.own_chance(), self.notebook, habits
@@ -172,6 +171,13 @@ class World:
             self.consumers.append(consumer)
             self._as[consumer.name] = process = self._new_client(consumer.name)
             process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
+        self._share_out()
+
+    def _share_out(self) -> None:
+        """Many partitions share what few would have alone."""
+        for one in self.producers:
+            if one.habits.quietness:
+                one.crowding = max(1.0, len(self.written) / FEW_PARTITIONS)
 
     def begin_on_new(self) -> None:
         """Clients write and read what has come since the last time."""
@@ -185,6 +191,7 @@ class World:
                 self._as[producer.name].spawn(producer.write(partition), producer.name)
             for consumer in self.consumers:
                 consumer.follow(partition)
+        self._share_out()
 
     def give_up(self, topic: str) -> None:
         """A user is about to delete this topic: nobody expects anything of it any more."""
@@ -248,7 +255,19 @@ class World:
                 return f"broker {number} is not admitted"
             if node.broker is None or not node.broker.health.readiness()[0]:
                 return f"broker {number} is not ready"
+        if self.has_new_wishes and not self._is_quiesced():
+            return "the brokers are not all as they should be"
         return ""
+
+    def _is_quiesced(self) -> bool:
+        """Whether the operator has done all that users asked of the cluster."""
+        cluster = self.store.peek(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER) or {}
+        return any(
+            one["type"] == "Quiesced"
+            and one["status"] == "True"
+            and one["observedGeneration"] == cluster["metadata"]["generation"]
+            for one in cluster.get("status", {}).get("conditions", [])
+        )
 
     def has_records_at_risk(self) -> bool:
         """Whether a Topic says that no in-sync replica can vouch for its disk."""
