@@ -22,7 +22,7 @@ from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import in_sync_in, partitions_in
 from e2e.sim.network import Network
-from e2e.sim.operators import HOME, Operator
+from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
 from e2e.sim.wire import TopicPartition
 
@@ -202,7 +202,14 @@ class World:
 
     def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run it on a host of its own."""
-        return self._new_client(name).spawn(work, name)
+        task = self._new_client(name).spawn(work, name)
+        task.add_done_callback(self._client_ended)
+        return task
+
+    def _client_ended(self, task: "asyncio.Task[Any]") -> None:
+        """A client that fails by itself would see nothing from then on."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.notebook.problems.append(f"{task.get_name()} ended: {causes(fault)}")
 
     def _new_client(self, name: str) -> Process:
         process = Process(name, f"client-{name}")
