@@ -126,11 +126,19 @@ def runs() -> Iterator[tuple[int, Any]]:
         (4, 3, 4.0, back),
         (5, 1, 3.0, evil),
         (6, 3, 4.0, evil),
+        (7, 3, 2.0, evil),
+        (8, 1, 1.5, evil | few),
+        (9, 3, 2.5, back),
     ):
-        yield (
-            seed,
-            Mix(replicas=replicas, faults_s=70.0, every_s=every_s, weights=weights, habits=SPARING),
+        mix = Mix(
+            replicas=replicas,
+            faults_s=70.0,
+            every_s=every_s,
+            weights=weights,
+            habits=SPARING,
+            reads_in_racks=replicas > 1 and seed % 2 == 1,
         )
+        yield seed, mix
 
 
 def is_counted(module: str) -> bool:
