@@ -5,6 +5,7 @@ with idempotence that may never make two of it. A consumer reads a partition fro
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -277,6 +278,8 @@ class Consumer(Client):
         super().__init__(name, bootstrap, chance, notebook, habits)
         self._positions: dict[TopicPartition, int] = {}
         self._read_at: dict[TopicPartition, int] = {}
+        self._has_new = asyncio.Event()
+        """Whether it follows what it may not know the leader of."""
 
     def _reads_at(self, partition: TopicPartition) -> int | None:
         return self._read_at.get(partition, self.wire.leaders.get(partition))
@@ -289,6 +292,7 @@ class Consumer(Client):
     def follow(self, partition: TopicPartition) -> None:
         """Read this one, too."""
         self._seek(partition, 0)
+        self._has_new.set()
 
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         self.notebook.note(Kind.SOUGHT, self.name, partition, "", offset)
@@ -303,9 +307,15 @@ class Consumer(Client):
             group.create_task(self._keep_learning())
 
     async def _keep_learning(self) -> None:
-        """Who leads what is new, also where all that is read goes well."""
+        """Who leads: soon what is new, and now and then also where all that is read goes well."""
         while True:
-            await self.back_off(METADATA_AGE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.chance.uniform(0.0, METADATA_AGE_S)):
+                    await self._has_new.wait()
+            await self.back_off(self.habits.idle_s)
+            followed = [one for one in self._positions if not self.notebook.is_deleted(one)]
+            if all(self.wire.leader(one) is not None for one in followed):
+                self._has_new.clear()
 
     async def read_from(self, broker_id: int) -> None:
         """What this broker leads, of all that is followed, or what its leader has us read here."""

@@ -24,8 +24,9 @@ HOW: Final = "closed its connection and refuses new ones"
 CONNECT_WITHIN_S: Final = 5.0
 """A refusal comes at once; an operator that was held up for a moment is to see it all the same."""
 ANSWER_WITHIN_S: Final = 5.0
-SECOND_ATTEMPT_S: Final = 0.03
-"""After the first one was refused: a server that is about to listen again would be there."""
+ATTEMPT_PAUSE_S: Final = 0.03
+"""Before each: a dying process loses its connections some milliseconds before its port, and a
+server that is about to listen again would be there."""
 FIRST_BACKOFF_S: Final = 0.25
 LAST_BACKOFF_S: Final = 5.0
 COALESCE_S: Final = 0.1
@@ -123,10 +124,12 @@ class Refusals:
 
     async def _attempts(self, whom: Identity) -> list[Attempt]:
         """Of new connections, until one is not refused."""
-        made = [await self._attempt(whom)]
-        while made[-1] is Attempt.REFUSED and len(made) < ATTEMPTS:
-            await self._clock.sleep(SECOND_ATTEMPT_S)
+        made: list[Attempt] = []
+        while len(made) < ATTEMPTS:
+            await self._clock.sleep(ATTEMPT_PAUSE_S)
             made.append(await self._attempt(whom))
+            if made[-1] is not Attempt.REFUSED:
+                break
         return made
 
     async def _attempt(self, whom: Identity) -> Attempt:

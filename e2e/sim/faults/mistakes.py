@@ -27,7 +27,7 @@ TOPICS: Final[tuple[Spec, ...]] = (
     {"partitions": 10**7},
     {"partitons": 3},
     {"partitions": 1, "topicName": "orders"},
-    {"partitions": 1, "topicName": "__of_the_cluster"},
+    {"partitions": 1, "topicName": "__cluster_metadata"},
     {"partitions": 1, "topicName": ".."},
     {"partitions": 1, "clusterRef": {"name": "no-such-cluster"}},
     {"partitions": 1, "trashTTL": "1h"},

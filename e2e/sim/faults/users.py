@@ -32,9 +32,8 @@ async def create_topic(stage: Stage) -> None:
 async def delete_topic(stage: Stage) -> None:
     """And make it again under the same name, soon or a little later."""
     world, chance = stage.world, stage.chance
-    if not (names := topic_names(stage)):
-        return  # the only one is between its end and its next beginning
-    name = chance.choice(names)
+    if (name := _some_topic(stage)) is None:
+        return
     if world.store.find(kinds.TOPICS, NAMESPACE, name)["metadata"].get("deletionTimestamp"):  # type: ignore[index]
         return
     world.give_up(name)
@@ -52,7 +51,9 @@ async def delete_topic(stage: Stage) -> None:
 
 
 async def grow_topic(stage: Stage) -> None:
-    store, name = stage.world.store, stage.chance.choice(topic_names(stage))
+    store = stage.world.store
+    if (name := _some_topic(stage)) is None:
+        return
     topic = store.get(kinds.TOPICS, NAMESPACE, name)
     count = topic["spec"]["partitions"]
     if count < MOST_PARTITIONS:
@@ -62,7 +63,8 @@ async def grow_topic(stage: Stage) -> None:
 
 async def shorten_retention(stage: Stage) -> None:
     """Records go after some seconds, for a while; and segments end every few seconds."""
-    name = stage.chance.choice(topic_names(stage))
+    if (name := _some_topic(stage)) is None:
+        return
     short = {"retention.ms": SHORT_RETENTION_MS, "segment.ms": 3_000}
     stage.world.notebook.history.expiring.add(name)
     _patch(stage, name, {"config": short})
@@ -94,6 +96,12 @@ def topic_names(stage: Stage) -> list[str]:
     """Of all Topics that are right, or that a user could make right."""
     metas = [one["metadata"] for one in stage.world.store.all_of(kinds.TOPICS)]
     return [one["name"] for one in metas if not one["name"].startswith(MISTAKE)]
+
+
+def _some_topic(stage: Stage) -> str | None:
+    """None while the only one is between its end and its next beginning."""
+    names = topic_names(stage)
+    return stage.chance.choice(names) if names else None
 
 
 def _apply_topic(stage: Stage, name: str) -> None:
