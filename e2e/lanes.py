@@ -13,11 +13,12 @@ LANES = {
     "cluster": "the local Kubernetes and the custom resources",
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
+    "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
 }
 PLANNED = ("change", "log", "platform", "repartition", "spark")
-ALL = "clients or cluster or main"
+ALL = "clients or cluster or main or sim"
 # What the long form of a lane is made of, beside FULL itself, which tests read.
-LONG_FORM = {"CRASHES": "20", "POWER_CUTS": "50"}
+LONG_FORM = {"CRASHES": "20", "POWER_CUTS": "50", "COPY_AGE_S": "3600"}
 
 
 def refusal(lane: str) -> str:
@@ -42,7 +43,7 @@ def main() -> None:
 
 
 def arguments_for(lane: str, full: bool) -> tuple[str, ...]:
-    """What pytest is given. All lanes: those with a cluster beside those without.
+    """What pytest is given. All lanes: those with a cluster, which mostly wait, beside the others.
 
     The long forms measure, so they have the machine for themselves, and show what they do.
     """

@@ -7,9 +7,14 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Folders whose tests share nothing with the cluster. There is one cluster, so whatever is not
+# Where tests share nothing with the cluster. There is one cluster, so whatever is not
 # here is taken to need it.
-WITHOUT_CLUSTER: Final = ("e2e/bench/", "e2e/clients/", "e2e/kafka/")
+WITHOUT_CLUSTER: Final = (
+    "e2e/bench/",
+    "e2e/clients/",
+    "e2e/kafka/",
+    *(f"e2e/sim/tests/test_{name}.py" for name in ("mutants", "reached", "seeds")),
+)
 
 
 class SideBySide(LoadScopeScheduling):  # type: ignore[misc] # it has no types

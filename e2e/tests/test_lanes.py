@@ -48,7 +48,7 @@ def test_a_lane_has_its_tests_and_no_others(checkout: Path) -> None:
 
 def test_what_needs_more_than_python_and_a_moment_is_kept_out_of_make_check(checkout: Path) -> None:
     makefile = (checkout / "Makefile").read_text()
-    kept_out = " and ".join(f"not {name}" for name in [*lanes.ALL.split(" or "), "sim"])
+    kept_out = " and ".join(f"not {name}" for name in lanes.ALL.split(" or "))
     assert f'-m "{kept_out}"' in makefile
 
 
@@ -59,8 +59,9 @@ def test_what_needs_the_cluster_is_run_by_one_process(checkout: Path, lane: str)
     assert {lot_of(line) for line in collected} == {"cluster"}
 
 
-def test_clients_are_run_beside_it() -> None:
-    assert lot_of("e2e/clients/tests/test_crash.py::test_kill_9") != "cluster"
+@pytest.mark.parametrize("name", ["clients/tests/test_crash.py", "sim/tests/test_seeds.py"])
+def test_what_needs_no_cluster_is_run_beside_it(name: str) -> None:
+    assert lot_of(f"e2e/{name}::test") != "cluster"
 
 
 def test_only_the_short_form_of_all_lanes_runs_side_by_side() -> None:

@@ -4,6 +4,8 @@ Since the copy leaders were killed and records acknowledged. Taken at its word t
 leaders under epochs that were used already, and trust broker processes that ended since.
 """
 
+import os
+import time
 from functools import partial
 
 import pytest
@@ -19,7 +21,14 @@ from e2e.main.replicas import Place, kill, leader_of, places, wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
-pytestmark = [pytest.mark.main, pytest.mark.timeout(900), pytest.mark.usefixtures("faults")]
+COPY_AGE_S = int(os.environ.get("COPY_AGE_S", "0"))
+"""So long nothing happens, but what Kubernetes and operator do by themselves, after the copy."""
+
+pytestmark = [
+    pytest.mark.main,
+    pytest.mark.timeout(900 + COPY_AGE_S),
+    pytest.mark.usefixtures("faults"),
+]
 
 PARTITIONS = 3
 KILLED = range(PARTITIONS if is_full() else 1)
@@ -43,13 +52,15 @@ def test_the_newest_state_wins(
         return all(now[n].leader_epoch > newest[n].leader_epoch for n in KILLED)
 
     with etcd_copy.taken() as put_back:
-        copied = places(cluster, topic)
+        copied_s, copied = time.monotonic(), places(cluster, topic)
+        time.sleep(COPY_AGE_S)
         with Traffic(cluster.bootstrap, topic, PARTITIONS, PATIENCE_MS) as traffic:
             for partition in KILLED:
                 kill(cluster, leader_of(cluster, topic, partition))
                 eventually("a new reign begins", partial(has_new_reign, copied[partition]), 60)
                 wait_in_sync(cluster)
             newest = places(cluster, topic)
+            age_s = time.monotonic() - copied_s
             with MapWatch(cluster, topic) as watch:
                 put_back()
                 watch.seen.clear()
@@ -58,7 +69,7 @@ def test_the_newest_state_wins(
                 took_s += wait_in_sync(cluster)
         traffic.check_records()
     measured.note(
-        f"etcd put back to before {len(KILLED)} leaders died: all in sync again "
+        f"etcd put back by {age_s:.0f} s, to before {len(KILLED)} leaders died: all in sync again "
         f"{took_s:.0f} s later, {traffic.sent} records, longest gap "
         f"{max(traffic.noticed.longest_gaps_s().values()):.0f} s, none lost"
     )
