@@ -19,7 +19,8 @@ async def restore(stage: Stage) -> None:
     """Copy now, restore after a while: API servers stop, and come back with the copy."""
     server, store, chance = stage.world.server, stage.world.store, stage.chance
     copy = store.backup()
-    await asyncio.sleep(chance.uniform(1.0, LONGEST_S))
+    any_age_s = chance.uniform(1.0, LONGEST_S)
+    await asyncio.sleep(stage.mix.copy_age_s or any_age_s)
     if chance.random() < 0.5:
         # A server that stops in good order ends its watches so.
         server.stop_watches()

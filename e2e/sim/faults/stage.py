@@ -26,6 +26,8 @@ class Mix:
     topic_config: dict[str, str] = field(default_factory=dict)
     reads_in_racks: bool = False
     """Whether consumers name racks, and brokers send them there (KIP-392)."""
+    copy_age_s: float = 0.0
+    """etcd goes back by so much; 0 where chance says by how much, which is not long."""
 
 
 @dataclass(frozen=True, slots=True)

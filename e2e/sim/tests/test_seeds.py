@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.sim.clients import SPARING
 from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, cascades, restores
 from e2e.sim.run import kept_seeds
 from e2e.sim.seed import Result, mix_from, mix_of, replicas_of, run_seed
@@ -18,6 +19,7 @@ from e2e.sim.table import table
 
 ROOT = Path(__file__).parents[3]
 SHORT_S = 25.0
+HOUR_S = 3600.0
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +154,21 @@ def test_the_table_counts_whom_faults_hit() -> None:
     shown = table([result])
     assert "simulated hours" in shown
     assert "operator leader" in shown
+
+
+@pytest.mark.sim
+def test_an_etcd_that_goes_back_by_an_hour() -> None:
+    """While brokers and power come and go; in the seeds above it is a minute at most."""
+    faults = ("etcd restored", "broker killed", "power cut", "domino")
+    mix = Mix(
+        replicas=3,
+        faults_s=HOUR_S + 300.0,
+        every_s=60.0,
+        copy_age_s=HOUR_S,
+        pause_s=30.0,
+        habits=SPARING,
+        weights=dict.fromkeys(faults, 1.0),
+    )
+    result = run_seed(1, mix)
+    assert result.faults["etcd went back"]
+    assert result.anomalies == []
