@@ -225,8 +225,10 @@ class Producer(Client):
             error, offset = await self._attempt(partition, batch)
             attempts += 1
             if error in {0, DUPLICATE}:
+                # Requests name topics: what was under way may be in the next one of that name.
+                is_known = offset >= 0 and not self.notebook.is_deleted(partition)
                 for index, one in enumerate(values):
-                    at = offset + index if offset >= 0 else -1
+                    at = offset + index if is_known else -1
                     self.notebook.note(Kind.ACKED, self.name, partition, one, at)
                 return ProducerState(
                     producer_id=state.producer_id,
@@ -395,6 +397,8 @@ class Consumer(Client):
             return False
         if positions[partition] != asked[partition]:
             return True  # another broker led meanwhile, and was quicker
+        if self.notebook.is_deleted(partition):
+            return True  # it may be the next topic of that name
         for offset, value in records:
             if offset >= asked[partition]:
                 self.notebook.note(Kind.READ, self.name, partition, value, offset)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
 from e2e.sim.api_store import ApiStore
 from e2e.sim.wire import TopicPartition
 
@@ -20,6 +21,16 @@ def in_sync_in(store: ApiStore) -> dict[str, frozenset[int]]:
         str(partition): frozenset(int(one.broker_id) for one in state.isr)
         for partition, state in _states(store)
     }
+
+
+def owned_name(store: ApiStore, topic: Manifest) -> str | None:
+    """The topic name that means this Topic now; None where it has none."""
+    uid = topic["metadata"]["uid"]
+    for manifest in store.all_of(kinds.PARTITION_MAPS):
+        spec = PartitionMap.from_manifest(manifest).spec
+        if spec.owner_uid == uid and spec.current is not None:
+            return spec.topic_name
+    return None
 
 
 def _states(store: ApiStore) -> Iterator[tuple[TopicPartition, PartitionState]]:

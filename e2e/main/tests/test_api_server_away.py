@@ -17,7 +17,7 @@ from e2e.main.traffic import Traffic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(900), pytest.mark.usefixtures("faults")]
 
-AWAY_S = 120 if is_full() else 20
+AWAY_S = 300 if is_full() else 20
 # Longer than a Lease lives, twice over: what would be judged wrongly is judged by then.
 AFTERWARDS_S = 15
 PARTITIONS = 6

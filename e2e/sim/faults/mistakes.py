@@ -13,6 +13,7 @@ from chiplog_kube.manifests import ObjectKey
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.faults.users import MISTAKE
 from e2e.sim.kubelet import CLUSTER, NAMESPACE
+from e2e.sim.maps import owned_name
 
 LONGEST_S: Final = 12.0
 Spec = Mapping[str, Any]
@@ -100,7 +101,10 @@ async def _for_a_while(stage: Stage, kind: Kind, name: str, spec: Spec) -> None:
     try:
         await asyncio.sleep(stage.chance.uniform(0.5, LONGEST_S))
     finally:
-        if store.peek(kind, *key) is not None:
+        if (topic := store.peek(kind, *key)) is not None:
+            if (taken := owned_name(store, topic)) is not None:
+                # No mistake any more: while nobody else had it, it got the name it asked for.
+                stage.world.give_up(taken)
             store.delete(kind, key)
 
 
