@@ -14,17 +14,15 @@ these are part of what is measured:
 """
 
 import random
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from e2e.clients.background import Background
 from e2e.clients.by_librdkafka import QUIET, must_arrive, place
 
 EVERY_S = 0.01
@@ -101,8 +99,8 @@ def measure_failover(
     )
 
 
-@dataclass(slots=True)
-class Trickle:
+@dataclass
+class Trickle(Background):
     """Sends from its own thread, at fixed moments whatever becomes of the records, until left."""
 
     bootstrap: str
@@ -113,8 +111,6 @@ class Trickle:
     refused: list[str] = field(default_factory=list)
     _last: int = -1
     """The newest record that is acknowledged, by its number."""
-    _ending: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
     def wait_for(self, count: int) -> None:
         """Wait until one of the records after the first `count` is acknowledged."""
@@ -127,11 +123,11 @@ class Trickle:
                 )
             time.sleep(EVERY_S)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", **QUIET})
         run = uuid.uuid4().hex.encode()
         next_s = time.monotonic()
-        while not self._ending.is_set():
+        while not self.ending.is_set():
             value = b"%s %010d" % (run, self.sent) + PADDING
             report = self._reporter(self.sent, value)
             producer.produce(self.topic, value, partition=self.partition, on_delivery=report)
@@ -155,21 +151,6 @@ class Trickle:
             self._last = max(self._last, number)
 
         return report
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        if self._thread is not None:
-            self._thread.join(2 * LIMIT_S)
 
 
 def read_back(

@@ -1,32 +1,32 @@
 """A client that behaves, and notices how long it is made to wait."""
 
-import threading
 import time
 from statistics import quantiles
 from types import TracebackType
-from typing import Self
 
 from confluent_kafka import Producer
 
+from e2e.clients.background import Background
 from e2e.clients.by_librdkafka import QUIET, must_arrive
 
 ANSWER_LIMIT_S = 10
 PAUSE_S = 0.002
 
 
-class Honest:
+class Honest(Background):
     """Sends a record at a time, from its own thread, until the `with` block is left.
 
     Leaving raises `TimeoutError` where a record was not acknowledged in time.
     """
 
+    ends_within_s = 2 * ANSWER_LIMIT_S
+
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__()
         self.topic = topic
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET})
         self.waits_ms: list[float] = []
         self.unanswered = 0
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self) -> None:
         while not self.ending.wait(PAUSE_S):
@@ -41,17 +41,12 @@ class Honest:
         """Of the waits up to now; there must be some."""
         return quantiles(self.waits_ms, n=100)[98]
 
-    def __enter__(self) -> Self:
-        self.thread.start()
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        self.ending.set()
-        self.thread.join(2 * ANSWER_LIMIT_S)
+        super().__exit__(kind, error, trace)
         if kind is None and self.unanswered:
             raise TimeoutError(f"no answer to an honest record for {ANSWER_LIMIT_S} s")

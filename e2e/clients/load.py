@@ -5,13 +5,12 @@ moment its producer was told that it is stored. Values are unique, so that whate
 found later can be named.
 """
 
-import threading
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from e2e.clients.background import Background
 from e2e.clients.by_librdkafka import QUIET, place
 
 PADDING = b"." * 200
@@ -28,13 +27,16 @@ class Ledger:
     refused: list[str] = field(default_factory=list)
 
 
-class Load:
+class Load(Background):
     """Produces to all partitions of a topic in turns, from its own thread, until left.
 
     Leaving waits until every record sent is either acknowledged or refused.
     """
 
+    ends_within_s = FLUSH_LIMIT_S
+
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__()
         self.topic, self.partitions = topic, partitions
         self.ledger = Ledger()
         self.producer = Producer(
@@ -48,8 +50,6 @@ class Load:
                 **QUIET,
             }
         )
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.ending = threading.Event()
         self.sent = 0
 
     def run(self) -> None:
@@ -79,17 +79,12 @@ class Load:
     def has_acknowledged(self, count: int) -> bool:
         return self.acknowledged() >= count
 
-    def __enter__(self) -> Self:
-        self.thread.start()
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        self.ending.set()
-        self.thread.join(FLUSH_LIMIT_S)
+        super().__exit__(kind, error, trace)
         if kind is None and (left := self.producer.flush(FLUSH_LIMIT_S)):
             raise TimeoutError(f"{left} records neither acknowledged nor refused")

@@ -3,16 +3,14 @@
 librdkafka with acks=all and idempotence: what it is told is stored must be there afterwards, once.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from e2e.clients.background import Background
 from e2e.clients.by_librdkafka import QUIET, place
 from e2e.demo.first_program import CUSTOMERS, ITEMS, TOPIC, Order
 
@@ -29,8 +27,8 @@ class Acknowledged:
     at_s: float
 
 
-@dataclass(slots=True)
-class Load:
+@dataclass
+class Load(Background):
     """Sends until it is left; leaving waits until every order is acknowledged or refused."""
 
     bootstrap: str
@@ -38,8 +36,6 @@ class Load:
     """The orders of each customer are numbered from here on."""
     acknowledged: list[Acknowledged] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    _ending: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
     def gap_s(self, partition: int, since_s: float) -> float:
         """The longest time after `since_s` in which no record of the partition was acknowledged."""
@@ -51,11 +47,11 @@ class Load:
         assert later, f"nothing was acknowledged in {TOPIC}-{partition} any more"
         return max(after - before for before, after in pairwise([since_s, *later]))
 
-    def _run(self) -> None:
+    def run(self) -> None:
         settings = {"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True}
         producer = Producer({**settings, **QUIET})
         number = 0
-        while not self._ending.wait(EVERY_S):
+        while not self.ending.wait(EVERY_S):
             customer, round_number = number % CUSTOMERS, number // CUSTOMERS
             order = Order(
                 f"customer-{customer}",
@@ -78,18 +74,3 @@ class Load:
                 self.acknowledged.append(Acknowledged(text, place(message)[0], time.monotonic()))
 
         return report
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        if self._thread is not None:
-            self._thread.join(2 * LIMIT_S)

@@ -8,14 +8,14 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from chiplog_broker.storage.kafka_uuid import format_uuid
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.members import wait_whole
 from e2e.kafka.process import read_properties, write_properties
+from e2e.kafka.running import Running
 
 SIZE = 3
 
@@ -50,19 +50,19 @@ class KafkaNode(KafkaBroker):
             write_properties(ours / "meta.properties", written | own)
 
 
-class KafkaCluster:
-    """As a context manager it is whole inside and killed afterwards."""
+class KafkaCluster(Running):
+    """Killed afterwards."""
 
     title = KafkaBroker.title
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         quorum: list[str] = []
         self.nodes = {
             number: KafkaNode(folder / f"node-{number}", number, quorum, settings)
             for number in range(1, SIZE + 1)
         }
         quorum += [f"{number}@{node.controller}" for number, node in self.nodes.items()]
-        self.running = ExitStack()
 
     @property
     def bootstrap(self) -> str:
@@ -99,14 +99,3 @@ class KafkaCluster:
         """Ask all to end at the same time: one after another, the last would have no quorum."""
         with ThreadPoolExecutor(len(self.nodes)) as beside_each_other:
             list(beside_each_other.map(KafkaNode.stop, self.nodes.values()))
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.running.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.running.close()

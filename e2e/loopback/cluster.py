@@ -5,9 +5,7 @@ import json
 import random
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 from chiplog_core import api, names
 from chiplog_core.ids import BrokerId
@@ -16,6 +14,7 @@ from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT
 from e2e.kafka.members import wait_for, wait_whole
 from e2e.kafka.ports import LOOPBACK, free_ports, is_free
+from e2e.kafka.running import Running
 from e2e.loopback.api_server import ApiServer, Manifest
 from e2e.loopback.child import Child, Supervised
 from e2e.loopback.nodes import Pod
@@ -29,15 +28,15 @@ NODE_PORTS = range(23_000, 24_000)
 NODE_PORTS_NEEDED = 16
 
 
-class LoopbackCluster:
-    """As a context manager it is whole inside, and killed with all it stored afterwards."""
+class LoopbackCluster(Running):
+    """Killed with all it stored afterwards."""
 
     title = "Chiplog"
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         """`settings` are the cluster's `spec.config`, under Kafka's names."""
+        super().__init__()
         self.folder, self.settings = folder, dict(settings or {})
-        self.running = ExitStack()
         self.server = ApiServer(folder / "api", free_node_ports())
         # A network of its own for the internal listeners: their port is the same everywhere.
         second, third = (random.randrange(1, 255) for _ in range(2))  # noqa: S311
@@ -81,17 +80,6 @@ class LoopbackCluster:
         except TimeoutError as late:
             tails = [child.tail() for child in (operator, *self.brokers.values())]
             raise TimeoutError("\n".join([str(late), *tails])) from late
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.running.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.running.close()
 
     def _define(self) -> None:
         kubectl = Kubectl(self.server.administrator(), NAMESPACE)

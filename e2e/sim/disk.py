@@ -107,6 +107,12 @@ class Disks:
     def make_room(self) -> None:
         self.data.capacity_bytes = 2**40
 
+    def heal(self) -> None:
+        """Nothing fails or waits any more; what is damaged stays so."""
+        self.slow_s, self.fails = 0.0, False
+        self.make_room()
+        self.data.fail_no_more()
+
     def process_ended(self) -> None:
         """The next process finds everything that was written, synced or not."""
         self.data = self._ready(self.data.after_kill())

@@ -300,8 +300,7 @@ class World:
                 node.kill()
             node.resume()
             node.power_on()
-            node.disks.slow_s, node.disks.fails = 0.0, False
-            node.disks.make_room()
+            node.disks.heal()
         for one in self.operators:
             one.resume()
         self.network.heal()

@@ -236,6 +236,10 @@ class MemoryDisk:
         error = OSError(error_number, f"injected into {operation}")
         self._faults.append(_Fault(operation, path_part, error, fired))
 
+    def fail_no_more(self) -> None:
+        """Forget the failures that have not come yet."""
+        self._faults.clear()
+
     def power_off(self) -> None:
         self._is_off = True
 

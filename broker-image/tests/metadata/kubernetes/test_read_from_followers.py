@@ -258,13 +258,19 @@ def test_sessions_say_where_to_read_and_go_on_there(brokers: Brokers) -> None:
     run(brokers, scenario)
 
 
+async def reading_in_zone_c(brokers: Brokers) -> RackConsumer:
+    """One that its leader has sent to broker 3, and that has read there."""
+    await started(brokers)
+    await brokers.produce(1, b"0")
+    await until_sent(brokers, 1, rack="zone-c", to=3)
+    reader = await consumer(brokers, 3)
+    await current(reader)
+    return reader
+
+
 def test_whoever_is_not_in_sync_is_not_read_from(brokers: Brokers) -> None:
     async def scenario() -> None:
-        await started(brokers)
-        await brokers.produce(1, b"0")
-        await until_sent(brokers, 1, rack="zone-c", to=3)
-        reader = await consumer(brokers, 3)
-        await current(reader)
+        reader = await reading_in_zone_c(brokers)
         brokers.lead(1, isr=(1, 2), minIsr=2)
         await brokers.settled(1)
         assert await preferred(await consumer(brokers, 1), 0, "zone-c") == NOBODY
@@ -284,11 +290,7 @@ def test_whoever_is_not_in_sync_is_not_read_from(brokers: Brokers) -> None:
 
 def test_whoever_is_fenced_serves_nobody(brokers: Brokers) -> None:
     async def scenario() -> None:
-        await started(brokers)
-        await brokers.produce(1, b"0")
-        await until_sent(brokers, 1, rack="zone-c", to=3)
-        reader = await consumer(brokers, 3)
-        await current(reader)
+        reader = await reading_in_zone_c(brokers)
         brokers.fence(3)
         await until_sent(brokers, 1, rack="zone-c", to=NOBODY)
         while (await reader.fetch(0, "zone-c")).error_code != ELSEWHERE:

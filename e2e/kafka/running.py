@@ -1,0 +1,27 @@
+"""Several processes that are started together and ended together."""
+
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from typing import Self
+
+
+class Running(ABC):
+    """As a context manager it is whole inside; what `running` holds is ended afterwards."""
+
+    def __init__(self) -> None:
+        self.running = ExitStack()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start everything; what fails to start is ended, too."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.running.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.close()
