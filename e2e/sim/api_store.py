@@ -135,9 +135,10 @@ class ApiStore:
 
     def restore(self, backup: Backup, *, bump: int = 0) -> None:
         """All is as it was then, and no watch tells. `bump`: how far versions are moved on from
-        where they are, instead of back."""
+        where they are or were in the copy, instead of back: never below those of its objects."""
         self._objects = {kind: dict(all_) for kind, all_ in backup.objects.items()}
-        self.version = self.version + bump if bump else backup.version
+        newest = max(self.version, backup.version)
+        self.version = newest + bump if bump else backup.version
         self.compact()
 
     def all_of(self, kind: Kind) -> list[Manifest]:

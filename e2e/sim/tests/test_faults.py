@@ -288,6 +288,22 @@ def test_a_restored_store_is_what_it_was(bump: int) -> None:
         assert store.since(version) == [], "a watch from the future hears nothing"
 
 
+def test_a_bump_leaves_no_object_ahead_of_the_store() -> None:
+    """A copy of a time at which versions were higher than they are now."""
+    store = ApiStore(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    first = store.backup()
+    for number in range(9):
+        made(store, f"one-{number}")
+    second = store.backup()
+    store.restore(first)
+    store.restore(second, bump=5)
+    assert all(int(one["metadata"]["resourceVersion"]) < store.version for one in topics(store))
+
+
+def topics(store: ApiStore) -> list[Manifest]:
+    return store.all_of(kinds.TOPICS)
+
+
 # -- the way to the API server
 
 
