@@ -12,14 +12,14 @@ from e2e.sim.wire import TopicPartition
 
 def partitions_in(store: ApiStore) -> list[TopicPartition]:
     """All partitions of all topics that a name means now."""
-    return [partition for partition, _ in _states(store)]
+    return [partition for partition, _ in states_in(store)]
 
 
 def in_sync_in(store: ApiStore) -> dict[str, frozenset[int]]:
     """Label of the partition -> brokers that are listed as in sync."""
     return {
         str(partition): frozenset(int(one.broker_id) for one in state.isr)
-        for partition, state in _states(store)
+        for partition, state in states_in(store)
     }
 
 
@@ -33,7 +33,8 @@ def owned_name(store: ApiStore, topic: Manifest) -> str | None:
     return None
 
 
-def _states(store: ApiStore) -> Iterator[tuple[TopicPartition, PartitionState]]:
+def states_in(store: ApiStore) -> Iterator[tuple[TopicPartition, PartitionState]]:
+    """All partitions, each as it is now."""
     for manifest in store.all_of(kinds.PARTITION_MAPS):
         spec = PartitionMap.from_manifest(manifest).spec
         for generation in spec.generations:

@@ -54,8 +54,11 @@ class _Pipe:
         """Nothing arrives any more, and nobody says so."""
 
     def send(self, item: Item, delay_s: float | None = None) -> None:
-        loop = self._network.loop
+        loop, slow_ways = self._network.loop, self._network.slow_ways_s
         delay_s = self._network.delay_s() if delay_s is None else delay_s
+        if slow_ways:
+            way = self._source.process.host, self.target.process.host
+            delay_s += slow_ways.get(way, 0.0)
         self._last_s = max(self._last_s, loop.time() + delay_s)
         self._queue.append((self._last_s, item))
         if not isinstance(item, str):
@@ -217,6 +220,8 @@ class Network:
         self.refused: set[tuple[str, int]] = set()
         """(host, port) to which connections are refused, whoever listens there."""
         self.slowest_s = 0.002
+        self.slow_ways_s: dict[tuple[str, str], float] = {}
+        """(source, target) -> how much later than elsewhere something arrives, until `heal`."""
         self.connections: dict[Transport, None] = {}
         self._servers: dict[tuple[str, int], Server] = {}
         self._port = 40_000
@@ -242,6 +247,7 @@ class Network:
         """Every way is open again, but for machines without power."""
         self.blocked.clear()
         self.refused.clear()
+        self.slow_ways_s.clear()
         for one in list(self.connections):
             one.pipe.pump()
 

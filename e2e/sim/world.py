@@ -151,16 +151,10 @@ class World:
     def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
         self.written = partitions_in(self.store)
         for number in range(1, producers + 1):
-            producer = Producer(
-                f"p{number}", self.bootstrap, self.own_chance(), self.notebook, habits
-            )
-            producer.acks = -1 if number > 1 or producers == 1 else 1
             # What acks=1 is answered counts for nothing: that there are such producers is enough.
-            is_slower = habits.quietness and producer.acks > 0
-            producer.pause_s = 2 * pause_s if is_slower else pause_s
-            self.producers.append(producer)
-            self._as[producer.name] = process = self._new_client(producer.name)
-            process.spawn(producer.run(self.written), producer.name)
+            acks = -1 if number > 1 or producers == 1 else 1
+            is_slower = habits.quietness and acks > 0
+            self.start_producer(self.written, acks, 2 * pause_s if is_slower else pause_s, habits)
         for number in range(1, consumers + 1):
             consumer = Consumer(
                 f"c{number}", self.bootstrap, self.own_chance(), self.notebook, habits
@@ -172,6 +166,17 @@ class World:
             self._as[consumer.name] = process = self._new_client(consumer.name)
             process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
         self._share_out()
+
+    def start_producer(
+        self, partitions: list[TopicPartition], acks: int, pause_s: float, habits: Habits
+    ) -> None:
+        """One more, with numbers of its own."""
+        name = f"p{len(self.producers) + 1}"
+        producer = Producer(name, self.bootstrap, self.own_chance(), self.notebook, habits)
+        producer.acks, producer.pause_s = acks, pause_s
+        self.producers.append(producer)
+        self._as[name] = process = self._new_client(name)
+        process.spawn(producer.run(partitions), name)
 
     def _share_out(self) -> None:
         """Many partitions share what few would have alone."""

@@ -12,6 +12,7 @@ from e2e.sim.faults import (
     api_server,
     cascades,
     clocks,
+    directed,
     disks,
     mistakes,
     network,
@@ -47,17 +48,19 @@ ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
+DIRECTED: Final[dict[str, Act]] = {**directed.ACTS}
+"""What only mixes that name it have: no seed draws it."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """What is no fault, but goes on beside them."""
 
 
 def possible(mix: Mix) -> list[str]:
-    """Its faults, in the order of `FAULT_NAMES`.
+    """Its faults, in the order of `FAULT_NAMES`, and those of `DIRECTED` last.
 
     Where etcd goes back, users do nothing: what they asked for since the copy is gone, and
     nobody could say what they are owed.
     """
-    names = [name for name in FAULT_NAMES if mix.weights.get(name)]
+    names = [name for name in (*FAULT_NAMES, *DIRECTED) if mix.weights.get(name)]
     if any(name in restores.ACTS for name in names):
         names = [name for name in names if name not in OF_USERS]
     return names
@@ -101,4 +104,4 @@ class Faults:
 
     async def _act(self, name: str) -> None:
         ACTING.set(name)
-        await ALL_ACTS[name](self._stage)
+        await (ALL_ACTS | DIRECTED)[name](self._stage)

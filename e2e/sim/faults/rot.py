@@ -37,7 +37,11 @@ async def rot(stage: Stage) -> None:
     batches = list(stored_batches(node.disks)) if node is not None else []
     if node is None or not batches:
         return
-    one = stage.chance.choice(batches)
+    flip_bit(stage, node, stage.chance.choice(batches))
+
+
+def flip_bit(stage: Stage, node: Node, one: Stored) -> None:
+    """Any one under the batch's checksum."""
     at = one.position + stage.chance.randrange(FIRST_CHECKED, one.size_bytes)
     bit = 1 << stage.chance.randrange(8)
     before = node.disks.data.content(one.path)[at]

@@ -5,7 +5,7 @@ A simulator that finds nothing may be one that sees nothing.
 
 from typing import Final
 
-from e2e.sim.mutants import decisions, disks, logs, replication
+from e2e.sim.mutants import decisions, disks, logs, replication, topics
 from e2e.sim.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -15,4 +15,5 @@ MUTANTS: Final = (
     *logs.MUTANTS,
     *replication.MUTANTS,
     *decisions.MUTANTS,
+    *topics.MUTANTS,
 )

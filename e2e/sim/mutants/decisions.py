@@ -92,7 +92,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "election outside the ISR",
-        mix(3, 2.0, "domino", "partition", "broker killed"),
+        mix(3, 2.0, "behind at an election", faults_s=20.0),
         LOSS | FORK,
         plant(elections, "_leader", _leader_from_all_replicas),
     ),
@@ -122,7 +122,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a damaged replica leads",
-        mix(3, 4.0, "bit rot", "broker killed", "chain", faults_s=120.0),
+        mix(3, 2.0, "damaged and to lead", faults_s=30.0),
         LOSS | FORK | {"not-healed"},
         (
             Plant(members, "_damaged", lambda _world: iter(())),
@@ -142,7 +142,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a session number is used again after a restore",
-        mix(3, 4.0, "etcd restored", "broker killed", "power cut", faults_s=80.0),
+        mix(3, 2.0, "back in time", faults_s=30.0),
         LOSS
         | FORK
         | {"duplicate", "reordered", "nonmonotonic-send", "client-problem", "not-healed"},

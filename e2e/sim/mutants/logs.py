@@ -12,7 +12,7 @@ from chiplog_broker.storage.log import LogSlice, PartitionLog
 from chiplog_broker.storage.log_surgery import LogSurgery
 from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
 from chiplog_broker.storage.segment import Segment
-from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
+from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_lead = Partition.lead
 _sound_read = Partition.read
@@ -104,11 +104,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the index is kept after truncation",
-        mix(
-            3, 6.0, "cut off the API server", "back and gone", config={"index.interval.bytes": "0"}
-        ),
+        mix(3, 2.0, "deposed and to lead", faults_s=30.0, config={"index.interval.bytes": "0"}),
         LOSS | FORK | {"not-readable", "never-sent", "not-healed", "stuck-reader"},
-        plant(Segment, "truncate", _truncate_bytes_only),
+        (
+            Plant(Segment, "truncate", _truncate_bytes_only),
+            # Without what it remembers of the latest batches, reads need the index at once.
+            Plant(Segment, "_remember", lambda *_: None),
+        ),
     ),
     Mutant(
         "a leader does not say where histories part",
@@ -118,7 +120,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "readers see above the high watermark",
-        mix(3, 2.0, "cut off the API server", "broker killed"),
+        mix(3, 4.0, "cut off and lost", "slow network"),
         frozenset({"dirty-read", "end-regression", "inconsistent-offsets", "out-of-range"}),
         plant(Partition, "read", _read_to_the_end),
     ),
@@ -142,7 +144,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "readers above the high watermark are out of range",
-        mix(3, 3.0, "broker killed", "slow network", "back and gone"),
+        mix(3, 3.0, "broker killed", "power cut", "slow network"),
         frozenset({"out-of-range"}),
         plant(Partition, "read", _read_or_out_of_range),
     ),

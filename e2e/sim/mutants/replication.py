@@ -131,13 +131,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the ISR is joined below the epoch's start",
-        mix(3, 20.0, "one after another", faults_s=80.0),
+        mix(3, 2.0, "joined and lost", faults_s=20.0),
         LOSS | FORK | {"not-healed"},
         plant(isr, "may_join", _join_by_high_watermark),
     ),
     Mutant(
         "a proposal is withdrawn",
-        mix(3, 4.0, "chain", "cut off at a write", faults_s=40.0),
+        mix(3, 2.0, "promised and lost", faults_s=20.0),
         LOSS | FORK,
         plant(followers_module, "counted", _forget_promise),
     ),
@@ -155,7 +155,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the waiters of partitions are mixed",
-        mix(3, 3.0, "power cut", "broker killed", "slow network", "slow disk"),
+        mix(3, 2.0, "lost at an acknowledgement", faults_s=20.0),
         LOSS,
         plant(Partition, "__init__", _share_waiters),
     ),
@@ -176,7 +176,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a follower shows what is not safe yet",
-        mix(3, 1.5, "domino", "slow network", "partition", reads_in_racks=True),
+        mix(3, 2.0, "shown and lost", faults_s=20.0, reads_in_racks=True),
         LOSS,
         plant(Partition, "read", _read_to_the_end),
     ),

@@ -18,6 +18,7 @@ from chiplog_kube.manifests import key_of
 from e2e.sim.api_server import LATEST_S, ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk
+from e2e.sim.faults import DIRECTED, FAULT_NAMES
 from e2e.sim.faults.rot import stored_batches
 from e2e.sim.loop import PROCESS, Process, SimClock, SimLoop
 from e2e.sim.network import Network
@@ -260,6 +261,39 @@ def test_a_hung_connection_says_nothing_and_another_one_works() -> None:
         assert not any(one.is_lost for one in ends)
 
     run(world())
+
+
+def test_on_a_slow_way_all_comes_later_and_none_after_healing() -> None:
+    async def world() -> None:
+        network = Network(loop, chance())
+        ends: list[Received] = []
+
+        def accept() -> Received:
+            ends.append(Received())
+            return ends[-1]
+
+        server = Process("server", "s").context.run(network.listen, accept, 1)
+        await server.start_serving()
+        PROCESS.set(Process("client", "c"))
+        one, _ = await network.connect(Received, "s", 1)
+        network.slow_ways_s["c", "s"] = 10.0
+        one.write(b"late")
+        await asyncio.sleep(9.0)
+        assert ends[0].data == b""
+        await asyncio.sleep(2.0)
+        assert ends[0].data == b"late"
+        network.heal()
+        one.write(b" soon")
+        await asyncio.sleep(1.0)
+        assert ends[0].data == b"late soon"
+
+    loop = SimLoop()
+    run(world(), loop)
+
+
+def test_no_seed_draws_what_is_directed() -> None:
+    assert DIRECTED
+    assert not set(DIRECTED) & set(FAULT_NAMES)
 
 
 # -- etcd
