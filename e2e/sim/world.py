@@ -168,10 +168,15 @@ class World:
         self._share_out()
 
     def start_producer(
-        self, partitions: list[TopicPartition], acks: int, pause_s: float, habits: Habits
+        self,
+        partitions: list[TopicPartition],
+        acks: int,
+        pause_s: float,
+        habits: Habits,
+        padding: str = "",
     ) -> None:
-        """One more, with numbers of its own."""
-        name = f"p{len(self.producers) + 1}"
+        """One more, with numbers of its own; `padding` is in each of its records."""
+        name = f"p{len(self.producers) + 1}{padding}"
         producer = Producer(name, self.bootstrap, self.own_chance(), self.notebook, habits)
         producer.acks, producer.pause_s = acks, pause_s
         self.producers.append(producer)

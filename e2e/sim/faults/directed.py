@@ -11,6 +11,7 @@ from chiplog_core.model.broker import Broker
 from chiplog_kube import kinds
 from chiplog_kube.manifests import ObjectKey
 from e2e.sim.api_store import Change
+from e2e.sim.disk import SECTOR_BYTES
 from e2e.sim.faults import scene
 from e2e.sim.faults.rot import flip_bit, stored_batches
 from e2e.sim.faults.scene import Cast
@@ -23,6 +24,8 @@ LATE_S: Final = 1.0
 SETTLED_S: Final = 3.0
 WRITES: Final = 6
 NEW_PRODUCERS: Final = 9
+HASTY_PRODUCERS: Final = 2
+HASTE_S: Final = 0.4
 
 
 async def join_and_lose(stage: Stage) -> None:
@@ -216,11 +219,15 @@ def _start_producers(stage: Stage, partition: TopicPartition) -> None:
 
 async def tear(stage: Stage) -> None:
     """Power goes while much is written and nothing is synced; and again, as soon as it serves."""
-    node, chance = stage.node(), stage.chance
+    world, node, chance = stage.world, stage.node(), stage.chance
+    for _ in range(HASTY_PRODUCERS):
+        # They do not wait until what they sent before is synced; each batch is of many sectors.
+        partitions, habits = list(world.written), stage.mix.habits
+        world.start_producer(partitions, 1, HASTE_S, habits, "-" * SECTOR_BYTES)
     for _ in range(WRITES):
         before = scene.session(stage, node)
-        node.disks.slow_s = 2.0
-        await asyncio.sleep(chance.uniform(0.3, 1.5))
+        node.disks.slow_s = 10.0
+        await asyncio.sleep(chance.uniform(1.0, 3.0))
         if node.has_power:
             node.cut_power()
         node.disks.slow_s = 0.0

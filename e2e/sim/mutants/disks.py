@@ -95,7 +95,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a torn tail is not checked",
-        mix(1, 2.0, "torn again and again", faults_s=20.0),
+        mix(1, 2.0, "torn again and again", faults_s=30.0),
         LOSS | {"never-sent", "not-readable", "stuck-reader"},
         plant(recovery, "check_crc", lambda *_: None),
     ),
