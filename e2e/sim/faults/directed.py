@@ -233,7 +233,11 @@ async def tear(stage: Stage) -> None:
         node.disks.slow_s = 0.0
         await asyncio.sleep(0.1)
         node.power_on()
-        await scene.until(stage, lambda before=before: scene.session(stage, node) > before)
+        await _admitted_after(stage, node, before)
+
+
+async def _admitted_after(stage: Stage, node: Node, before: int) -> None:
+    await scene.until(stage, lambda: scene.session(stage, node) > before)
 
 
 async def rot_and_lead(stage: Stage) -> None:

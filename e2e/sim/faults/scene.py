@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import wraps
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from chiplog_core.ids import BrokerId
@@ -157,7 +157,7 @@ def is_fenced(stage: Stage, node: Node) -> bool:
     return bool(_spec(stage, node).get("fenced"))
 
 
-def _spec(stage: Stage, node: Node) -> dict[str, object]:
+def _spec(stage: Stage, node: Node) -> dict[str, Any]:
     found = stage.world.store.peek(kinds.BROKERS, NAMESPACE, f"{CLUSTER}-{node.broker_id}")
-    spec: dict[str, object] = (found or {}).get("spec", {})
+    spec: dict[str, Any] = (found or {}).get("spec", {})
     return spec

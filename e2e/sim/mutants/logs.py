@@ -105,7 +105,7 @@ MUTANTS: Final = (
     Mutant(
         "the index is kept after truncation",
         mix(3, 2.0, "deposed and to lead", faults_s=30.0, config={"index.interval.bytes": "0"}),
-        LOSS | FORK | {"not-readable", "never-sent", "not-healed", "stuck-reader"},
+        LOSS | FORK | {"not-readable", "stuck-reader", "kafka_storage_error"},
         (
             Plant(Segment, "truncate", _truncate_bytes_only),
             # Without what it remembers of the latest batches, reads need the index at once.
