@@ -114,7 +114,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a leader does not say where histories part",
-        mix(3, 2.0, "cut off the API server", "broker killed"),
+        mix(3, 2.0, "deposed and to lead", faults_s=30.0),
         LOSS | FORK,
         plant(replica_fetch, "where_it_parts", lambda *_: None),
     ),
