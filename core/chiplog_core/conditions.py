@@ -47,6 +47,9 @@ class ConditionType(StrEnum):
     METADATA_REGRESSED = "MetadataRegressed"
     """A broker has applied newer metadata than the API server holds, as after a restored etcd."""
 
+    REPLICAS_DAMAGED = "ReplicasDamaged"
+    """Stored data of some replica is not what was written; it is being fetched anew, or cannot."""
+
     LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
     """A consumer group's lag is below what its spec allows."""
 

@@ -5,7 +5,8 @@ Kubernetes. Half of the table is derived: every topic key has broker keys that s
 The rest is written out, with Apache Kafka 4.3's types, ranges and defaults, except
 
 * `auto.create.topics.enable` is off: a typo in a topic's name should be an error;
-* `replica.lag.time.max.ms` is 10 s, because a dead follower holds acks=all up for that long.
+* `replica.lag.time.max.ms` is 10 s, because a dead follower holds acks=all up for that long;
+* what begins with `chiplog.` is ours.
 """
 
 from collections.abc import Iterator
@@ -62,6 +63,22 @@ LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     default=MINUTE_MS,
     minimum=0,
     doc="How often a broker writes down where its logs begin.",
+)
+
+SCRUB_INTERVAL_MS = ConfigKey(
+    name="chiplog.scrub.interval.ms",
+    value_type=LONG,
+    default=7 * DAY_MS,
+    minimum=-1,
+    doc="In how much time a broker reads all its logs once, to find out whether what is stored is "
+    "still what was written; -1 or 0 for never.",
+)
+SCRUB_MAX_BYTES_PER_SECOND = ConfigKey(
+    name="chiplog.scrub.max.bytes.per.second",
+    value_type=LONG,
+    default=10 * MIB,
+    minimum=1,
+    doc="How fast it reads them at most, though it then takes longer.",
 )
 
 REPLICA_LAG_TIME_MAX_MS = ConfigKey(
@@ -326,6 +343,8 @@ BROKER_KEYS = KeyTable(
         LOG_RETENTION_CHECK_INTERVAL_MS,
         LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
         LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+        SCRUB_INTERVAL_MS,
+        SCRUB_MAX_BYTES_PER_SECOND,
         REPLICA_LAG_TIME_MAX_MS,
         REPLICA_FETCH_MAX_BYTES,
         REPLICA_FETCH_WAIT_MAX_MS,

@@ -58,8 +58,10 @@ class DamagedPartition:
     message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
     refetching: Annotated[
         bool,
-        "What was found was put aside and a copy is being fetched from the leader. It is in sync "
-        "only by that leader's proposal, and leads when it is not in this list any more.",
+        "What was found was put aside, a copy is being fetched from the leader, and nobody takes "
+        "it for what was found. It is in sync only by that leader's proposal, and leads when it is "
+        "not in this list any more. False also for a copy that may still be listed for what the "
+        "replica had before.",
     ] = False
 
 

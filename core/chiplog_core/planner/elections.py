@@ -2,8 +2,9 @@
 
 One partition at a time, from its state and what is known of the brokers. In this order: members
 of the ISR whose process was replaced and whose disks are intact go over into the new session;
-those that are dead leave it, unless fewer than the floor would be left alive; those about to end
-leave it, unless fewer than the floor could serve without them; the leader stays if it can, else
+those that are dead leave it, unless fewer than the floor would be left alive; those that turned out
+to be damaged leave it, and those about to end, unless fewer than the floor could serve without
+them; the leader stays if it can, else
 the first member that can lead, in the order of the replicas, follows it. What leaders propose for
 their ISRs was judged before (`proposals`), so that a proposal is compared with what is observed.
 
@@ -80,14 +81,17 @@ def changed(
 
 
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, members: Members) -> Isr:
-    """The ISR after carrying over restarted members and dropping, above the floor, dead ones and
-    those about to end."""
+    """The ISR after carrying over restarted members and dropping, above the floor, dead ones,
+    damaged ones and those about to end."""
     carried = tuple(_carried(ref, state, topic_id, members) for ref in state.isr)
     floor = max(min(min_isr, len(carried)), 1)
     staying = tuple(ref for ref in carried if members.life(ref) is not Life.GONE)
     alive = sum(members.life(ref) is Life.ALIVE for ref in staying)
     if alive < floor:
         return carried
+    whole = tuple(ref for ref in staying if not _is_spoiled(ref, state, topic_id, members))
+    if sum(can_lead(ref, state, topic_id, members) for ref in whole) >= floor:
+        staying = whole
     lasting = tuple(ref for ref in staying if ref not in members.stopping)
     able = sum(can_lead(ref, state, topic_id, members) for ref in lasting)
     return lasting if able >= floor else staying
@@ -103,6 +107,17 @@ def is_able(ref: ReplicaRef, members: Members) -> bool:
     """Whether the broker is alive, in this session, and its disk works."""
     member = members.of.get(ref.broker_id)
     return member is not None and member.may_lead and member.ref == ref
+
+
+def _is_spoiled(
+    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
+) -> bool:
+    """Whether it is listed for what it had before it was found damaged.
+
+    A copy that was begun anew is listed by its leader's word, and not before it is whole.
+    """
+    key = ref.broker_id, topic_id, state.partition
+    return key in members.damaged and key not in members.refetching
 
 
 def cannot_vouch(

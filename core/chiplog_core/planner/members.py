@@ -59,7 +59,8 @@ class Members:
     """Who may lead without any reason to move the leadership: the quick answer for most."""
     damaged: frozenset[tuple[BrokerId, TopicId, PartitionIndex]]
     refetching: frozenset[tuple[BrokerId, TopicId, PartitionIndex]] = frozenset()
-    """Those of the damaged of which a copy was begun anew: all it has is from its leader."""
+    """Those of the damaged of which a copy was begun anew, which nobody takes for what was found:
+    all that its leader believes it to have is from that leader."""
     steady: frozenset[ReplicaRef] = frozenset()
     """Who may stay in any ISR without a look: alive, and not about to end."""
     stopping: frozenset[ReplicaRef] = frozenset()

@@ -104,6 +104,8 @@ def is_acceptable(
     proposal = claim.proposal
     return (
         claim.leader == state.leader
+        # What a leader whose disk is not right takes out may be all there is.
+        and can_lead(claim.leader, state, topic_id, members)
         and proposal.leader_epoch == state.leader_epoch
         and state.leader in proposal.isr
         and _are_replicas(proposal.isr, state)

@@ -1,14 +1,20 @@
 """What the operator tells the owners of Topics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionType, Verdict, merge
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
 from chiplog_core.model.topic import Topic, TopicStatus
-from chiplog_core.planner.actions import Report
+from chiplog_core.planner.actions import Announce, Report
 from chiplog_core.planner.counts import TopicCounts
+from chiplog_core.planner.damage_reports import (
+    Found,
+    damage_by_topic,
+    damage_events,
+    damage_verdict,
+)
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
 from chiplog_core.planner.settings import paused, unmanaged
@@ -20,13 +26,14 @@ KEYS_REMAPPED = "KeysRemapped"
 
 def topic_reports(
     situation: Situation, plan: MapsPlan, counts: dict[str, TopicCounts]
-) -> Iterator[Report]:
-    """The status of every Topic whose published one is not right any more."""
+) -> Iterator[Report | Announce]:
+    """The status of every Topic whose published one is not right any more, and its news."""
     reporter = _Reporter(situation, plan, counts)
     for topic in situation.world.topics:
         status = reporter.status(topic)
         if status is not None and status != topic.status:
             yield Report(kind=api.TOPIC, metadata=topic.metadata, status=status)
+            yield from damage_events(topic, status, reporter.damage_of(topic))
 
 
 class _Reporter:
@@ -38,6 +45,13 @@ class _Reporter:
         self._situation = situation
         self._plan = plan
         self._counts = counts
+        self._damage = damage_by_topic(situation.world)
+
+    def damage_of(self, topic: Topic) -> Sequence[Found]:
+        """Its damaged replicas."""
+        partition_map = self._owned_map(topic) if self._damage else None
+        current = None if partition_map is None else partition_map.spec.current
+        return () if current is None else self._damage.get(current, ())
 
     def status(self, topic: Topic) -> TopicStatus | None:
         """The status to publish; None where this very plan changes what there is to tell."""
@@ -170,6 +184,8 @@ class _Reporter:
         if led:
             message = "brokers have applied newer metadata than the API server holds"
             yield holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message)
+        if damaged := self.damage_of(topic):
+            yield damage_verdict(damaged)
         warning = _warning(topic, partition_map)
         if warning is not None:
             yield warning

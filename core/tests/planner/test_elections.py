@@ -255,3 +255,49 @@ def _assert_led_by_the_living(after: PartitionState, brokers: list[Member]) -> N
     assert after.leader not in dead
     if after.leader is None:
         assert not living & set(after.isr)
+
+
+ALL_THREE = (member("1@1"), member("2@1"), member("3@1"))
+
+
+@pytest.mark.parametrize(
+    ("isr", "min_isr", "damaged", "expected"),
+    [
+        pytest.param(
+            "1@1 2@1 3@1",
+            2,
+            1,
+            ("2@1", "2@1 3@1", 6, 10),
+            id="a leader found damaged is out, and another leads",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1", 2, 3, ("1@1", "1@1 2@1", 5, 10), id="a follower found damaged is out"
+        ),
+        pytest.param("1@1 2@1", 1, 1, ("2@1", "2@1", 6, 10), id="also if only one is left"),
+        pytest.param("1@1 2@1", 2, 1, ("2@1", "1@1 2@1", 6, 10), id="at the floor it stays listed"),
+        pytest.param(
+            "1@1 2@1", 2, 2, ("1@1", "1@1 2@1", 5, 9), id="at the floor a follower stays, too"
+        ),
+    ],
+)
+def test_a_replica_found_damaged_in_its_session(
+    isr: str, min_isr: int, damaged: int, expected: tuple[str | None, str, int, int]
+) -> None:
+    after = elect(state(isr, "1@1"), TOPIC, min_isr, members(*ALL_THREE, damaged=damaged))
+
+    assert shown(after) == expected
+
+
+def test_a_damaged_leader_without_anybody_else_is_not_given_up() -> None:
+    """What it has may be all there is: nobody leads, and everybody is asked."""
+    after = elect(state("1@1", "1@1"), TOPIC, 1, members(*ALL_THREE, damaged=1))
+
+    assert shown(after) == (None, "1@1", 6, 10)
+    assert after.reports_wanted
+
+
+def test_a_copy_that_its_leader_proposed_stays_listed() -> None:
+    known = members(*ALL_THREE, damaged=3)
+    before = state("1@1 2@1 3@1", "1@1")
+
+    assert elect(before, TOPIC, 2, replace(known, refetching=known.damaged)) is before

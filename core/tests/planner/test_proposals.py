@@ -6,7 +6,7 @@ import pytest
 
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, Session
 from chiplog_core.model.broker_status import IsrProposal
-from chiplog_core.planner.elections import can_lead
+from chiplog_core.planner.elections import can_lead, elect
 from chiplog_core.planner.members import Life, Members
 from chiplog_core.planner.proposals import Claim, is_beyond, judge
 from tests.planner.model import Kubernetes
@@ -99,6 +99,16 @@ def test_a_copy_of_what_was_damaged_joins_and_does_not_lead_yet() -> None:
 
     assert judged("1@1 2@1", claim("1@1 2@1 3@1"), known)[1] == "1@1 2@1 3@1"
     assert not can_lead(ref("3@1"), state("1@1 2@1 3@1", "1@1"), TOPIC, known)
+
+
+def test_a_damaged_leader_takes_nobody_out() -> None:
+    """Whom it would take out may have what it has lost."""
+    known = members(*ALL_WELL, damaged=1)
+
+    made = judge(state("1@1 2@1", "1@1"), TOPIC, [claim("1@1")], 1, known)
+
+    assert shown(made) == ("1@1", "1@1 2@1", 5, 10)
+    assert shown(elect(made, TOPIC, 1, known))[:2] == ("2@1", "2@1")
 
 
 def test_one_that_stops_does_not_join() -> None:

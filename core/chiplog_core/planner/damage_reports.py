@@ -1,0 +1,98 @@
+"""What the owners of Topics are told of replicas whose data is wrong.
+
+A condition as long as there is one, and an Event when one is found and when it is whole again.
+Which were known before is read from the condition that is published, so that an operator that
+starts anew does not tell everything again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from chiplog_core import api
+from chiplog_core.conditions import ConditionType, Verdict
+from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.model.topic import Topic, TopicStatus
+from chiplog_core.planner.actions import Announce, EventType
+from chiplog_core.planner.verdicts import holds
+from chiplog_core.planner.world import World
+
+QUARANTINED = "Quarantined"
+REFETCHING = "Refetching"
+MOST = 10
+"""How many are told of, one by one."""
+
+
+class Found(NamedTuple):
+    """A damaged replica and whose it is."""
+
+    broker_id: BrokerId
+    damage: DamagedPartition
+
+    @property
+    def name(self) -> str:
+        return f"partition {self.damage.partition} on broker {self.broker_id}"
+
+    def __str__(self) -> str:
+        """For people: which, where, and what was wrong."""
+        damage = self.damage
+        offset = "" if damage.offset is None else f" from offset {damage.offset} on"
+        text = f"{self.name} is damaged in {damage.file}{offset}"
+        return f"{text}; it is being fetched anew" if damage.refetching else text
+
+
+DamageByTopic = Mapping[TopicId, Sequence[Found]]
+
+
+def damage_by_topic(world: World) -> DamageByTopic:
+    """What the brokers report, in the order of partitions and brokers."""
+    found: dict[TopicId, list[Found]] = {}
+    for broker_id, broker in sorted(world.brokers.items()):
+        if broker.spec.retired:
+            continue
+        for directory in broker.status.directories:
+            for damage in directory.damaged:
+                found.setdefault(damage.topic_id, []).append(Found(broker_id, damage))
+    for of_topic in found.values():
+        of_topic.sort(key=lambda one: (one.damage.partition, one.broker_id))
+    return found
+
+
+def damage_verdict(found: Sequence[Found]) -> Verdict:
+    """There is at least one."""
+    is_all_on_the_way = all(one.damage.refetching for one in found)
+    lines = [str(one) for one in found[:MOST]]
+    if len(found) > MOST:
+        lines.append(f"and {len(found) - MOST} more")
+    reason = REFETCHING if is_all_on_the_way else QUARANTINED
+    return holds(ConditionType.REPLICAS_DAMAGED, reason, ". ".join(lines))
+
+
+def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> Iterator[Announce]:
+    """What the status that is about to be published tells, and the one before did not."""
+    before, after = _told(topic.status), _told(status)
+    for one in found[:MOST]:
+        if f"{one.name} is" in after and f"{one.name} is" not in before:
+            why = one.damage.message or "it is not what was written"
+            yield _event(topic, EventType.WARNING, "ReplicaDamaged", f"{one}: {why}")
+    if before and not after:
+        message = "every replica that was damaged is whole again"
+        yield _event(topic, EventType.NORMAL, "ReplicasRebuilt", message)
+
+
+def _told(status: TopicStatus) -> str:
+    for condition in status.conditions:
+        if condition.type == ConditionType.REPLICAS_DAMAGED:
+            return condition.message
+    return ""
+
+
+def _event(topic: Topic, kind: EventType, reason: str, message: str) -> Announce:
+    return Announce(
+        kind=topic.KIND.kind,
+        api_version=api.API_VERSION,
+        metadata=topic.metadata,
+        type=kind,
+        reason=reason,
+        message=message,
+    )
