@@ -151,6 +151,11 @@ class Following:
         return self._clock.monotonic_s() - self.contact.answered_s <= self._lag_max_s()
 
     @property
+    def has_agreed(self) -> bool:
+        """Whether the leader of this reign has compared its log with what is here."""
+        return self._has_agreed and not self._is_over
+
+    @property
     def is_syncing(self) -> bool:
         return self._sync is not None
 

@@ -10,6 +10,7 @@ from chiplog_broker.partitions.silence import LOOK_INTERVAL_S, SilenceWatch
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.scrub import Pace
 from chiplog_core.config import broker_keys as keys
 
 logger = logging.getLogger(__name__)
@@ -35,11 +36,12 @@ class Housekeeping:
         self._directory = directory
         self._replicas = replicas
         self._clock = clock
+        self._config = config
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
         lag_max_ms = setting(config, keys.REPLICA_LAG_TIME_MAX_MS)
         self._rounds: list[tuple[str, float, Work]] = [
-            ("flush_failed", FLUSH_INTERVAL_S, self.flush),
+            ("flush_failed", FLUSH_INTERVAL_S, self.often),
             ("retention_failed", check_ms / 1000, self.maintain),
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
             ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
@@ -59,6 +61,26 @@ class Housekeeping:
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, *self._running, return_exceptions=True)
+
+    async def often(self) -> None:
+        """What is to be done soon after it is due."""
+        await self.flush()
+        self._replicas.check_copies()
+        await self.scrub()
+
+    async def scrub(self) -> None:
+        """Read on, to see whether what is stored is still what was written."""
+        pace = self._pace()
+        if pace is not None:
+            async with self._replicas.unchanged():
+                await self._directory.scrubber.advance(pace)
+
+    def _pace(self) -> Pace | None:
+        interval_ms = setting(self._config, keys.SCRUB_INTERVAL_MS)
+        if interval_ms <= 0:
+            return None
+        limit = setting(self._config, keys.SCRUB_MAX_BYTES_PER_SECOND)
+        return Pace(interval_ms / 1000, limit)
 
     async def flush(self) -> None:
         """Make durable what `flush.ms`, `flush.messages` or a finished segment ask for."""

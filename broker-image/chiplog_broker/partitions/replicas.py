@@ -19,6 +19,7 @@ from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.partitions.partition import Partition, Surroundings
 from chiplog_broker.partitions.proposals import Proposals
+from chiplog_broker.partitions.rebuilding import Debt, Debts
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
@@ -26,6 +27,7 @@ from chiplog_broker.ports.metadata import Damaged, Halted, LogEnd
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 
@@ -67,6 +69,10 @@ class Replicas:
         self.sync_latency = Histogram()
         self.troubled: Callable[[], None] = _nobody
         """Called when a replica here cannot go on by itself, or can again."""
+        self.outdated: Callable[[str], None] = _nobody_applies
+        """Called with a topic whose replicas here are to be made anew what its map says."""
+        self._debts = Debts()
+        self._quarantining: set[asyncio.Task[None]] = set()
         self.on_heard_again: Callable[[Partition], None] = _nobody_isolated
         """Called when a follower is heard by a leader that was isolated."""
         self._around = Surroundings(
@@ -80,6 +86,7 @@ class Replicas:
             readers_follow=readers_follow,
         )
         directory.health.on_failure(self._go_offline)
+        directory.on_damage = self._found_damage
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -104,16 +111,28 @@ class Replicas:
 
     def damaged(self) -> list[Damaged]:
         """The replicas here that were found damaged and are not whole again, by name."""
-        quarantined = self._directory.quarantined
-        return [
-            Damaged(
-                name.topic,
-                name.partition,
-                quarantined.get(name, "it was damaged and is being fetched anew"),
-                name not in quarantined,
+        quarantined, marks = self._directory.quarantined, self._directory.damage
+        found = []
+        for name in sorted(marks):
+            mark = marks.get(name)
+            assert mark is not None, "it was just named"
+            found.append(
+                Damaged(
+                    name.topic,
+                    name.partition,
+                    quarantined.get(name, "it was damaged and is being fetched anew"),
+                    is_refetching=name not in quarantined,
+                    is_owing=self._debts.owes(name),
+                    file=mark.file,
+                    offset=mark.offset,
+                )
             )
-            for name in sorted(self._directory.damage)
-        ]
+        return found
+
+    @property
+    def scrubbed_bytes(self) -> int:
+        """What was read to see whether it is still what was written."""
+        return self._directory.scrubber.scrubbed_bytes
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -182,6 +201,9 @@ class Replicas:
         """A copy is whole when its leader has proposed it, in this session, as in sync."""
         if not self._directory.is_refetching(name):
             return
+        self._debts.seen(name, view, self._broker_id)
+        if self._debts.owes(name):
+            return
         own = next((one for one in view.live_refs if one.broker_id == self._broker_id), None)
         if own is not None and own in view.isr_refs:
             await self._directory.is_whole(name)
@@ -212,6 +234,19 @@ class Replicas:
             self.fetchers.end(partition.following)
         await partition.stop_following()
 
+    def check_copies(self) -> None:
+        """Look whether copies of what was damaged have all that their forerunners were counted
+        for; to be called often."""
+        for name in list(self._debts):
+            partition = self._partitions.get((name.topic, name.partition))
+            following = None if partition is None else partition.following
+            if partition is None or following is None or not following.has_agreed:
+                continue
+            if self._debts.reached(name, partition.log.countable_end_offset):
+                logger.info("damaged_replica_caught_up", extra={"partition": str(name)})
+                self.troubled()
+                self.outdated(name.topic)
+
     def check_followers(self) -> None:
         """Propose out those that have been behind for too long; to be called now and then."""
         for partition in self:
@@ -232,6 +267,7 @@ class Replicas:
                 if partition.log.topic_id == topic_id:
                     await self._release(partition)
             for held in self._logs_of(topic_id):
+                self._debts.forget(held.partition)
                 await self._directory.delete(held.partition)
             await self._directory.forget_damage(name, topic_id)
 
@@ -279,6 +315,7 @@ class Replicas:
 
     async def close(self) -> None:
         """Stop serving all partitions; the directory can be closed then."""
+        await asyncio.gather(*self._quarantining, return_exceptions=True)
         async with self._changing:
             for partition in self:
                 await self._stop_following(partition)
@@ -330,9 +367,59 @@ class Replicas:
             log = None
         return log or await self._directory.create(name, topic_id, config)
 
+    def _found_damage(self, name: TopicPartition, found: DamagedLogError) -> None:
+        """In the middle of a read, which fails: its log gives out nothing any more."""
+        work = self._quarantine(name, found)
+        task = asyncio.get_running_loop().create_task(work)
+        self._quarantining.add(task)
+        task.add_done_callback(self._quarantining.discard)
+
+    async def _quarantine(self, name: TopicPartition, found: DamagedLogError) -> None:
+        """Serve a damaged replica no more; who leads instead, the operator decides."""
+        logger.error(
+            "replica_damaged",
+            extra={
+                "partition": str(name),
+                "file": found.file,
+                "offset": found.offset,
+                "reason": str(found),
+            },
+        )
+        async with self._changing:
+            log = self._directory.logs.get(name)
+            if log is None or log.damage is None:
+                return  # its topic was deleted meanwhile
+            partition = self._partitions.get((name.topic, name.partition))
+            if partition is not None:
+                self._debts.owe(name, debt_of(partition))
+                await self._release(partition)
+            try:
+                await self._directory.quarantine_damaged(name, found)
+            except StorageError as failed:
+                # It is not served; whether it is damaged the next start has to find out.
+                extra = {"partition": str(name), "reason": str(failed)}
+                logger.error("damage_not_remembered", extra=extra)
+        self.troubled()
+        self.outdated(name.topic)
+
     def _go_offline(self, failure: OSError) -> None:
         for partition in self:
             partition.go_offline(str(failure))
+
+
+def debt_of(partition: Partition) -> Debt:
+    """What a replica that turns out to be damaged was counted for."""
+    following, followers, log = partition.following, partition.followers, partition.log
+    if partition.is_leader:
+        # What it had beyond that it alone may have had.
+        start = followers.epoch_start_offset if followers is not None else 0
+        return Debt(max(partition.high_watermark, start), partition.leader_epoch)
+    epoch = partition.agreed_epoch if following is None else following.leader_epoch
+    return Debt(log.countable_end_offset, max(epoch, log.last_epoch))
+
+
+def _nobody_applies(_topic: str) -> None:
+    """Nobody knows topics."""
 
 
 def _nobody() -> None:

@@ -47,6 +47,12 @@ class Damaged(NamedTuple):
     why: str
     is_refetching: bool
     """A copy was begun in its place; else what was found is all there is."""
+    is_owing: bool = False
+    """Somebody may still believe that the copy has what its forerunner had."""
+    file: str = ""
+    """Where the damage was found, in the data directory; empty where nobody could say."""
+    offset: int | None = None
+    """The first offset that could not be trusted."""
 
 
 class Halted(NamedTuple):
@@ -65,6 +71,9 @@ class LocalReplicas(Protocol):
 
     troubled: Callable[[], None]
     """Called where `damaged` or `halted` may be another. The store says when it is to be told."""
+    outdated: Callable[[str], None]
+    """Called with a topic that is to be applied again, as it was: a replica of it here was found
+    damaged, or its copy may be relied on now."""
 
     def damaged(self) -> list[Damaged]:
         """The damaged replicas here, as far as they are not whole again."""

@@ -19,6 +19,16 @@ class CorruptBatchError(RecordsError):
     kafka_error = "CORRUPT_MESSAGE"
 
 
+class DamagedBatchError(CorruptBatchError):
+    """Which batch of a file is not what was written."""
+
+    def __init__(self, message: str, position: int, offset: int | None = None) -> None:
+        """`position` is its first byte; `offset` what belongs there, None where nobody knows."""
+        super().__init__(message)
+        self.position = position
+        self.offset = offset
+
+
 class BatchTooLargeError(RecordsError):
     """Larger than `max.message.bytes`."""
 

@@ -38,6 +38,7 @@ class BrokerCollector(Collector):
         yield from self._request_families()
         yield from self._topic_families()
         yield from self._replica_families()
+        yield from self._damage_families()
         yield from self._connection_families()
         yield from self._session_families()
 
@@ -173,6 +174,24 @@ class BrokerCollector(Collector):
             "chiplog_broker_sync_seconds",
             "Time until appended records were durable.",
             self._replicas.sync_latency,
+        )
+
+    def _damage_families(self) -> Iterator[Metric]:
+        """Few and far between, so each may name its file and offset."""
+        damaged = GaugeMetricFamily(
+            "chiplog_broker_damaged_replica",
+            "A replica here that was found damaged, where, and whether it is fetched anew.",
+            labels=["topic", "partition", "file", "offset", "refetching"],
+        )
+        for one in self._replicas.damaged():
+            offset = "" if one.offset is None else str(one.offset)
+            refetching = str(one.is_refetching).lower()
+            damaged.add_metric([one.topic, str(one.partition), one.file, offset, refetching], 1)
+        yield damaged
+        yield CounterMetricFamily(
+            "chiplog_broker_scrubbed_bytes",
+            "Bytes of logs that were read to see whether they are still what was written.",
+            self._replicas.scrubbed_bytes,
         )
 
     def _connection_families(self) -> Iterator[Metric]:

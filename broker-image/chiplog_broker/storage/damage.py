@@ -4,7 +4,8 @@ The next start would not find the damage again where the replica's bytes were th
 would find an empty log in good order, and vouch for it. So a mark is durable before anything is
 done about the damage, and goes only when the replica is in sync again, by its leader's word.
 
-The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state` lines.
+The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state file
+offset` lines.
 """
 
 from collections.abc import Iterator
@@ -38,6 +39,10 @@ class Damage(NamedTuple):
     topic_id: UUID | None
     """None where the replica did not say whose it is."""
     state: DamageState
+    file: str = ""
+    """Where it was found, as a path in the data directory; empty where nobody could say."""
+    offset: int | None = None
+    """The first offset that could not be trusted."""
 
 
 class DamageMarks:
@@ -78,7 +83,7 @@ class DamageMarks:
     async def _write(self) -> int:
         version = self._version
         lines = format_lines(
-            f"{name.topic} {name.partition} {_text_of(one.topic_id)} {one.state.value}"
+            f"{name.topic} {name.partition} {_text_of(one)}"
             for name, one in sorted(self._marks.items())
         )
         try:
@@ -88,8 +93,10 @@ class DamageMarks:
         return version
 
 
-def _text_of(topic_id: UUID | None) -> str:
-    return _NOT_KNOWN if topic_id is None else format_uuid(topic_id)
+def _text_of(one: Damage) -> str:
+    topic_id = _NOT_KNOWN if one.topic_id is None else format_uuid(one.topic_id)
+    offset = _NOT_KNOWN if one.offset is None else one.offset
+    return f"{topic_id} {one.state.value} {one.file or _NOT_KNOWN} {offset}"
 
 
 def _read(disk: Disk) -> dict[TopicPartition, Damage]:
@@ -97,12 +104,15 @@ def _read(disk: Disk) -> dict[TopicPartition, Damage]:
         return {}
     file = disk.open(DAMAGED_REPLICAS)
     try:
-        rows = parse_lines(file.read(0, file.size()), columns=4)
+        rows = parse_lines(file.read(0, file.size()), columns=6)
         return {
             TopicPartition(topic, int(partition)): Damage(
-                None if topic_id == _NOT_KNOWN else parse_uuid(topic_id), DamageState(state)
+                None if topic_id == _NOT_KNOWN else parse_uuid(topic_id),
+                DamageState(state),
+                "" if path == _NOT_KNOWN else path,
+                None if offset == _NOT_KNOWN else int(offset),
             )
-            for topic, partition, topic_id, state in rows
+            for topic, partition, topic_id, state, path, offset in rows
         }
     except (CheckpointError, ValueError) as error:
         raise WrongDirectoryError(

@@ -29,7 +29,7 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log import PartitionLog
-from chiplog_broker.storage.log_state import LogEnvironment, index_settings
+from chiplog_broker.storage.log_state import LogEnvironment, index_settings, nobody_told
 from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
 from chiplog_broker.storage.names import (
     CLEAN_SHUTDOWN,
@@ -51,6 +51,7 @@ from chiplog_broker.storage.partition_metadata import (
 )
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.recovery import LogRecovery, LogSource
+from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
 ROOT = ""
@@ -134,8 +135,15 @@ class LogDirectory:
         self.report = DirectoryReport(clean=False, broker_epoch=None, partitions=())
         self.damage = DamageMarks(ports.disk, health)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
-        self._env = LogEnvironment(ports.disk, ports.clock, ports.rng, health, self._checkpoints)
+        self.on_damage: Callable[[TopicPartition, DamagedLogError], None] = nobody_told
+        """Told of each log that turns out to be damaged while it is open. Must not raise."""
+        self._env = LogEnvironment(
+            ports.disk, ports.clock, ports.rng, health, self._checkpoints, self._found_damage
+        )
         self._retired: list[_RetiredLog] = []
+        self._set_aside: dict[TopicPartition, str] = {}
+        """The directory that each damaged replica left last."""
+        self.scrubber = Scrubber(self.logs, ports.clock)
 
     @classmethod
     async def open(cls, ports: StoragePorts, options: OpenOptions) -> "LogDirectory":
@@ -199,7 +207,8 @@ class LogDirectory:
         )
         if mark is not None:
             # Only now that it is whole: what a crash leaves half made is begun anew.
-            await self.damage.put(partition, Damage(topic_id, DamageState.REFETCHING))
+            refetching = Damage(topic_id, DamageState.REFETCHING, mark.file, mark.offset)
+            await self.damage.put(partition, refetching)
         self.logs[partition] = log
         return log
 
@@ -218,18 +227,42 @@ class LogDirectory:
         await log.stop()
         self._retire(log, None)
 
+    async def quarantine_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        """As `quarantine`, for a replica of which a new copy counts as damaged, too."""
+        log = self.logs[partition]
+        mark = Damage(log.topic_id, DamageState.FOUND, found.file, found.offset)
+        await self.quarantine(partition, str(found))
+        await self.damage.put(partition, mark)
+
     async def set_aside(self, partition: TopicPartition) -> str:
         """Give a quarantined replica's directory another name, to make room for a new copy.
 
         Where it was damaged, the new copy counts as damaged until `is_whole` is said of it.
         """
+        mark = self.damage.get(partition)
+        if mark is not None:
+            # Without it the next start would find an empty log in good order.
+            await self.damage.put(partition, mark)
         name = await self._mark(partition, STRAY_DIRECTORY_SUFFIX)
         del self.quarantined[partition]
+        if mark is not None:
+            self._set_aside[partition] = name
         return name
 
     async def is_whole(self, partition: TopicPartition) -> None:
-        """A replica that was damaged has been fetched anew, all of it."""
+        """A replica that was damaged has been fetched anew, all of it.
+
+        What was found stays beside it, for people to look at, but only the last of several.
+        """
         await self.damage.forget(partition)
+        last = self._set_aside.pop(partition, None)
+        found = self._copies_aside(partition, self.logs[partition].topic_id)
+        for name in found:
+            if name != (last or found[-1]):
+                try:
+                    self._disk.remove(name)
+                except OSError as error:
+                    self.health.take_offline(error)
 
     async def forget_damage(self, topic: str, topic_id: UUID) -> None:
         """A topic was deleted: its damaged replicas leave the name to whoever comes next.
@@ -290,6 +323,10 @@ class LogDirectory:
     async def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
         """Make everything durable and say so, so that the next open need not read it."""
         self.health.check()
+        for partition, log in list(self.logs.items()):
+            if log.damage is not None:
+                # Of the others it says nothing.
+                await self.quarantine_damaged(partition, log.damage)
         await _in_groups(log.close() for log in self.logs.values())
         ends = {partition: log.end_offset for partition, log in self.logs.items()}
         self.logs.clear()
@@ -301,6 +338,9 @@ class LogDirectory:
             self.health.take_offline(error)
 
     # --- inner workings ------------------------------------------------------------
+
+    def _found_damage(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        self.on_damage(partition, found)
 
     async def _open_logs(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
         names = self._disk.names(ROOT)
@@ -347,9 +387,14 @@ class LogDirectory:
         except DamagedLogError as error:
             recovery.close()
             known = self.damage.get(partition)
-            if topic_id is None and known is not None:
-                topic_id = known.topic_id
-            await self.damage.put(partition, Damage(topic_id, DamageState.FOUND))
+            found = Damage(topic_id, DamageState.FOUND, error.file, error.offset)
+            if known is not None:
+                found = found._replace(
+                    topic_id=topic_id or known.topic_id,
+                    file=found.file or known.file,
+                    offset=known.offset if found.offset is None else found.offset,
+                )
+            await self.damage.put(partition, found)
             self.quarantined[partition] = str(error)
             return PartitionReport(
                 partition=partition,
@@ -396,6 +441,26 @@ class LogDirectory:
             raise DamagedLogError(
                 f"{path} does not say whose records these are: {error}"
             ) from error
+
+    def _copies_aside(self, partition: TopicPartition, topic_id: UUID) -> list[str]:
+        """Directories that hold an earlier, damaged copy of this very replica.
+
+        What another topic of the name has left says so, and nobody knows whether it is elsewhere.
+        """
+        some_mark = marked_directory(partition, UUID(int=0), STRAY_DIRECTORY_SUFFIX)
+        prefix = some_mark.rpartition(".")[0]
+        found = []
+        for name in self._disk.names(ROOT):
+            is_marked = is_marked_directory(name) and name.endswith(STRAY_DIRECTORY_SUFFIX)
+            if is_marked and name.rpartition(".")[0] == prefix:
+                try:
+                    data = _read_file(self._disk, f"{name}/{PARTITION_METADATA}")
+                    is_ours = decode_partition_metadata(data) == topic_id
+                except (FileNotFoundError, ValueError):
+                    is_ours = False
+                if is_ours:
+                    found.append(name)
+        return found
 
     async def _make_directory(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig

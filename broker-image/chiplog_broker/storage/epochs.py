@@ -17,6 +17,7 @@ from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines
 
 NO_EPOCH = -1
 NO_OFFSET = -1
+NO_END = 2**63 - 1
 
 
 class EpochStart(NamedTuple):
@@ -66,6 +67,13 @@ class EpochHistory:
         """The epoch under which `offset` was or would be written; -1 if not known."""
         number = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[number - 1].epoch if number else NO_EPOCH
+
+    def span_at(self, offset: int) -> tuple[int, int]:
+        """The epoch under which `offset` was or would be written, and where the next one begins."""
+        number = bisect_right(self._entries, offset, key=_start_of)
+        is_last = number == len(self._entries)
+        epoch = self._entries[number - 1].epoch if number else NO_EPOCH
+        return epoch, NO_END if is_last else self._entries[number].start_offset
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """Where `epoch` ends; (-1, -1) where the history cannot say."""

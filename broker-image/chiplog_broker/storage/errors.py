@@ -24,6 +24,12 @@ class DiskFullError(StorageError):
 class DamagedLogError(StorageError):
     """Bytes that were durable are not what was written. Found by opening or by reading."""
 
+    def __init__(self, message: str, *, file: str = "", offset: int | None = None) -> None:
+        """`file` is a path in the data directory, `offset` the first that cannot be trusted."""
+        super().__init__(message)
+        self.file = file
+        self.offset = offset
+
 
 class LogClosedError(StorageError):
     """The log was closed or its replica deleted."""

@@ -23,12 +23,11 @@ from chiplog_broker.records.batch import (
     set_place,
     stamp_append_time,
 )
-from chiplog_broker.records.errors import BatchTooLargeError, CorruptBatchError
+from chiplog_broker.records.errors import BatchTooLargeError
 from chiplog_broker.records.validate import TimestampType, validate_produced
 from chiplog_broker.records.writer import recompress
 from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import (
-    DamagedLogError,
     OffsetOutOfRangeError,
     UnexpectedEpochError,
     UnexpectedOffsetError,
@@ -36,7 +35,12 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.log_surgery import LogSurgery
 from chiplog_broker.storage.producers import SentBatch
 from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET
-from chiplog_broker.storage.timestamps import TimestampOffset, first_at_or_after, newest
+from chiplog_broker.storage.timestamps import (
+    TimestampOffset,
+    first_at_or_after,
+    may_hold_newest,
+    newest_in,
+)
 
 __all__ = [
     "AppendResult",
@@ -179,12 +183,10 @@ class PartitionLog(LogSurgery):
         segment = self._segments.holding(offset)
         if offset >= up_to_offset or offset == self.end_offset:
             return LogSlice(segment.log, 0, 0, offset)
-        try:
+        with self._looking_into(segment):
             found = segment.slice_from(offset, max_bytes, up_to_offset, min_one=min_one)
-        except CorruptBatchError as error:
-            raise self._damaged(error) from error
-        except OSError as error:
-            self._health.take_offline(error)
+            if found.size_bytes:
+                self._check_slice(segment, found.position, found.size_bytes, offset)
         return LogSlice(segment.log, *found)
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
@@ -197,16 +199,10 @@ class PartitionLog(LogSurgery):
             case ListOffset.EARLIEST:
                 offset = self.log_start_offset
                 return TimestampOffset(-1, offset, self._epochs.epoch_at(offset))
-        segments = self._segments.as_list()
-        try:
-            if timestamp_ms == ListOffset.MAX_TIMESTAMP:
-                found = newest(segments, self.log_start_offset)
-            else:
-                found = first_at_or_after(segments, timestamp_ms, self.log_start_offset)
-        except CorruptBatchError as error:
-            raise self._damaged(error) from error
-        except OSError as error:
-            self._health.take_offline(error)
+        if timestamp_ms == ListOffset.MAX_TIMESTAMP:
+            found = self._newest()
+        else:
+            found = self._first_at_or_after(timestamp_ms)
         return found if found is not None and found.offset < up_to_offset else None
 
     def epoch_at(self, offset: int) -> int:
@@ -218,6 +214,26 @@ class PartitionLog(LogSurgery):
         return self._epochs.end_offset_for(leader_epoch, self.end_offset)
 
     # --- inner workings ----------------------------------------------------------
+
+    def _newest(self) -> TimestampOffset | None:
+        best: TimestampOffset | None = None
+        for segment in may_hold_newest(self._segments.as_list(), self.log_start_offset):
+            with self._looking_into(segment):
+                found = newest_in(segment, self.log_start_offset, self._read_batch)
+            if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
+                best = found
+        return best
+
+    def _first_at_or_after(self, timestamp_ms: int) -> TimestampOffset | None:
+        for segment in self._segments.as_list():
+            if segment.end_offset > self.log_start_offset:
+                with self._looking_into(segment):
+                    found = first_at_or_after(
+                        segment, timestamp_ms, self.log_start_offset, self._read_batch
+                    )
+                if found is not None:
+                    return found
+        return None
 
     def _roll_is_due(
         self, last_offset: int, max_timestamp_ms: int, added_bytes: int, now_ms: int
@@ -298,6 +314,3 @@ class PartitionLog(LogSurgery):
         if self._config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
             stamp_append_time(batch, now_ms)
         return batch, read_header(batch)
-
-    def _damaged(self, error: CorruptBatchError) -> DamagedLogError:
-        return DamagedLogError(f"{self.partition} cannot be read: {error}")

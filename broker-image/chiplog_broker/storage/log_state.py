@@ -5,7 +5,8 @@ making durable, stopping.
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from chiplog_broker.ports.clock import Clock
@@ -15,13 +16,21 @@ from chiplog_broker.records.validate import TimestampType
 from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.durability import LogSync
-from chiplog_broker.storage.errors import FencedLeaderEpochError, LogClosedError
+from chiplog_broker.storage.errors import (
+    DamagedLogError,
+    FencedLeaderEpochError,
+    LogClosedError,
+)
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
+
+
+def nobody_told(_partition: TopicPartition, _found: DamagedLogError) -> None:
+    """Nobody asked to know of damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,8 @@ class LogEnvironment:
     rng: Rng
     health: DirectoryHealth
     checkpoints: DirectoryCheckpoints
+    on_damage: Callable[[TopicPartition, DamagedLogError], None] = field(default=nobody_told)
+    """Told once of each log that turns out to be damaged while it is open. Must not raise."""
 
 
 class LogState:
@@ -43,6 +54,7 @@ class LogState:
         "_closed",
         "_config",
         "_counts_synced",
+        "_damage",
         "_directory",
         "_env",
         "_epochs",
@@ -89,6 +101,7 @@ class LogState:
         )
         self._busy = False
         self._closed = False
+        self._damage: DamagedLogError | None = None
         self._surgery = asyncio.Lock()
         for segment in loaded.unsynced:
             self._sync.wrote_to(segment, 0)
@@ -135,8 +148,13 @@ class LogState:
 
     @property
     def is_writable(self) -> bool:
-        """Whether an append could be tried now: not closed, not being truncated."""
-        return not (self._busy or self._closed)
+        """Whether an append could be tried now: not closed, not being truncated, not damaged."""
+        return not (self._busy or self._closed) and self._damage is None
+
+    @property
+    def damage(self) -> DamagedLogError | None:
+        """What was found wrong with it since it was opened; nothing is read or added after that."""
+        return self._damage
 
     @property
     def producer_count(self) -> int:
@@ -256,13 +274,17 @@ class LogState:
     # --- inner workings ----------------------------------------------------------
 
     def _check_open(self) -> None:
+        if self._damage is not None:
+            raise DamagedLogError(
+                str(self._damage), file=self._damage.file, offset=self._damage.offset
+            )
         if self._closed:
             raise LogClosedError(f"{self.partition} is closed")
 
     def _check_writable(self) -> None:
         if self._health.failure is not None:
             self._health.check()
-        if self._closed:
+        if self._closed or self._damage is not None:
             self._check_open()
         if self._busy:
             raise RuntimeError(f"{self.partition} is being truncated")

@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
-from chiplog_broker.storage.log_state import LogState, index_settings
+from chiplog_broker.storage.log_checks import LogChecks
+from chiplog_broker.storage.log_state import index_settings
 from chiplog_broker.storage.producer_replay import load_snapshot, replay
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.retention import count_expired
 from chiplog_broker.storage.segment import Segment
 
 
-class LogSurgery(LogState):
+class LogSurgery(LogChecks):
     """What removes records."""
 
     __slots__ = ()
@@ -108,9 +109,14 @@ class LogSurgery(LogState):
         if offset >= self.end_offset:
             return offset
         segment = self._segments.holding(offset)
-        return segment.header_at(segment.position_of(offset)).base_offset
+        with self._looking_into(segment):
+            return segment.header_at(segment.position_of(offset)).base_offset
 
     async def _cut(self, end_offset: int, now_ms: int) -> None:
+        with self._looking_into(self._segments.holding(end_offset)):
+            await self._cut_readable(end_offset, now_ms)
+
+    async def _cut_readable(self, end_offset: int, now_ms: int) -> None:
         producers = load_snapshot(
             self._env.disk,
             self._directory,

@@ -286,9 +286,8 @@ class LogRecovery:
         place = f"{segment_file(segment.base_offset, LOG_SUFFIX)} at byte {position}"
         recovery_point = self._source.recovery_point
         if recovery_point is None or offset < recovery_point:
-            raise DamagedLogError(
-                f"{place}: {reason}; offset {offset} is below the recovery point {recovery_point}"
-            )
+            why = f"{reason}; offset {offset} is below the recovery point {recovery_point}"
+            raise self._damaged(segment, why)
         later = self.segments[number + 1 :]
         lost_bytes = segment.log.size() - position + sum(lost.log.size() for lost in later)
         for lost in later:
@@ -303,9 +302,8 @@ class LogRecovery:
     def _rebuild_sealed(self, segment: Segment, next_base: int) -> Steps:
         yield from self._must_scan(segment)
         if segment.end_offset != next_base:
-            raise DamagedLogError(
-                f"{segment_file(segment.base_offset, LOG_SUFFIX)} ends at {segment.end_offset}, "
-                f"the next segment begins at {next_base}"
+            raise self._damaged(
+                segment, f"ends at {segment.end_offset}, the next segment begins at {next_base}"
             )
         segment.seal()
         segment.sealed = True
@@ -314,10 +312,7 @@ class LogRecovery:
         """Read a segment that was durable: the indexes are made anew, a fault is damage."""
         fault = yield from self._scan(segment, is_durable=True)
         if fault is not None:
-            raise DamagedLogError(
-                f"{segment_file(segment.base_offset, LOG_SUFFIX)} "
-                f"at byte {segment.size_bytes}: {fault}"
-            )
+            raise self._damaged(segment, fault)
 
     def _scan(
         self, segment: Segment, *, is_durable: bool = False
@@ -365,6 +360,12 @@ class LogRecovery:
                     walked_bytes = 0
 
     # --- the rest ------------------------------------------------------------------
+
+    def _damaged(self, segment: Segment, why: str) -> DamagedLogError:
+        """The error to raise where the batches before it, which were counted, are right."""
+        path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
+        place = f"{path} at byte {segment.size_bytes}"
+        return DamagedLogError(f"{place}: {why}", file=path, offset=segment.end_offset)
 
     def _settle_start(self) -> None:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)

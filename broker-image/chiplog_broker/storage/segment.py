@@ -212,6 +212,11 @@ class Segment:
         return self._log
 
     @property
+    def log_path(self) -> str:
+        """The file of batches, by its name in the data directory."""
+        return self._path(LOG_SUFFIX)
+
+    @property
     def max_timestamp_ms(self) -> int:
         """The largest timestamp in the segment; -1 if there is none."""
         if self._max_timestamp_ms is None:

@@ -9,6 +9,7 @@ import pytest
 
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.server import file_sending
+from chiplog_broker.storage.log_checks import LogChecks
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -143,8 +144,14 @@ def test_a_client_that_leaves_gives_the_files_back(kit: "Kit", sendfile: Sendfil
     kit.run(scenario)
 
 
-def test_a_file_that_ends_too_early_ends_the_connection(kit: "Kit") -> None:
-    """Fewer bytes than promised would be filled up with the next answer."""
+def test_a_file_that_ends_too_early_ends_the_connection(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer bytes than promised would be filled up with the next answer.
+
+    It was whole when it was read to be checked.
+    """
+    monkeypatch.setattr(LogChecks, "_check_slice", lambda *_: None)
 
     async def scenario() -> None:
         async with kit.running() as client:

@@ -45,14 +45,15 @@ async def begin_anew(kit: "StorageKit", directory: LogDirectory) -> None:
 def test_what_was_found_is_remembered(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     damage(kit, make_batch)
     directory = kit.run(kit.open())
-    assert directory.damage.get(kit.orders) == Damage(kit.topic_id, DamageState.FOUND)
+    found = Damage(kit.topic_id, DamageState.FOUND, kit.path("00000000000000000000.log"), 0)
+    assert directory.damage.get(kit.orders) == found
     # Also where nothing is left to be seen of it.
     kit.disk.flip_bit(kit.path("00000000000000000000.log"), 65, 0)
     kit.cut_power()
     directory = kit.run(kit.open())
     assert [one.verdict for one in directory.report.partitions] == [Verdict.QUARANTINED]
     assert "found damaged before" in directory.quarantined[kit.orders]
-    assert directory.damage.get(kit.orders) == Damage(kit.topic_id, DamageState.FOUND)
+    assert directory.damage.get(kit.orders) == found
 
 
 def test_a_copy_counts_as_damaged_until_it_is_whole(
@@ -163,12 +164,12 @@ def test_who_does_not_say_whose_it_is_stays(kit: "StorageKit", make_batch: "Make
         await directory.forget_damage("orders", kit.topic_id)
         assert kit.orders in directory.quarantined
         await begin_anew(kit, directory)
-        assert directory.damage.get(kit.orders) == Damage(kit.topic_id, DamageState.REFETCHING)
+        assert state(directory, kit) is DamageState.REFETCHING
 
     kit.run(scenario())
 
 
-@pytest.mark.parametrize("text", [b"0\n1\n", b"0\n1\norders 0 - lost\n", b"\xff"])
+@pytest.mark.parametrize("text", [b"0\n1\n", b"0\n1\norders 0 - lost - -\n", b"\xff"])
 def test_marks_that_make_no_sense_stop_the_start(kit: "StorageKit", text: bytes) -> None:
     kit.run(kit.open())
     kit.run(kit.disk.replace("damaged-replicas", text))

@@ -242,9 +242,10 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def look_up_newest(self) -> None:
         found = self.log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, self.end)
-        if found is not None and self.entries:
-            # Deleted records of a batch that is there still may have been newer.
-            assert found.offset >= self.log_start
+        expected = max(self.entries, key=lambda entry: entry.timestamp_ms, default=None)
+        assert (found and (found.offset, found.timestamp_ms)) == (
+            expected and (expected.offset, expected.timestamp_ms)
+        )
 
     # --- what always holds -----------------------------------------------------------------
 

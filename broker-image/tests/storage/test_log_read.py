@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.records.batch import HEADER_BYTES, Codec, iter_batches, seal
+from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import DamagedLogError, OffsetOutOfRangeError
 from chiplog_broker.storage.log import ListOffset, PartitionLog
@@ -137,6 +138,62 @@ def test_times_that_go_back(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     newest = log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 6)
     assert newest is not None
     assert newest.offset == 1
+
+
+@pytest.mark.parametrize(
+    ("times", "deleted_before", "expected"),
+    [
+        pytest.param((90, 20, 40, 30), 1, (40, 2), id="the newest of all was deleted"),
+        pytest.param((90, 20, 40, 30), 3, (30, 3), id="only one is left"),
+        pytest.param((20, 90, 40, 90), 2, (90, 3), id="an equal one is left"),
+        pytest.param((90, 20, 40, 30), 4, None, id="none is left"),
+    ],
+)
+@pytest.mark.parametrize("segment_bytes", [10_000, 200])
+def test_the_newest_of_what_was_not_deleted(
+    kit: "StorageKit",
+    make_batch: "MakeBatch",
+    times: tuple[int, ...],
+    deleted_before: int,
+    expected: tuple[int, int] | None,
+    segment_bytes: int,
+) -> None:
+    """Its segment may still hold a newer one below the log start (KIP-734)."""
+    kit.config = LogConfig(segment_bytes=segment_bytes)
+    _, log = kit.run(kit.new_log())
+    for timestamp_ms in times:
+        log.append_as_leader(make_batch([b"x" * 20], timestamp_ms=timestamp_ms), 0, NOW)
+    kit.run(log.delete_records_before(deleted_before, NOW))
+    found = log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 4)
+    assert (found and found[:2]) == expected
+
+
+def test_the_newest_of_what_is_left_of_a_batch(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    records = [NewRecord(b"x", timestamp_ms=ms) for ms in (90, 10, 50)]
+    batch = memoryview(build_batch(records, BatchOptions()))
+    _, log = kit.run(kit.new_log())
+    log.append_as_leader(batch, 0, NOW)
+    log.append_as_leader(make_batch([b"y"], timestamp_ms=30), 0, NOW)
+    for before, expected in ((0, (90, 0)), (1, (50, 2)), (3, (30, 3))):
+        kit.run(log.delete_records_before(before, NOW))
+        found = log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 4)
+        assert found is not None
+        assert found[:2] == expected
+
+
+def test_what_a_header_says_of_time_is_never_the_answer(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A client wrote that, too; the records are asked."""
+    _, log = kit.run(kit.new_log())
+    batch = make_batch([b"x"], timestamp_ms=50)
+    batch[35:43] = (2_000).to_bytes(8, "big")
+    seal(batch)
+    log.append_as_leader(batch, 0, NOW)
+    found = log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 1)
+    assert found is not None
+    assert found[:2] == (50, 0)
+    assert log.offset_for_timestamp(1_000, 1) is None
 
 
 def test_inside_a_compressed_batch(kit: "StorageKit", make_batch: "MakeBatch") -> None:

@@ -101,6 +101,11 @@ class Maps:
         }
         self._wake()
 
+    def apply_again(self, topic: str) -> None:
+        """A replica of the topic here is not what its map makes it."""
+        self._stale.add(topic)
+        self._wake()
+
     async def idle(self) -> None:
         """Wait until everything known so far is done, or was tried once."""
         await self._idle.wait()

@@ -125,9 +125,10 @@ def _damage(topic_id: TopicId, one: Damaged) -> DamagedPartition:
     return DamagedPartition(
         topic_id=topic_id,
         partition=PartitionIndex(one.partition),
-        file=f"{one.topic}-{one.partition}"[:MAX_FILE_TEXT],
+        file=(one.file or f"{one.topic}-{one.partition}")[:MAX_FILE_TEXT],
+        offset=None if one.offset is None else Offset(one.offset),
         message=one.why[:MAX_DAMAGE_TEXT],
-        refetching=one.is_refetching,
+        refetching=one.is_refetching and not one.is_owing,
     )
 
 

@@ -99,6 +99,7 @@ class KubernetesStore:
             ),
             known,
         )
+        parts.node.replicas.outdated = self._maps.apply_again
         self._maps_watch = watch(parts, PARTITION_MAPS, self._maps.seen, self._maps.listed)
         self._check = MapsCheck(
             self._maps, self._maps_watch, clock, parts.outages, self._writer.changed

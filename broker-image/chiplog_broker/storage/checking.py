@@ -1,0 +1,99 @@
+"""Comparing what is read with what was written, before it is given to anybody.
+
+Magic, length and checksum a batch carries itself. Base offset and leader epoch lie outside the
+checksum, so they are compared with the neighbours and with the epoch history. One call checks
+everything that lies side by side: most of what a check costs is the step from batch to batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from chiplog_broker.records.batch import (
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+)
+from chiplog_broker.records.errors import DamagedBatchError
+
+EpochSpan: TypeAlias = Callable[[int], tuple[int, int]]
+"""From an offset to the epoch it was written under, and to where the next epoch begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a log knows of its batches beside the batches."""
+
+    epoch_span: EpochSpan
+    log_start_offset: int
+    """Of what lies below nobody remembers the epochs."""
+    has_gaps: bool = False
+    """A batch may begin later than the one before it ends, as after a compaction."""
+
+
+class Checked(NamedTuple):
+    """How far a check came."""
+
+    size_bytes: int
+    next_offset: int
+    """What follows the last batch."""
+
+
+def check_batches(
+    data: memoryview, first_offset: int, history: History, *, more_follows: bool = False
+) -> Checked:
+    """Check whole batches that lie side by side.
+
+    The first of them holds `first_offset`. With `more_follows` the last
+    one may be cut off by the end of `data`; it is left out. Raises `DamagedBatchError`.
+    """
+    unpack, end, start = HEADER.unpack_from, len(data), history.log_start_offset
+    position, expected, epoch, epoch_end = 0, first_offset, -1, -1
+    while position + HEADER_BYTES <= end:
+        base_offset, length_bytes, leader_epoch, magic, crc, _, delta, *_ = unpack(data, position)
+        following = position + length_bytes + LENGTH_OVERHEAD_BYTES
+        if magic != MAGIC or following < position + HEADER_BYTES:
+            what = f"no batch: magic {magic}, length {length_bytes}"
+            raise DamagedBatchError(what, position, expected)
+        if following > end:
+            break
+        if crc32c(data[position + CRC_START : following]) != crc:
+            raise DamagedBatchError(f"the CRC is not {crc:#010x}", position, expected)
+        last_offset = base_offset + delta
+        if base_offset != expected or delta < 0:
+            _check_place(base_offset, last_offset, expected, position, history)
+        if base_offset >= epoch_end and last_offset >= start:
+            epoch, epoch_end = history.epoch_span(max(base_offset, start))
+        if leader_epoch != epoch and last_offset >= start:
+            what = f"leader epoch {leader_epoch}, the history says {epoch}"
+            raise DamagedBatchError(what, position, base_offset)
+        expected, position = last_offset + 1, following
+    if position < end and not more_follows:
+        what = f"the {end - position} bytes from here on are no whole batch"
+        raise DamagedBatchError(what, position, expected)
+    return Checked(position, expected)
+
+
+def batch_end(data: memoryview) -> int:
+    """How many bytes the batch that begins here says it has; too few where it cannot say."""
+    if len(data) < HEADER_BYTES:
+        return HEADER_BYTES
+    return int(HEADER.unpack_from(data)[1]) + LENGTH_OVERHEAD_BYTES
+
+
+def _check_place(
+    base_offset: int, last_offset: int, expected: int, position: int, history: History
+) -> None:
+    """Whether a batch lies where it belongs, if that is not exactly at `expected`."""
+    if 0 <= base_offset <= last_offset:
+        # A reader may begin within a batch.
+        if position == 0 and last_offset >= expected and base_offset < expected:
+            return
+        if history.has_gaps and base_offset > expected:
+            return
+    what = f"offsets {base_offset} to {last_offset} where {expected} belongs"
+    raise DamagedBatchError(what, position, expected)

@@ -1,0 +1,137 @@
+"""Nothing that was on the disk leaves a log unchecked, and a log that is damaged ends.
+
+What was appended and is not durable yet was checked on its way in and has not left the memory of
+this machine, so under `Fsync` it is not checked again. Everything else is, at every read, and by
+the scrub now and then. The first batch that is not what was written ends the log: nothing more
+is read from it or added to it, and whoever keeps the directory is told.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
+from chiplog_broker.storage.checking import Checked, History, batch_end, check_batches
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.log_state import LogState
+from chiplog_broker.storage.segment import Segment
+
+_CHUNK_BYTES = 2**20
+_buffer = memoryview(bytearray(_CHUNK_BYTES))
+"""Where chunks are read into. Nothing waits while one is checked, so one is enough; memory that is
+used again and again costs no page faults, which were a third of a check."""
+
+
+class LogChecks(LogState):
+    """What reads and checks."""
+
+    __slots__ = ()
+
+    def scrub(self, offset: int, max_bytes: int) -> tuple[int, int | None]:
+        """Check what is durable from `offset` on, within one segment, one batch at least.
+
+        Returns how many bytes that were and the offset to go on at; None where the log is through.
+        An offset, since positions are others after a truncation. Raises `DamagedLogError`, and
+        `LogClosedError` where there is nothing to check any more.
+        """
+        self._check_open()
+        durable_end = self._sync.durable_end_offset
+        offset = max(offset, self._segments.first.base_offset)
+        if offset >= durable_end:
+            return 0, None
+        segment = self._segments.holding(offset)
+        with self._looking_into(segment):
+            start = segment.position_of(offset)
+            end = segment.position_of(min(durable_end, segment.end_offset))
+            if start >= end:
+                # Of what follows in this segment nothing is durable, or nothing is left.
+                return 0, None if segment is self._segments.active else segment.end_offset
+            position, following = start, offset
+            while position < min(start + max_bytes, end):
+                rest_bytes = start + max_bytes - position
+                checked = self._check_chunk(segment, position, end, following, rest_bytes)
+                position, following = position + checked.size_bytes, checked.next_offset
+        return position - start, following
+
+    # --- for the rest of the log ---------------------------------------------------
+
+    @contextmanager
+    def _looking_into(self, segment: Segment) -> Iterator[None]:
+        """What is wrong with this segment, or its disk, is known to everybody afterwards."""
+        try:
+            yield
+        except DamagedBatchError as error:
+            raise self._damaged(segment, error.position, error.offset, str(error)) from error
+        except CorruptBatchError as error:
+            raise self._damaged(segment, None, None, str(error)) from error
+        except OSError as error:
+            self._health.take_offline(error)
+
+    def _check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
+        """Check whole batches of which the first one holds `offset`. Raises `DamagedBatchError`."""
+        if offset >= self._sync.durable_end_offset and self._counts_synced:
+            return
+        end = position + size_bytes
+        while position < end:
+            checked = self._check_chunk(segment, position, end, offset)
+            position, offset = position + checked.size_bytes, checked.next_offset
+
+    def _read_batch(self, segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
+        """One whole batch, checked. Raises `DamagedBatchError`."""
+        data = segment.log.read(position, size_bytes)
+        try:
+            check_batches(memoryview(data), offset, self._history())
+        except DamagedBatchError as error:
+            raise DamagedBatchError(str(error), position, error.offset) from error
+        return data
+
+    def _damaged(
+        self, segment: Segment, position: int | None, offset: int | None, why: str
+    ) -> DamagedLogError:
+        """The error to raise; the first one is remembered and told."""
+        if self._damage is None:
+            where = "" if position is None else f" at byte {position}"
+            which = "" if offset is None else f", offset {offset}"
+            path = segment.log_path
+            found = DamagedLogError(
+                f"{path}{where}{which}: {why}",
+                file=path,
+                offset=segment.base_offset if offset is None else offset,
+            )
+            self._damage = found
+            self._env.on_damage(self.partition, found)
+        return self._damage
+
+    # --- inner workings ------------------------------------------------------------
+
+    def _check_chunk(
+        self,
+        segment: Segment,
+        position: int,
+        end: int,
+        first: int,
+        wanted_bytes: int = _CHUNK_BYTES,
+    ) -> Checked:
+        """Check some of the batches between `position` and `end`, which are boundaries."""
+        wanted_bytes = min(wanted_bytes, _CHUNK_BYTES, end - position)
+        while True:
+            is_large = wanted_bytes > _CHUNK_BYTES
+            data = (memoryview(bytearray(wanted_bytes)) if is_large else _buffer)[:wanted_bytes]
+            found_bytes = segment.log.read_into(position, data)
+            try:
+                if found_bytes < wanted_bytes:
+                    missing_bytes = end - position - found_bytes
+                    what = f"the file ends {missing_bytes} bytes too early"
+                    raise DamagedBatchError(what, 0, first)
+                more_follows = position + wanted_bytes < end
+                checked = check_batches(data, first, self._history(), more_follows=more_follows)
+            except DamagedBatchError as error:
+                raise DamagedBatchError(
+                    str(error), position + error.position, error.offset
+                ) from error
+            if checked.size_bytes:
+                return checked
+            # One batch that is larger than a chunk, by its own word.
+            wanted_bytes = min(max(batch_end(data), wanted_bytes + 1), end - position)
+
+    def _history(self) -> History:
+        return History(self._epochs.span_at, self.log_start_offset)

@@ -1,0 +1,97 @@
+"""Reading everything now and then, so that damage is found while there is another copy.
+
+One log after the other, from its beginning to what is durable, as fast as is needed to see all of
+it within the interval, and never faster than the limit. What is damaged its log tells by itself.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import TopicPartition
+
+SLICE_BYTES = 128 * 1024
+"""After so much the event loop has its turn."""
+_LONGEST_STEP_S = 1.0
+"""What was slept through is not made up for."""
+_SIZES_KEPT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast."""
+
+    interval_s: float
+    """In which everything is to be read once."""
+    max_bytes_per_s: float
+
+
+class Scrubber:
+    """Goes round and round through the logs of a directory."""
+
+    def __init__(self, logs: Mapping[TopicPartition, PartitionLog], clock: Clock) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._left: list[TopicPartition] = []
+        self._offset = 0
+        self._due_bytes = 0.0
+        self._looked_s = clock.monotonic_s()
+        self._sized_s = float("-inf")
+        self._total_bytes = 0
+        self.scrubbed_bytes = 0
+        """Since the directory was opened."""
+        self.rounds = 0
+        """How often it came to the end of the last log."""
+
+    async def advance(self, pace: Pace) -> None:
+        """Read what has become due since the last time. To be called often."""
+        now_s = self._clock.monotonic_s()
+        elapsed_s = min(now_s - self._looked_s, _LONGEST_STEP_S)
+        self._looked_s = now_s
+        rate = min(pace.max_bytes_per_s, self._size_bytes(now_s) / pace.interval_s)
+        self._due_bytes += rate * elapsed_s
+        while self._due_bytes >= 1:
+            read_bytes = self._step(min(int(self._due_bytes), SLICE_BYTES))
+            if not read_bytes:
+                self._due_bytes = 0.0  # there is nothing to read
+                return
+            self._due_bytes -= read_bytes
+            self.scrubbed_bytes += read_bytes
+            await asyncio.sleep(0)
+
+    def _step(self, max_bytes: int) -> int:
+        """Read some; 0 where a whole round found nothing."""
+        for _ in range(len(self._left) + len(self._logs) + 1):
+            if not self._left:
+                self._left = sorted(self._logs, reverse=True)
+                self._offset = 0
+                if not self._left:
+                    return 0
+            read_bytes, following = self._read(self._left[-1], max_bytes)
+            if following is None:
+                self._left.pop()
+                self._offset = 0
+                self.rounds += not self._left
+            else:
+                self._offset = following
+            if read_bytes:
+                return read_bytes
+        return 0
+
+    def _read(self, name: TopicPartition, max_bytes: int) -> tuple[int, int | None]:
+        log = self._logs.get(name)
+        if log is None or not log.is_writable:
+            return 0, None  # gone, or being truncated: the next round sees it
+        try:
+            return log.scrub(self._offset, max_bytes)
+        except StorageError:
+            return 0, None  # whoever is to know has been told
+
+    def _size_bytes(self, now_s: float) -> int:
+        if now_s - self._sized_s >= _SIZES_KEPT_S:
+            self._sized_s = now_s
+            self._total_bytes = sum(log.size_bytes for log in self._logs.values())
+        return self._total_bytes

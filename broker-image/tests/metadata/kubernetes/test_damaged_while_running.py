@@ -1,0 +1,149 @@
+"""Stored bytes change under a broker that runs: it serves none of them and fetches them anew."""
+
+from functools import partial
+
+from chiplog_broker.protocol.errors import ErrorCode
+from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
+
+LOG = "00000000000000000000.log"
+OFTEN = {"chiplog_scrub_interval_ms": "500"}
+
+
+def flip(brokers: Brokers, broker_id: int, byte: int = 30) -> None:
+    """A bit of what was durable."""
+    path = brokers.folder / str(broker_id) / "data/orders-0" / LOG
+    with path.open("r+b") as file:
+        file.seek(byte)
+        (before,) = file.read(1)
+        file.seek(byte)
+        file.write(bytes([before ^ 1]))
+
+
+def told_of(brokers: Brokers, broker_id: int) -> list[tuple[str, int | None, bool]]:
+    """The damaged replicas in its status: file, offset, and whether they are fetched anew."""
+    (directory,) = brokers.status(broker_id).directories
+    return [(one.file, one.offset, one.refetching) for one in directory.damaged]
+
+
+async def fetched(brokers: Brokers, broker_id: int) -> ErrorCode:
+    """What a consumer is answered."""
+    client = await brokers.client(broker_id)
+    try:
+        topic_id = await client.topic_id("orders")
+        ((code, _),) = await client.fetch(topic_id, (0, 0))
+        return ErrorCode(code)
+    finally:
+        client.writer.close()
+
+
+def knows_isr(brokers: Brokers, isr: tuple[int, ...]) -> bool:
+    """Whether broker 3 has applied a map with these."""
+    topic = brokers.up[3].broker._cluster.topic("orders")
+    return topic is not None and topic.partitions[0].isr == isr
+
+
+async def with_records(brokers: Brokers, **config: str) -> None:
+    await brokers.start(*ALL, **config)
+    brokers.lead(1)
+    await brokers.settled(1)
+    for number in range(5):
+        await brokers.produce(1, b"%d" % number)
+    await brokers.equal(5)
+    await brokers.eventually(
+        lambda: {m.replica().log.durable_end_offset for m in brokers.up.values()} == {5}
+    )
+
+
+def test_a_leader_that_reads_what_is_damaged_resigns_and_is_rebuilt(brokers: Brokers) -> None:
+    async def scenario() -> None:
+        await with_records(brokers)
+        flip(brokers, 1)
+        assert await fetched(brokers, 1) is ErrorCode.kafka_storage_error
+        await brokers.eventually(lambda: told_of(brokers, 1) == [(f"orders-0/{LOG}", 0, False)])
+        assert brokers.replicas(1) == [None]
+        where = {"topic": "orders", "partition": "0", "file": f"orders-0/{LOG}", "offset": "0"}
+        registry = brokers.up[1].broker.registry()
+        labels = where | {"refetching": "false"}
+        assert registry.get_sample_value("chiplog_broker_damaged_replica", labels) == 1
+        assert await fetched(brokers, 1) is ErrorCode.kafka_storage_error
+        # The map makes it the leader still: nothing is thrown aside before another leads.
+        assert not list((brokers.folder / "1/data").glob("*-stray"))
+        brokers.lead(2, isr=(2, 3))
+        await brokers.settled(2)
+        await brokers.equal(5)
+        await brokers.eventually(lambda: told_of(brokers, 1) == [(f"orders-0/{LOG}", 0, True)])
+        assert len(list((brokers.folder / "1/data").glob("orders-0.*-stray"))) == 1
+        brokers.lead(2, isr=ALL)
+        await brokers.eventually(lambda: told_of(brokers, 1) == [])
+        brokers.lead(1, isr=ALL)
+        await brokers.settled(1)
+        await brokers.produce(1, b"5")
+        await brokers.equal(6)
+        assert await fetched(brokers, 1) is ErrorCode.none
+
+    run(brokers, scenario)
+
+
+def test_a_follower_is_found_damaged_by_the_scrub_and_stays_listed_at_the_floor(
+    brokers: Brokers,
+) -> None:
+    """No map changes: it is whole when it has what it was counted for."""
+
+    async def scenario() -> None:
+        await with_records(brokers, **OFTEN)
+        before = brokers.replicas(3)[0]
+        flip(brokers, 3)
+        await brokers.eventually(lambda: brokers.replicas(3)[0] is not before)
+        await brokers.eventually(
+            lambda: bool(list((brokers.folder / "3/data").glob("orders-0.*-stray")))
+        )
+        await brokers.eventually(lambda: told_of(brokers, 3) == [])
+        await brokers.equal(5)
+        # The leader counts it: acks=all waits for it and gets its word.
+        await brokers.produce(1, b"5")
+        await brokers.equal(6)
+        assert brokers.replicas(3)[0].is_whole  # type: ignore[union-attr]
+        registry = brokers.up[3].broker.registry()
+        scrubbed = registry.get_sample_value("chiplog_broker_scrubbed_bytes_total")
+        assert scrubbed is not None
+        assert scrubbed > 0
+
+    run(brokers, scenario)
+
+
+def test_in_sync_by_an_old_word_of_its_leader_it_is_not_whole(brokers: Brokers) -> None:
+    """The leader remembers how far it was before, and does not know what it has lost."""
+
+    async def scenario() -> None:
+        await with_records(brokers, **OFTEN)
+        leader = brokers.replicas(1)[0]
+        assert leader is not None
+        replicas = brokers.up[3].broker._replicas
+        # Nothing is fetched: what counts is what it is taken for.
+        assert replicas.fetchers is not None
+        await brokers.up[3].broker.fetching.close()  # type: ignore[union-attr]
+        replicas.fetchers = None
+        flip(brokers, 3)
+        await brokers.eventually(lambda: bool(told_of(brokers, 3)))
+        await brokers.eventually(lambda: brokers.replicas(3)[0] is not None)
+        assert leader.followers is not None
+        assert leader.followers.safe_offset(5) == 5
+        for isr in ((1, 2), ALL):
+            brokers.operator.write_map(
+                "orders",
+                [
+                    {
+                        "partition": 0,
+                        "replicas": list(ALL),
+                        "isr": brokers.refs(*isr),
+                        "leader": brokers.refs(1)[0],
+                        "leaderEpoch": brokers.epoch,
+                        "partitionEpoch": brokers.epoch + len(isr),
+                    }
+                ],
+            )
+            await brokers.eventually(partial(knows_isr, brokers, isr))
+        assert [one[2] for one in told_of(brokers, 3)] == [False]
+        assert not brokers.replicas(3)[0].is_whole  # type: ignore[union-attr]
+
+    run(brokers, scenario)
