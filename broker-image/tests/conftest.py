@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 from chiplog_broker.broker import Broker, Ports
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import SystemClock
-from chiplog_broker.ports.disk import Buffer, File
+from chiplog_broker.ports.disk import Buffer, DiskUsage, File
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.protocol.apis import APIS, ApiKey
@@ -36,6 +36,7 @@ class FaultyDisk(SystemDisk):
         self.append_error: OSError | None = None
         self.replace_error: OSError | None = None
         self.make_error: OSError | None = None
+        self.usage_now: DiskUsage | None = None
         self.syncs = 0
         self.may_sync = asyncio.Event()
         self.may_sync.set()
@@ -52,6 +53,9 @@ class FaultyDisk(SystemDisk):
         if self.replace_error is not None:
             raise self.replace_error
         await super().replace(path, data)
+
+    def usage(self) -> DiskUsage:
+        return self.usage_now or super().usage()
 
     def break_syncs(self) -> None:
         self.sync_error = OSError(errno.EIO, "the device is broken")

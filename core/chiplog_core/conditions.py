@@ -50,6 +50,9 @@ class ConditionType(StrEnum):
     REPLICAS_DAMAGED = "ReplicasDamaged"
     """Stored data of some replica is not what was written; it is being fetched anew, or cannot."""
 
+    DISK_PRESSURE = "DiskPressure"
+    """A broker's volume is nearly full, and it takes no records until there is room."""
+
     LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
     """A consumer group's lag is below what its spec allows."""
 

@@ -23,6 +23,7 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_core import names
+from chiplog_core.config.broker_keys import DISK_RESERVE_BYTES
 from chiplog_core.ids import BrokerId
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -41,6 +42,13 @@ NOT_ALIVE_S: Final = 5.0
 """So long the liveness probe may fail."""
 LONGEST_BACKOFF_S: Final = 8.0
 LOOK_S: Final = 0.1
+RESERVE_BYTES: Final = 6_000
+
+
+def reserve_bytes(broker_id: int) -> int:
+    """One broker in two refuses producers in time, when its small disk fills up; the others find
+    out by the first write that fails."""
+    return RESERVE_BYTES if broker_id % 2 == 0 else 0
 
 
 class SeededRng:
@@ -302,7 +310,11 @@ class Node:
         around, disks = self._around, self.disks
         found = around.server.store.peek(kinds.CONFIG_MAPS, NAMESPACE, names.broker_config(CLUSTER))
         text = (found or {}).get("data", {}).get("server.properties", "")
-        config = {**checked(parse_properties(text)), "node.id": str(self.broker_id)}
+        config = {
+            **checked(parse_properties(text)),
+            "node.id": str(self.broker_id),
+            DISK_RESERVE_BYTES.name: str(reserve_bytes(self.broker_id)),
+        }
         rng = SeededRng(self._chance)
         api = around.server.client(self.host)
         credentials = FixedCredentials(Credentials("chiplog", PASSWORD))

@@ -19,6 +19,7 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 # How late a flush that `flush.ms` asks for may come.
 FLUSH_INTERVAL_S = 0.2
+MAKE_ROOM_INTERVAL_S = 2.0
 
 
 class Housekeeping:
@@ -37,6 +38,7 @@ class Housekeeping:
         self._replicas = replicas
         self._clock = clock
         self._config = config
+        self._make_room_s = float("-inf")
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
         lag_max_ms = setting(config, keys.REPLICA_LAG_TIME_MAX_MS)
@@ -64,9 +66,19 @@ class Housekeeping:
 
     async def often(self) -> None:
         """What is to be done soon after it is due."""
+        self._directory.room.setting = setting(self._config, keys.DISK_RESERVE_BYTES)
+        self._replicas.check_room()
         await self.flush()
+        await self._make_room()
         self._replicas.check_copies()
         await self.scrub()
+
+    async def _make_room(self) -> None:
+        """Retention does not wait for its time where room is short."""
+        now_s = self._clock.monotonic_s()
+        if self._directory.room.is_short and now_s >= self._make_room_s:
+            self._make_room_s = now_s + MAKE_ROOM_INTERVAL_S
+            await self.maintain()
 
     async def scrub(self) -> None:
         """Read on, to see whether what is stored is still what was written."""

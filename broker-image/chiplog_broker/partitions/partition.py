@@ -15,7 +15,7 @@ from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.followers import Followers
-from chiplog_broker.partitions.following import Following
+from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.waiting import (
@@ -28,7 +28,7 @@ from chiplog_broker.partitions.waiting import (
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.errors import RecordsTruncatedError
+from chiplog_broker.storage.errors import DiskFullError, RecordsTruncatedError
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
@@ -398,7 +398,16 @@ class Partition:
         try:
             while self.log.countable_end_offset < self.log.end_offset:
                 began_s = self._clock.monotonic_s()
-                await self.log.make_durable(self.log.end_offset)
+                try:
+                    await self.log.make_durable(self.log.end_offset)
+                except DiskFullError as full:
+                    # What was to be synced is; it is a checkpoint that found no room.
+                    extra = {"partition": str(self.name), "reason": str(full)}
+                    logger.warning("sync_waits_for_room", extra=extra)
+                    await self._clock.sleep(FULL_DISK_RETRY_S)
+                    if not self.is_leader:
+                        return
+                    continue
                 self._around.sync_latency.observe(self._clock.monotonic_s() - began_s)
                 if self.is_leader:
                     self._settle()

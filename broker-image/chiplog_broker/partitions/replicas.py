@@ -30,6 +30,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_broker.storage.room import DiskRoom
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class Replicas:
         self.outdated: Callable[[str], None] = _nobody_applies
         """Called with a topic whose replicas here are to be made anew what its map says."""
         self._debts = Debts()
+        self._was_short = False
         self._quarantining: set[asyncio.Task[None]] = set()
         self.on_heard_again: Callable[[Partition], None] = _nobody_isolated
         """Called when a follower is heard by a leader that was isolated."""
@@ -233,6 +235,29 @@ class Replicas:
         if self.fetchers is not None and partition.following is not None:
             self.fetchers.end(partition.following)
         await partition.stop_following()
+
+    def check_room(self) -> None:
+        """Look how much room is left on the volume; to be called often."""
+        room = self._directory.room
+        room.look()
+        if room.is_short == self._was_short:
+            return
+        self._was_short = room.is_short
+        extra = {"free_bytes": room.free_bytes, "reserve_bytes": room.reserve_bytes}
+        if room.is_short:
+            logger.error("disk_is_full", extra=extra)
+        else:
+            logger.info("disk_has_room_again", extra=extra)
+        self.troubled()
+
+    @property
+    def room(self) -> DiskRoom:
+        """What is left of the volume."""
+        return self._directory.room
+
+    @property
+    def is_short_of_space(self) -> bool:
+        return self._was_short
 
     def check_copies(self) -> None:
         """Look whether copies of what was damaged have all that their forerunners were counted

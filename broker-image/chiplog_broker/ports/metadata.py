@@ -70,13 +70,18 @@ class LocalReplicas(Protocol):
     """The replicas of this broker, as far as metadata commands and asks them."""
 
     troubled: Callable[[], None]
-    """Called where `damaged` or `halted` may be another. The store says when it is to be told."""
+    """Called where `damaged`, `halted` or `is_short_of_space` may be another. The store says when
+    it is to be told."""
     outdated: Callable[[str], None]
     """Called with a topic that is to be applied again, as it was: a replica of it here was found
     damaged, or its copy may be relied on now."""
 
     def damaged(self) -> list[Damaged]:
         """The damaged replicas here, as far as they are not whole again."""
+
+    @property
+    def is_short_of_space(self) -> bool:
+        """Whether producers are refused because the volume is nearly full."""
 
     def halted(self) -> list[Halted]:
         """The replicas here that have stopped following."""

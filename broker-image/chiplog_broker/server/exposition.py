@@ -188,6 +188,14 @@ class BrokerCollector(Collector):
             refetching = str(one.is_refetching).lower()
             damaged.add_metric([one.topic, str(one.partition), one.file, offset, refetching], 1)
         yield damaged
+        room = self._replicas.room
+        free_bytes = float("nan") if room.usage is None else room.usage.free_bytes
+        for name, text, value in (
+            ("disk_full", "Whether producers are refused for want of room.", int(room.is_short)),
+            ("disk_free_bytes", "Free on the volume.", free_bytes),
+            ("disk_reserve_bytes", "To be kept free of the volume.", room.reserve_bytes),
+        ):
+            yield GaugeMetricFamily(f"chiplog_broker_{name}", text, value)
         yield CounterMetricFamily(
             "chiplog_broker_scrubbed_bytes",
             "Bytes of logs that were read to see whether they are still what was written.",

@@ -51,10 +51,12 @@ from chiplog_broker.storage.partition_metadata import (
 )
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.recovery import LogRecovery, LogSource
+from chiplog_broker.storage.room import DiskRoom
 from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
 ROOT = ""
+_END_OF_TIME_MS = 2**63 - 1
 _AT_ONCE = 16
 """How many logs are flushed or closed together."""
 
@@ -137,8 +139,15 @@ class LogDirectory:
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
         self.on_damage: Callable[[TopicPartition, DamagedLogError], None] = nobody_told
         """Told of each log that turns out to be damaged while it is open. Must not raise."""
+        self.room = DiskRoom(ports.disk)
         self._env = LogEnvironment(
-            ports.disk, ports.clock, ports.rng, health, self._checkpoints, self._found_damage
+            ports.disk,
+            ports.clock,
+            ports.rng,
+            health,
+            self._checkpoints,
+            self.room,
+            self._found_damage,
         )
         self._retired: list[_RetiredLog] = []
         self._set_aside: dict[TopicPartition, str] = {}
@@ -305,16 +314,20 @@ class LogDirectory:
         await _in_groups(log.flush() for log in due)
 
     async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """What is due: flushes, retention, files whose delay has passed."""
+        """What is due: flushes, retention, files whose delay has passed.
+
+        Where room is short nothing is delayed: who still reads a file has it open.
+        """
         await self.flush_due()
         now_ms = self._clock.now_ms()
+        passed_ms = _END_OF_TIME_MS if self.room.is_short else now_ms
         for partition, log in list(self.logs.items()):
             high_watermark = high_watermarks.get(partition)
             # A log may have been deleted, or begun to be truncated, while we waited.
             if high_watermark is not None and log.is_writable:
                 await log.enforce_retention(high_watermark, now_ms)
-            log.remove_expired_files(now_ms)
-        for retired in [entry for entry in self._retired if entry.remove_at_ms <= now_ms]:
+            log.remove_expired_files(passed_ms)
+        for retired in [entry for entry in self._retired if entry.remove_at_ms <= passed_ms]:
             self._retired.remove(retired)
             retired.log.release()
             if retired.directory is not None:

@@ -18,7 +18,13 @@ class WrongDirectoryError(StorageError):
 
 
 class DiskFullError(StorageError):
-    """No space: the append left the log exactly as it was and may be tried again."""
+    """No space: the append left the log exactly as it was and may be tried again.
+
+    Kafka has no code for that. This one makes every client try again, after a while and without
+    asking for another leader, and says that nothing was stored.
+    """
+
+    kafka_error = "NOT_ENOUGH_REPLICAS"
 
 
 class DamagedLogError(StorageError):

@@ -122,12 +122,13 @@ class PartitionLog(LogSurgery):
             batch = memoryview(bytearray(batch))
         if self._rewrites:
             batch, header = self._rewrite(batch, header, now_ms)
+        size_bytes = len(batch)
+        self._room.for_producer(size_bytes)
         if leader_epoch != self._epochs.last_epoch:
             self.begin_epoch(leader_epoch)
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         max_timestamp_ms = header.max_timestamp_ms
-        size_bytes = len(batch)
         set_place(batch, base_offset, header.length_bytes, leader_epoch)
         if self._roll_is_due(last_offset, max_timestamp_ms, size_bytes, now_ms):
             self.roll(now_ms)
@@ -148,6 +149,7 @@ class PartitionLog(LogSurgery):
         the leader's own: no leader has records of a reign that comes after its.
         """
         self._check_writable()
+        self._room.for_follower(len(batches))
         base_offset = self.end_offset
         run: list[BatchHeader] = []
         run_start = position = 0
@@ -255,6 +257,7 @@ class PartitionLog(LogSurgery):
             segment.write(data)
         except OSError as error:
             self._health.write_failed(error)
+        self._room.taken(len(data))
         if not segment.unsynced:
             self._sync.wrote_to(segment, now_ms)
 

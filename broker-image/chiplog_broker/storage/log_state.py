@@ -25,6 +25,7 @@ from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
+from chiplog_broker.storage.room import DiskRoom
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
 
@@ -42,6 +43,7 @@ class LogEnvironment:
     rng: Rng
     health: DirectoryHealth
     checkpoints: DirectoryCheckpoints
+    room: DiskRoom
     on_damage: Callable[[TopicPartition, DamagedLogError], None] = field(default=nobody_told)
     """Told once of each log that turns out to be damaged while it is open. Must not raise."""
 
@@ -64,6 +66,7 @@ class LogState:
         "_rewrites",
         "_roll_bytes",
         "_roll_ms",
+        "_room",
         "_segments",
         "_surgery",
         "_sync",
@@ -87,6 +90,7 @@ class LogState:
         self.end_offset = loaded.segments[-1].end_offset
         self._env = env
         self._health = env.health
+        self._room = env.room
         self._directory = partition.directory
         self._segments = LogSegments(env.disk, self._directory, loaded.segments)
         self._epochs = loaded.epochs

@@ -1,10 +1,12 @@
 """When a producer is told that its records are safe, and when it must not be told so."""
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.writer import Producer
@@ -151,7 +153,7 @@ def test_a_full_disk_refuses_records_for_now_and_serves_readers(kit: "Kit") -> N
             await client.produce("orders", kit.batch(b"a"))
             kit.disk.fill_up()
             full = await client.produce("orders", kit.batch(b"b"))
-            assert codes(full) == [ErrorCode.kafka_storage_error]
+            assert codes(full) == [ErrorCode.not_enough_replicas]
             ((code, records),) = await client.fetch(topic_id, (0, 0))
             assert code is OK
             assert records
@@ -159,6 +161,59 @@ def test_a_full_disk_refuses_records_for_now_and_serves_readers(kit: "Kit") -> N
             kit.disk.append_error = None
             (answer,) = await client.produce("orders", kit.batch(b"c"))
             assert (answer.error_code, answer.base_offset) == (OK, 1)
+
+    kit.run(scenario)
+
+
+def test_producers_are_refused_before_the_disk_is_full(kit: "Kit") -> None:
+    """The volume fills up by itself, and gets room again; nobody but time tells the broker."""
+
+    async def refusal(client: "Client") -> ErrorCode:
+        (answer,) = await client.produce("orders", kit.batch(b"x"))
+        return ErrorCode(answer.error_code)
+
+    async def scenario() -> None:
+        async with kit.running(chiplog_disk_reserve_bytes="1000000") as client:
+            await client.create("orders")
+            topic_id = await client.topic_id("orders")
+            assert await refusal(client) is OK
+            kit.disk.usage_now = DiskUsage(10_000_000, 999_999)
+            async with asyncio.timeout(5):
+                while (code := await refusal(client)) is OK:
+                    await client.metadata()
+            assert code is ErrorCode.not_enough_replicas
+            ((code, records),) = await client.fetch(topic_id, (0, 0))
+            assert code is OK
+            assert records
+            registry = kit.broker.registry()
+            assert registry.get_sample_value("chiplog_broker_disk_full") == 1
+            assert registry.get_sample_value("chiplog_broker_disk_free_bytes") == 999_999
+            assert kit.broker.health.liveness()[0]
+            kit.disk.usage_now = DiskUsage(10_000_000, 2_000_000)
+            async with asyncio.timeout(5):
+                while await refusal(client) is not OK:
+                    await client.metadata()
+            async with asyncio.timeout(5):
+                while registry.get_sample_value("chiplog_broker_disk_full"):
+                    await client.metadata()
+
+    kit.run(scenario)
+
+
+def test_a_checkpoint_without_room_is_written_when_there_is(kit: "Kit") -> None:
+    """The first record of a reign counts when its epoch is written down."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            kit.disk.replace_error = OSError(errno.ENOSPC, "no space left on device")
+            sent = asyncio.create_task(client.produce("orders", kit.batch(b"a")))
+            await asyncio.sleep(0.2)
+            assert not sent.done()
+            kit.disk.replace_error = None
+            async with asyncio.timeout(10):
+                (answer,) = await sent
+            assert (answer.error_code, answer.base_offset) == (OK, 0)
 
     kit.run(scenario)
 

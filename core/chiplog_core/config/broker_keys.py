@@ -65,6 +65,14 @@ LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     doc="How often a broker writes down where its logs begin.",
 )
 
+DISK_RESERVE_BYTES = ConfigKey(
+    name="chiplog.disk.reserve.bytes",
+    value_type=LONG,
+    default=-1,
+    minimum=-1,
+    doc="How much of its volume a broker keeps free: with less, producers are refused, in a way "
+    "that makes them try again. -1 is 3 % of the volume, at least 4 MiB and at most 1 GiB.",
+)
 SCRUB_INTERVAL_MS = ConfigKey(
     name="chiplog.scrub.interval.ms",
     value_type=LONG,
@@ -343,6 +351,7 @@ BROKER_KEYS = KeyTable(
         LOG_RETENTION_CHECK_INTERVAL_MS,
         LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
         LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+        DISK_RESERVE_BYTES,
         SCRUB_INTERVAL_MS,
         SCRUB_MAX_BYTES_PER_SECOND,
         REPLICA_LAG_TIME_MAX_MS,

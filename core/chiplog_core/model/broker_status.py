@@ -85,6 +85,11 @@ class DataDirectory:
     ] = True
     total_bytes: Annotated[Bytes | None, "Size of the volume."] = None
     usable_bytes: Annotated[Bytes | None, "Space left on the volume."] = None
+    full: Annotated[
+        bool,
+        "Less is free than chiplog.disk.reserve.bytes says: producers are refused until there is "
+        "room again.",
+    ] = False
     damaged: Annotated[
         tuple[DamagedPartition, ...],
         "Replicas here whose data is known to be wrong.",

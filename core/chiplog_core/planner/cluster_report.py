@@ -87,6 +87,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     verdicts.append(_stable(verdicts))
     if facts.settings.is_paused:
         verdicts.append(paused_verdict())
+    verdicts += _disk_pressure(facts.world)
     regressed = sorted(
         name
         for name, counts in facts.counts.of_topic.items()
@@ -99,6 +100,20 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
         )
         verdicts.append(holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message))
     return verdicts
+
+
+def _disk_pressure(world: World) -> Iterator[Verdict]:
+    full = [
+        broker_id
+        for broker_id, broker in sorted(world.brokers.items())
+        if not broker.spec.retired and any(one.full for one in broker.status.directories)
+    ]
+    if full:
+        message = (
+            f"the volume of broker {numbered(full)} is nearly full: producers of what it leads are "
+            "refused and try again. Let retention delete more, or enlarge spec.storage"
+        )
+        yield holds(ConditionType.DISK_PRESSURE, "VolumeNearlyFull", message)
 
 
 def _ready(facts: ClusterFacts) -> Verdict:

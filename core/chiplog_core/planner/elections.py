@@ -3,8 +3,8 @@
 One partition at a time, from its state and what is known of the brokers. In this order: members
 of the ISR whose process was replaced and whose disks are intact go over into the new session;
 those that are dead leave it, unless fewer than the floor would be left alive; those that turned out
-to be damaged leave it, and those about to end, unless fewer than the floor could serve without
-them; the leader stays if it can, else
+to be damaged or whose disk failed leave it, and those about to end, unless fewer than the floor
+could serve without them; the leader stays if it can, else
 the first member that can lead, in the order of the replicas, follows it. What leaders propose for
 their ISRs was judged before (`proposals`), so that a proposal is compared with what is observed.
 
@@ -112,10 +112,13 @@ def is_able(ref: ReplicaRef, members: Members) -> bool:
 def _is_spoiled(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
 ) -> bool:
-    """Whether it is listed for what it had before it was found damaged.
+    """Whether it is listed for what it had before it was found damaged, or its disk failed.
 
     A copy that was begun anew is listed by its leader's word, and not before it is whole.
     """
+    member = members.of.get(ref.broker_id)
+    if member is not None and member.life is Life.ALIVE and not member.may_lead:
+        return True
     key = ref.broker_id, topic_id, state.partition
     return key in members.damaged and key not in members.refetching
 

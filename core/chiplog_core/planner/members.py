@@ -62,7 +62,7 @@ class Members:
     """Those of the damaged of which a copy was begun anew, which nobody takes for what was found:
     all that its leader believes it to have is from that leader."""
     steady: frozenset[ReplicaRef] = frozenset()
-    """Who may stay in any ISR without a look: alive, and not about to end."""
+    """Who may stay in any ISR without a look: alive, with a disk that works, not about to end."""
     stopping: frozenset[ReplicaRef] = frozenset()
     """Who is alive and about to end."""
     unchecked: frozenset[BrokerId] = frozenset()
@@ -96,7 +96,7 @@ def find_members(world: World, awaiting_admission: frozenset[BrokerId]) -> Membe
         ),
         damaged=frozenset(_damaged(world)),
         refetching=frozenset(_refetching(world)),
-        steady=frozenset(_living(of.values(), is_stopping=False)),
+        steady=frozenset(_living((one for one in of.values() if one.may_lead), is_stopping=False)),
         stopping=frozenset(_living(of.values(), is_stopping=True)),
         unchecked=unchecked,
         awaited=frozenset(one for one in unchecked if _is_there(world, one, of[one])),

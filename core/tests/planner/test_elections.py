@@ -288,6 +288,24 @@ def test_a_replica_found_damaged_in_its_session(
     assert shown(after) == expected
 
 
+@pytest.mark.parametrize(
+    ("isr", "min_isr", "expected"),
+    [
+        pytest.param("1@1 2@1 3@1", 2, ("2@1", "2@1 3@1", 6, 10), id="above the floor it is out"),
+        pytest.param("1@1 2@1", 2, ("2@1", "1@1 2@1", 6, 10), id="at the floor it stays"),
+    ],
+)
+def test_a_broker_whose_disk_failed(
+    isr: str, min_isr: int, expected: tuple[str | None, str, int, int]
+) -> None:
+    """It lives, but nothing is stored there any more."""
+    failed = replace(ALL_THREE[0], may_lead=False)
+
+    after = elect(state(isr, "1@1"), TOPIC, min_isr, members(failed, *ALL_THREE[1:]))
+
+    assert shown(after) == expected
+
+
 def test_a_damaged_leader_without_anybody_else_is_not_given_up() -> None:
     """What it has may be all there is: nobody leads, and everybody is asked."""
     after = elect(state("1@1", "1@1"), TOPIC, 1, members(*ALL_THREE, damaged=1))

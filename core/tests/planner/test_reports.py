@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from chiplog_core import api
 from chiplog_core.conditions import ConditionStatus
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import TopicStatus
@@ -174,3 +175,20 @@ def test_a_topic_without_writes_where_one_broker_is_away() -> None:
     warning = kubernetes.topics["orders"].status.conditions[1]
     assert warning.type == "Warning"
     assert "one broker away stops all writes" in warning.message
+
+
+def test_a_volume_that_is_nearly_full_is_told_of_as_long_as_it_is() -> None:
+    kubernetes = running()
+    status = kubernetes.brokers[BrokerId(2)].status
+
+    def tell(*, full: bool) -> list[tuple[str, str]]:
+        directory = replace(status.directories[0], full=full)
+        kubernetes.status(2, replace(status, directories=(directory,)))
+        kubernetes.settle()
+        conditions = kubernetes.cluster.status.conditions
+        return [(one.reason, one.message) for one in conditions if one.type == "DiskPressure"]
+
+    ((reason, message),) = tell(full=True)
+    assert reason == "VolumeNearlyFull"
+    assert message.startswith("the volume of broker 2 is nearly full")
+    assert tell(full=False) == []

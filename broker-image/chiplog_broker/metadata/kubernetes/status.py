@@ -92,6 +92,7 @@ def _directory(parts: StatusParts) -> DataDirectory:
         online=parts.is_online,
         total_bytes=_whole_mib(usage.total_bytes) if usage else None,
         usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
+        full=parts.node.replicas.is_short_of_space,
         damaged=_damaged(parts),
     )
 

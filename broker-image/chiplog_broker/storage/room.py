@@ -1,0 +1,92 @@
+"""How much room is left on the volume, and who may still use it.
+
+A full file system is too late to notice: what is acknowledged needs checkpoints, epochs and marks
+as well. So producers are refused while less than the reserve is free. Followers may use half of
+it: what leaders took before they were refused still finds its way to all replicas. The rest is for
+what a broker writes for itself. Between two looks at the volume appends are counted, so a look that
+is some tenths of a second old is never wrong by more than others on the volume have written.
+"""
+
+from chiplog_broker.ports.disk import Disk, DiskUsage
+from chiplog_broker.storage.errors import DiskFullError
+
+AUTOMATIC = -1
+_MIB = 2**20
+_AUTOMATIC_PART = 33
+"""One in so many: 3 %."""
+_AUTOMATIC_LEAST = 4 * _MIB
+_AUTOMATIC_MOST = 1024 * _MIB
+_LARGEST_PART = 4
+"""Of a very small volume no more than one in so many."""
+
+
+def reserve_of(total_bytes: int, setting: int) -> int:
+    """The bytes to be kept free of a volume."""
+    if setting != AUTOMATIC:
+        return setting
+    part = min(max(total_bytes // _AUTOMATIC_PART, _AUTOMATIC_LEAST), _AUTOMATIC_MOST)
+    return min(part, total_bytes // _LARGEST_PART)
+
+
+class DiskRoom:
+    """The room on the volume of one data directory."""
+
+    __slots__ = (
+        "_disk",
+        "_has_refused",
+        "free_bytes",
+        "is_short",
+        "reserve_bytes",
+        "setting",
+        "usage",
+    )
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.setting = 0
+        """The reserve as configured; 0 for none."""
+        self.reserve_bytes = 0
+        self.free_bytes = 2**63 - 1
+        self.usage: DiskUsage | None = None
+        """As of the last look; None before, and where it cannot be told."""
+        self.is_short = False
+        """Whether producers are refused, or were since the look before the last one."""
+        self._has_refused = False
+
+    def look(self) -> None:
+        """How it is now; to be called often."""
+        self._measure()
+        self.is_short = self._has_refused or self.free_bytes < self.reserve_bytes
+        self._has_refused = False
+
+    def for_producer(self, size_bytes: int) -> None:
+        """Raises `DiskFullError` where so many bytes would take of the reserve."""
+        if self.free_bytes - size_bytes < self.reserve_bytes:
+            try:
+                self._check(size_bytes, self.reserve_bytes)
+            except DiskFullError:
+                self._has_refused = self.is_short = True
+                raise
+
+    def for_follower(self, size_bytes: int) -> None:
+        """Raises `DiskFullError` where so many bytes would take of what is the broker's own."""
+        if self.free_bytes - size_bytes < self.reserve_bytes // 2:
+            self._check(size_bytes, self.reserve_bytes // 2)
+
+    def taken(self, size_bytes: int) -> None:
+        """So many bytes were written."""
+        self.free_bytes -= size_bytes
+
+    def _check(self, size_bytes: int, reserve_bytes: int) -> None:
+        self._measure()
+        if self.free_bytes - size_bytes < reserve_bytes:
+            raise DiskFullError(f"{self.free_bytes} bytes are free, {reserve_bytes} are to stay so")
+
+    def _measure(self) -> None:
+        """Ask the file system. Where it does not answer, what was known stays."""
+        try:
+            self.usage = self._disk.usage()
+        except OSError:
+            return
+        self.free_bytes = self.usage.free_bytes
+        self.reserve_bytes = reserve_of(self.usage.total_bytes, self.setting)

@@ -1,0 +1,160 @@
+"""Who may still write when a volume is nearly full."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.ports.disk import DiskUsage
+from chiplog_broker.records.batch import set_place
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import DiskFullError
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.room import AUTOMATIC, DiskRoom, reserve_of
+from tests.storage.memory_disk import MemoryDisk
+
+if TYPE_CHECKING:
+    from tests.storage.conftest import MakeBatch, StorageKit
+
+NOW = 1_000_000
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("total_bytes", "setting", "expected_bytes"),
+    [
+        (100 * 1024 * MIB, AUTOMATIC, 1024 * MIB),
+        (10 * 1024 * MIB, AUTOMATIC, 10 * 1024 * MIB // 33),
+        (24 * MIB, AUTOMATIC, 4 * MIB),
+        (4 * MIB, AUTOMATIC, MIB),
+        (24 * MIB, 0, 0),
+        (24 * MIB, 7, 7),
+    ],
+)
+def test_how_much_is_kept_free(total_bytes: int, setting: int, expected_bytes: int) -> None:
+    assert reserve_of(total_bytes, setting) == expected_bytes
+
+
+@pytest.fixture
+def directory(kit: "StorageKit") -> LogDirectory:
+    return kit.run(kit.open())
+
+
+@pytest.fixture
+def log(kit: "StorageKit", directory: LogDirectory, make_batch: "MakeBatch") -> PartitionLog:
+    """On a volume with room for 5,000 bytes, of which 3,000 are to stay."""
+    log = kit.run(directory.create(kit.orders, kit.topic_id, kit.config))
+    used = kit.disk.usage().total_bytes - kit.disk.usage().free_bytes
+    kit.disk.capacity_bytes = used + 5_000
+    directory.room.setting = 3_000
+    directory.room.look()
+    return log
+
+
+def is_short(directory: LogDirectory) -> bool:
+    """Now; it changes under the type checker's eyes."""
+    return directory.room.is_short
+
+
+def batch_of(make_batch: "MakeBatch", size_bytes: int, offset: int = 0) -> memoryview:
+    batch = memoryview(bytearray(make_batch([b"x" * (size_bytes - 71)])))
+    set_place(batch, offset, len(batch) - 12, 0)
+    return batch
+
+
+def test_producers_leave_the_reserve_and_followers_half_of_it(
+    kit: "StorageKit", directory: LogDirectory, log: PartitionLog, make_batch: "MakeBatch"
+) -> None:
+    kit.run(log.flush())
+    assert not is_short(directory)
+    for _ in range(2):
+        log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
+    end_offset = log.end_offset
+    with pytest.raises(DiskFullError, match="are to stay so") as refused:
+        log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
+    assert refused.value.kafka_error == "NOT_ENOUGH_REPLICAS"
+    assert log.end_offset == end_offset
+    assert is_short(directory)
+    # What others have taken is copied, and read.
+    log.append_as_follower(batch_of(make_batch, 800, end_offset), 0, NOW)
+    assert log.end_offset == end_offset + 1
+    with pytest.raises(DiskFullError):
+        log.append_as_follower(batch_of(make_batch, 1_500, end_offset + 1), 0, NOW)
+    assert log.read(0, 10_000, end_offset + 1).size_bytes > 0
+    # Its own affairs a broker can write down still.
+    kit.run(log.flush())
+    kit.run(directory.checkpoint({kit.orders: end_offset}))
+    kit.disk.capacity_bytes += 5_000
+    log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
+    directory.room.look()
+    directory.room.look()
+    assert not is_short(directory)
+    kit.run(directory.close({kit.orders: end_offset}, 1))
+
+
+def test_between_two_looks_appends_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, looks = MemoryDisk(), 0
+    disk.capacity_bytes = 5_000
+
+    def usage() -> DiskUsage:
+        nonlocal looks
+        looks += 1
+        return DiskUsage(5_000, 5_000)
+
+    monkeypatch.setattr(disk, "usage", usage)
+    room = DiskRoom(disk)
+    room.setting = 3_000
+    room.look()
+    for _ in range(2):
+        room.for_producer(800)
+        room.taken(800)
+    assert looks == 1
+    # By its own count there is too little, so it asks; nothing was taken after all.
+    room.for_producer(800)
+    assert looks == 2
+    assert room.free_bytes == 5_000
+
+
+def test_a_batch_that_alone_is_too_large_shows(
+    kit: "StorageKit", directory: LogDirectory, log: PartitionLog, make_batch: "MakeBatch"
+) -> None:
+    """More than the reserve is free, and still somebody is refused again and again."""
+    with pytest.raises(DiskFullError):
+        log.append_as_leader(make_batch([b"x" * 3_000]), 0, NOW)
+    directory.room.look()
+    assert is_short(directory)
+    directory.room.look()
+    assert not is_short(directory)
+
+
+def test_a_volume_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = MemoryDisk()
+    room = DiskRoom(disk)
+    room.look()
+    known = room.free_bytes
+
+    def fail() -> DiskUsage:
+        raise OSError(5, "no answer")
+
+    monkeypatch.setattr(disk, "usage", fail)
+    room.look()
+    assert room.free_bytes == known
+
+
+def test_where_room_is_short_files_go_at_once(
+    kit: "StorageKit", directory: LogDirectory, log: PartitionLog, make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        log.append_as_leader(make_batch([b"x" * 1_500]), 0, NOW)
+        await log.flush()
+        log.roll(NOW)
+        await log.delete_records_before(1, NOW)
+        before = kit.disk.usage().free_bytes
+        await directory.maintain({kit.orders: 1})
+        assert abs(kit.disk.usage().free_bytes - before) < 100
+        with pytest.raises(DiskFullError):
+            log.append_as_leader(make_batch([b"x" * 1_500]), 0, NOW)
+        await directory.maintain({kit.orders: 1})
+        assert kit.disk.usage().free_bytes > before + 1_000
+        log.append_as_leader(make_batch([b"x" * 1_500]), 0, NOW)
+
+    kit.run(scenario())
