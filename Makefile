@@ -104,6 +104,14 @@ bench: setup ## Measure against Apache Kafka and print the ratios (BENCH=--quick
 durability: setup ## Long form: 20 kills under load, 50 power cuts by crash image
 	CRASHES=20 POWER_CUTS=50 $(BIN)/pytest -s -m clients e2e/clients/tests/test_crash.py e2e/clients/tests/test_power_cut.py
 
+.PHONY: chaos
+chaos: setup ## Long form: every kind of fault for five minutes on Kubernetes (CHAOS=one,another), a table
+	FULL=1 CHAOS="$(CHAOS)" $(BIN)/pytest -s -m main e2e/chaos
+
+.PHONY: power-cut
+power-cut: setup ## Long form: 200 power cuts of all three brokers at once, by crash image
+	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_power_cut.py
+
 .PHONY: sim
 sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1); seeds that fail are kept
 	$(BIN)/python -m e2e.sim --seeds $(or $(SEEDS),20) --from $(or $(FROM),1) --kept

@@ -12,6 +12,7 @@ from e2e import measured
 from e2e.cluster import images
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target, current_target
+from e2e.main.operator import Operator
 from e2e.side_by_side import SideBySide
 
 
@@ -69,6 +70,17 @@ def target() -> Iterator[Target]:
     yield one
     if not os.environ.get("KEEP_CLUSTER"):
         one.down()
+
+
+@pytest.fixture(scope="session")
+def operator(target: Target) -> Iterator[Operator]:
+    """The operator, installed by its chart. No test leaves it other than it was."""
+    one = Operator.on(target)
+    one.install()
+    one.wait_whole()
+    yield one
+    if not os.environ.get("KEEP_CLUSTER"):
+        one.uninstall()
 
 
 @pytest.fixture

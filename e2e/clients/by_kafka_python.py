@@ -12,8 +12,15 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
     from kafka import codec as installed
+    from kafka.errors import OffsetOutOfRangeError  # type: ignore[import-untyped]
 
-__all__ = ["KafkaConsumer", "KafkaPython", "TopicPartition"]
+__all__ = [
+    "KafkaConsumer",
+    "KafkaProducer",
+    "KafkaPython",
+    "OffsetOutOfRangeError",
+    "TopicPartition",
+]
 
 
 class KafkaPython(Client):

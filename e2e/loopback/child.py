@@ -33,6 +33,11 @@ class Child:
     def runs(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    def stop_at_once(self) -> None:
+        """kill -9, without waiting until it has ended."""
+        if self.process is not None:
+            self.process.kill()
+
     def kill(self) -> None:
         """kill -9, and wait until it has ended. Nothing happens where it does not run."""
         child, self.process = self.process, None

@@ -4,7 +4,7 @@ import base64
 import json
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chiplog_core import api, names
@@ -61,6 +61,14 @@ class LoopbackCluster(Running):
     def start_again(self, broker_id: int) -> None:
         self.pods[broker_id].started()
         self.brokers[broker_id].start()
+
+    def volume(self, broker_id: int) -> Path:
+        """The folder of what a broker stores."""
+        return self.folder / f"broker-{broker_id}" / "volume"
+
+    def around(self, broker_id: int) -> Sequence[str | Path]:
+        """What the command of a broker is given to, if anything."""
+        return ()
 
     def durability(self, wanted: str) -> Mapping[str, str]:
         return {"chiplog.durability": wanted}
@@ -134,10 +142,10 @@ class LoopbackCluster(Running):
         names_file.write_text(json.dumps(self._host_names()))
         (metrics,) = (f"{LOOPBACK}:{port}" for port in free_ports(1))
         account = self.server.account_token(NAMESPACE, names.service_account(NAME, broker_id))
-        own_file = f"broker-{broker_id}"
+        own_file, volume = f"broker-{broker_id}", self.volume(broker_id)
         elsewhere: dict[str, str | Path] = {
             "--config": self._properties(broker_id, folder),
-            "--data": folder / "volume",
+            "--data": volume,
             "--credentials": self._credentials(folder),
             "--health-address": f"{self.addresses[broker_id]}:{HEALTH}",
             "--metrics-address": metrics,
@@ -146,8 +154,9 @@ class LoopbackCluster(Running):
             "--termination-log": folder / "termination-log",
         }
         given: dict[str, str | Path] = dict(zip(arguments[::2], arguments[1::2], strict=True))
-        (folder / "volume").mkdir()
+        volume.mkdir()
         return [
+            *self.around(broker_id),
             *(sys.executable, "-m", "e2e.loopback.member"),
             *(names_file, self.addresses[broker_id]),
             *(word for pair in (given | elsewhere).items() for word in pair),

@@ -43,7 +43,7 @@ def test_a_lane_has_its_tests_and_no_others(checkout: Path) -> None:
     done = make_e2e(checkout, "main")
     collected = [line for line in done.stdout.splitlines() if "::" in line]
     assert collected, done.stdout
-    assert all(line.startswith(("e2e/main/", "e2e/demo/")) for line in collected)
+    assert all(line.startswith(("e2e/chaos/", "e2e/demo/", "e2e/main/")) for line in collected)
 
 
 def test_what_needs_more_than_python_and_a_moment_is_kept_out_of_make_check(checkout: Path) -> None:

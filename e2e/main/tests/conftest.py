@@ -1,7 +1,6 @@
-"""Fixtures: an operator for all tests, one cluster they share, and topics of their own."""
+"""Fixtures: one cluster that all tests share, and topics of their own."""
 
 import json
-import os
 from collections.abc import Generator, Iterator
 from typing import Protocol
 
@@ -23,17 +22,6 @@ CONFIG: dict[str, object] = {
     # Only consumers that name a rack notice it.
     REPLICA_SELECTOR_CLASS.name: RACK_AWARE_SELECTOR,
 }
-
-
-@pytest.fixture(scope="session")
-def operator(target: Target) -> Iterator[Operator]:
-    """The operator, installed by its chart. No test leaves it other than it was."""
-    one = Operator.on(target)
-    one.install()
-    one.wait_whole()
-    yield one
-    if not os.environ.get("KEEP_CLUSTER"):
-        one.uninstall()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,180 @@
+"""The Java client: Kafka's own VerifiableProducer, and its console consumer on one partition.
+
+Both are programs that print a line for each record.
+"""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from e2e.chaos.ledger import Ledger, name_of
+from e2e.chaos.producers import PATIENCE_MS, RECORDS_PER_S, REQUEST_LIMIT_MS, STOP_LIMIT_S
+from e2e.kafka.java import SHORT_LIVED, java
+from e2e.kafka.process import DIE_WITH_US
+from e2e.kafka.tools import TOOLS
+from e2e.sim.history import Kind
+
+OPTIONS = (*SHORT_LIVED, "-Xmx128m")
+# With keys its records are spread over the partitions; without, they stay with one for seconds.
+KEYS = 60
+PREFIX = 3
+NEVER_BEGUN = (
+    "Producer closed while send in progress",
+    "Cannot perform operation after producer has been closed",
+)
+PATIENT = {
+    "acks": "all",
+    "enable.idempotence": "true",
+    # The tool sends each record once only, unless it is told otherwise.
+    "retries": 2**31 - 1,
+    "delivery.timeout.ms": PATIENCE_MS,
+    "max.block.ms": PATIENCE_MS,
+    "request.timeout.ms": REQUEST_LIMIT_MS,
+    "linger.ms": 20,
+}
+
+
+class JavaProgram:
+    """A program whose lines are read by a thread, until it is asked to end and has ended."""
+
+    name: ClassVar[str]
+
+    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
+        self.bootstrap, self.ledger, self.folder = bootstrap, ledger, folder
+        self.ended = threading.Event()
+        self.child: subprocess.Popen[str] | None = None
+        self.thread = threading.Thread(target=self.read, daemon=True, name=self.name)
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def line(self, text: str) -> None:
+        """What it printed."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """To be called by a thread that outlives the program: it ends with that."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{self.name}.log").open("ab") as errors:
+            self.child = subprocess.Popen(
+                [*DIE_WITH_US, *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.thread.start()
+
+    def read(self) -> None:
+        assert self.child is not None
+        assert self.child.stdout is not None
+        for text in self.child.stdout:
+            try:
+                self.line(text.rstrip("\n"))
+            except (ValueError, KeyError) as problem:
+                self.ledger.errors.append(f"{self.name} printed {text!r}: {problem}")
+        self.ended.set()
+
+    def ask_to_stop(self) -> None:
+        if self.child is not None:
+            if self.child.poll() is not None:
+                self.ledger.errors.append(f"{self.name} ended: {self.child.returncode}")
+            self.child.terminate()
+
+    def wait_stopped(self) -> None:
+        if self.child is not None and not self.ended.wait(STOP_LIMIT_S):
+            self.ledger.errors.append(f"{self.name} does not end")
+        self.kill()
+
+    def abandon(self) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End it, if it has not ended; what it printed is read."""
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
+            self.thread.join()
+            if self.child.stdout is not None:
+                self.child.stdout.close()
+
+
+class JavaProducer(JavaProgram):
+    """It chooses partitions itself, and tells of a record only what became of it.
+
+    So what it sent is known at the end: all numbers up to as many as it says it sent. Where a
+    record without an answer went is seen where it is found, if it is.
+    """
+
+    name: ClassVar[str] = "java"
+
+    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
+        super().__init__(bootstrap, ledger, folder)
+        self.sent = 0
+        """As it says itself when it ends."""
+
+    def command(self) -> list[str]:
+        config = self.folder / "producer.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in PATIENT.items()))
+        return [
+            *java("org.apache.kafka.tools.VerifiableProducer", OPTIONS),
+            *("--bootstrap-server", self.bootstrap, "--topic", self.ledger.topic),
+            *("--throughput", str(RECORDS_PER_S), "--acks", "-1"),
+            *("--value-prefix", str(PREFIX), "--repeating-keys", str(KEYS)),
+            *("--command-config", str(config)),
+        ]
+
+    def line(self, text: str) -> None:
+        told = json.loads(text)
+        match told["name"]:
+            case "producer_send_success":
+                partition, offset = int(told["partition"]), int(told["offset"])
+                self.ledger.note(
+                    Kind.ACKED, self.name, partition, value=told["value"], offset=offset
+                )
+            case "producer_send_error" if told["message"] in NEVER_BEGUN:
+                pass  # we ended it while it handed a record over
+            case "producer_send_error":
+                self.ledger.errors.append(f"{self.name} gave up {told['value']}: {told['message']}")
+            case "tool_data":
+                self.sent = int(told["sent"])
+            case _:
+                pass
+
+    def values(self) -> Iterator[str]:
+        """All that it sent, in its order."""
+        return (f"{PREFIX}.{number}" for number in range(self.sent))
+
+
+class JavaReader(JavaProgram):
+    """Follows one partition from its beginning."""
+
+    name: ClassVar[str] = "java-reader"
+    partition: ClassVar[int] = 0
+
+    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
+        super().__init__(bootstrap, ledger, folder)
+        self.read_up_to = {self.partition: 0}
+
+    def command(self) -> list[str]:
+        shown = ("offset=true", "partition=false", "value=true")
+        return [
+            *java(TOOLS["kafka-console-consumer.sh"], OPTIONS),
+            *("--bootstrap-server", self.bootstrap, "--topic", self.ledger.topic),
+            *("--partition", str(self.partition), "--offset", "earliest"),
+            *("--command-property", f"request.timeout.ms={REQUEST_LIMIT_MS}"),
+            *(word for one in shown for word in ("--formatter-property", f"print.{one}")),
+        ]
+
+    def line(self, text: str) -> None:
+        """`Offset:7<TAB>value`."""
+        where, tab, value = text.partition("\t")
+        if not tab or not where.startswith("Offset:"):
+            raise ValueError("is no record")
+        offset = int(where.removeprefix("Offset:"))
+        name = name_of(value.encode())
+        self.ledger.note(Kind.READ, self.name, self.partition, value=name, offset=offset)
+        self.read_up_to[self.partition] = offset + 1

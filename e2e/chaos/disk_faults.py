@@ -1,0 +1,140 @@
+"""Disks that are full, slow, or that changed a bit."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.chaos.scene import Scene, bit
+from e2e.cluster.kubectl import eventually
+from e2e.cluster.shell import run
+
+BLKIO = Path("/sys/fs/cgroup/blkio")
+LIMIT = "blkio.throttle.write_bps_device"
+SLOW_BYTES_PER_S = 128 * 1024
+PROBE_BYTES = 64 * 1024
+HEAL_LIMIT_S = 300
+LEAST_BYTES = 4096
+
+
+@contextmanager
+def leader_slow(scene: Scene) -> Iterator[None]:
+    """A leader's disk takes 128 KiB a second."""
+    broker = scene.some_leader()
+    volume, group = scene.volume(broker), blkio_group(scene.processes(broker)[0].pid)
+    device = volume.stat().st_dev
+    where = f"{os.major(device)}:{os.minor(device)}"
+    (group / LIMIT).write_text(f"{where} {SLOW_BYTES_PER_S}")
+    try:
+        took_s = synced_in_s(group, volume / "probe")
+        bit("a slow write", took_s > PROBE_BYTES / SLOW_BYTES_PER_S / 2)
+        yield
+    finally:
+        if group.exists():
+            (group / LIMIT).write_text(f"{where} 0")
+
+
+def blkio_group(pid: int) -> Path:
+    """The cgroup in which a process's writes are counted and held back."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "blkio" in controllers.split(","):
+            return BLKIO / path.lstrip("/")
+    raise RuntimeError(f"process {pid} is in no blkio cgroup")
+
+
+def synced_in_s(group: Path, probe: Path) -> float:
+    """How long a program in this cgroup takes to write and sync a little."""
+    script = (
+        f"echo $$ > {group / 'cgroup.procs'} && "
+        f"exec dd if=/dev/urandom of={probe} bs={PROBE_BYTES} count=1 conv=fdatasync"
+    )
+    began_s = time.monotonic()
+    try:
+        run("sh", "-c", script)
+        return time.monotonic() - began_s
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+@contextmanager
+def leader_full(scene: Scene) -> Iterator[None]:
+    """Somebody else's file takes all that is left on a leader's disk."""
+    volume = scene.volume(scene.some_leader())
+    filler = volume / "filler"
+    try:
+        fill(filler)
+        bit("a full disk", is_full(volume / "probe"))
+        yield
+    finally:
+        filler.unlink(missing_ok=True)
+
+
+def fill(path: Path) -> None:
+    """Take every block there is, by halves."""
+    with path.open("wb") as file:
+        size = os.fstatvfs(file.fileno()).f_bavail * os.fstatvfs(file.fileno()).f_frsize
+        at = 0
+        while size >= LEAST_BYTES:
+            try:
+                os.posix_fallocate(file.fileno(), at, size)
+                at += size
+            except OSError:
+                size //= 2
+
+
+def is_full(probe: Path) -> bool:
+    try:
+        probe.write_bytes(bytes(2 * LEAST_BYTES))
+    except OSError:
+        return True
+    finally:
+        probe.unlink(missing_ok=True)
+    return False
+
+
+@contextmanager
+def follower_flipped(scene: Scene) -> Iterator[None]:
+    """One bit of what a follower stored is another; it gets the right one from the leader."""
+    place = scene.chance.choice(scene.places())
+    broker = next(one for one in place.in_sync if one != place.leader)
+    path = segment(scene.volume(broker), scene.topic, place.partition)
+    with flipped(path):
+        yield
+
+
+@contextmanager
+def leader_flipped(scene: Scene) -> Iterator[None]:
+    """One bit of what a leader stored is another; it leads no more until it is mended."""
+    place = scene.chance.choice([one for one in scene.places() if one.leader is not None])
+    assert place.leader is not None
+    path = segment(scene.volume(place.leader), scene.topic, place.partition)
+    with flipped(path):
+        scene.wait_deposed(place.leader, {place.partition: place.leader_epoch})
+        yield
+
+
+def segment(volume: Path, topic: str, partition: int) -> Path:
+    """The oldest segment file of a replica."""
+    found = sorted(volume.glob(f"**/{topic}-{partition}/*.log"))
+    bit(f"true that {topic}-{partition} has a file to damage", found)
+    return found[0]
+
+
+@contextmanager
+def flipped(path: Path) -> Iterator[None]:
+    """Another bit in the middle of a file; at the end, wait until the file is as it was."""
+    with path.open("r+b") as file:
+        at = path.stat().st_size // 2
+        before = os.pread(file.fileno(), 1, at)
+        bit("true that there is a byte to damage", before)
+        os.pwrite(file.fileno(), bytes([before[0] ^ 0x10]), at)
+        bit("another byte in the file", os.pread(file.fileno(), 1, at) != before)
+    yield
+
+    def is_mended() -> bool:
+        with path.open("rb") as file:
+            return os.pread(file.fileno(), 1, at) == before
+
+    eventually(f"{path} is as it was", is_mended, HEAL_LIMIT_S, every_s=1)

@@ -1,0 +1,53 @@
+"""The table of faults."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from e2e.chaos import disk_faults, network_faults, process_faults
+from e2e.chaos.scene import Scene
+
+Strike = Callable[[Scene], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong.
+
+    `strike` is one hit: entering does it and checks that it bit, leaving undoes it and returns
+    when the cluster has noticed that too. In between it lasts for `lasts_s`.
+    """
+
+    name: str
+    strike: Strike
+    lasts_s: float = 0.0
+    is_short: bool = False
+    """Whether it is one of those of the short form."""
+    not_yet: str = ""
+    """Why brokers cannot stand it yet; such a fault runs only where it is asked for by name."""
+
+    @property
+    def how(self) -> str:
+        return (self.strike.__doc__ or "").strip().partition("\n")[0]
+
+
+DAMAGE = "damage at run time is not looked for yet"
+FULL = "brokers keep no reserve of their disk yet"
+
+FAULTS = (
+    Fault("leader killed", process_faults.leader_killed, is_short=True),
+    Fault("all brokers killed", process_faults.all_killed),
+    Fault("leader paused", process_faults.leader_paused, 2, is_short=True),
+    Fault("pod deleted", process_faults.pod_deleted),
+    Fault("node lost", process_faults.node_lost, 5),
+    Fault("operator stopped", process_faults.operator_stopped, 5),
+    Fault("cut two ways", network_faults.cut_two_ways, 2, is_short=True),
+    Fault("cut one way", network_faults.cut_one_way, 2),
+    Fault("cut from the API server", network_faults.cut_from_api_server, 2),
+    Fault("cut from clients", network_faults.cut_from_clients, 8),
+    Fault("API server stopped", network_faults.api_server_stopped, 20),
+    Fault("disk slow", disk_faults.leader_slow, 10, is_short=True),
+    Fault("disk full", disk_faults.leader_full, 10, not_yet=FULL),
+    Fault("bit flipped on a follower", disk_faults.follower_flipped, not_yet=DAMAGE),
+    Fault("bit flipped on a leader", disk_faults.leader_flipped, not_yet=DAMAGE),
+)

@@ -1,0 +1,67 @@
+"""Leaders cut off from others, and the API server away from all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from e2e.chaos.scene import Scene, bit
+from e2e.cluster import control_plane, cut, outage
+from e2e.cluster.cut import Cut
+from e2e.cluster.kubectl import eventually
+
+CLIENT_PORTS = (9092, 9094)
+ANSWER_LIMIT_S = 60
+
+
+@contextmanager
+def cut_two_ways(scene: Scene) -> Iterator[None]:
+    """A leader without the API server and other brokers; clients still reach it."""
+    broker = scene.some_leader()
+    with deposing(scene, broker, cut.whole(scene.ip(broker))):
+        yield
+
+
+@contextmanager
+def cut_one_way(scene: Scene) -> Iterator[None]:
+    """What a leader sends to the API server and to other brokers is lost; it hears them."""
+    broker = scene.some_leader()
+    with deposing(scene, broker, cut.outgoing(scene.ip(broker))):
+        yield
+
+
+@contextmanager
+def cut_from_api_server(scene: Scene) -> Iterator[None]:
+    """A leader without the API server, but with all other brokers and clients."""
+    broker = scene.some_leader()
+    with deposing(scene, broker, cut.from_api_server(scene.ip(broker))):
+        yield
+
+
+@contextmanager
+def deposing(scene: Scene, broker: int, what: Cut) -> Iterator[None]:
+    """A cut that lasts until the broker leads nothing, and longer."""
+    led = scene.led_by(broker)
+    with cut.made(what):
+        scene.wait_deposed(broker, led)
+        yield
+        bit("a packet dropped", cut.dropped())
+
+
+@contextmanager
+def cut_from_clients(scene: Scene) -> Iterator[None]:
+    """A leader that no client reaches, while it is in the best of health."""
+    broker = scene.some_leader()
+    session = scene.session(broker)
+    with cut.made(cut.from_clients(scene.ip(broker), CLIENT_PORTS)):
+        yield
+        bit("a packet dropped", cut.dropped())
+    assert scene.session(broker) == session, "a broker that only clients miss was deposed"
+
+
+@contextmanager
+def api_server_stopped(scene: Scene) -> Iterator[None]:
+    """The API server ends, and comes back."""
+    with outage.stopped():
+        yield
+        bit("an API server that answers nothing", not control_plane.api_server_ready())
+    eventually("the API server answers", lambda: bool(scene.places()), ANSWER_LIMIT_S)
+    scene.operator.wait_whole()

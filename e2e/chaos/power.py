@@ -1,0 +1,76 @@
+"""A cluster whose power fails everywhere at once, by crash images of all its disks.
+
+Operator and brokers are processes of this machine (`e2e.loopback`), and each broker has a disk
+of its own (`e2e.clients.crash_disk`). All brokers are killed, each disk is put back to what was
+synced, and what starts again finds another boot id: that of a kernel that has just started.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from e2e.clients.crash_disk import CrashDisk
+from e2e.kafka.members import ask_all, wait_whole
+from e2e.loopback.cluster import SIZE, LoopbackCluster
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# The kernel of this machine goes on; its processes are shown another name of it.
+SHOW_IT = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
+UNDER_ANOTHER_KERNEL = ("unshare", "--mount", "sh", "-c", SHOW_IT)
+BROKERS = range(1, SIZE + 1)
+
+
+class PoweredCluster(LoopbackCluster):
+    """As a `LoopbackCluster`, with `cut_power`; needs root."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder, settings)
+        self.disks = {number: CrashDisk(folder / f"disk-{number}") for number in BROKERS}
+        self.boot_id = folder / "boot-id"
+
+    def volume(self, broker_id: int) -> Path:
+        return self.disks[broker_id].path / "volume"
+
+    def volumes(self) -> dict[int, Path]:
+        """All of them, by broker."""
+        return {number: self.volume(number) for number in BROKERS}
+
+    def around(self, broker_id: int) -> Sequence[str | Path]:
+        return (*UNDER_ANOTHER_KERNEL, self.boot_id)
+
+    def start(self) -> None:
+        """On disks that are unmounted after all else has ended."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.boot()
+        for disk in self.disks.values():
+            self.running.enter_context(disk)
+        super().start()
+
+    def boot(self) -> None:
+        """The kernel that starts next has another name than all before it."""
+        self.boot_id.write_text(f"{uuid.uuid4()}\n")
+
+    def cut_power(self) -> None:
+        """Of all brokers at once; returns when none runs and what was not synced is gone."""
+        for child in self.brokers.values():
+            child.stop_at_once()
+        for number in BROKERS:
+            self.kill(number)
+        for disk in self.disks.values():
+            disk.cut_power()
+
+    def power_again(self) -> None:
+        """Start all brokers, without waiting for them."""
+        self.boot()
+        for number in BROKERS:
+            self.start_again(number)
+
+    def wait_whole(self) -> None:
+        wait_whole(self, SIZE, SIZE)
+
+    def is_led(self, topic: str) -> bool:
+        """Whether every partition of a topic has a leader, in sync with others or not."""
+        try:
+            return all(min(one.leaders[topic].values()) > 0 for one in ask_all(self))
+        except (OSError, KeyError):
+            return False

@@ -1,0 +1,127 @@
+"""Brokers that die or stand still, and the operator with them."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from chiplog_core import names
+from e2e.chaos.scene import Scene, bit
+from e2e.cluster import cluster, containers, cut, node, processes
+from e2e.cluster.kubectl import eventually
+from e2e.cluster.processes import Process
+from e2e.main.replicas import kill, pod_of
+
+STOPPED = "T"
+# Twice as long as a holder waits before it renews a Lease.
+RENEWALS_S = 4
+
+
+@contextmanager
+def leader_killed(scene: Scene) -> Iterator[None]:
+    """kill -9 of every process of a leader's container."""
+    broker = scene.some_leader()
+    session, before = scene.session(broker), scene.processes(broker)
+    kill(scene.cluster, broker)
+    bit(f"every process of broker {broker} gone", not any(one.alive for one in before))
+    yield
+    scene.wait_admitted(broker, session)
+
+
+@contextmanager
+def all_killed(scene: Scene) -> Iterator[None]:
+    """kill -9 of all brokers at once."""
+    brokers = scene.brokers()
+    sessions = {one: scene.session(one) for one in brokers}
+    before = [process for one in brokers for process in scene.processes(one)]
+    processes.end(before, signal.SIGKILL, 5)
+    bit("every process of every broker gone", not any(one.alive for one in before))
+    yield
+    for broker, session in sessions.items():
+        scene.wait_admitted(broker, session)
+
+
+@contextmanager
+def pod_deleted(scene: Scene) -> Iterator[None]:
+    """kubectl delete pod of a leader."""
+    broker = scene.some_leader()
+    pod = pod_of(scene.cluster, broker)
+    session, uid = scene.session(broker), scene.pod(broker)["metadata"]["uid"]
+    scene.cluster.kubectl("delete", "pod", pod, "--wait=false")
+    yield
+    scene.wait_admitted(broker, session)
+    bit(f"another {pod} than before", scene.pod(broker)["metadata"]["uid"] != uid)
+
+
+@contextmanager
+def node_lost(scene: Scene) -> Iterator[None]:
+    """The power of a leader's node fails, and comes back."""
+    broker = scene.some_leader()
+    session, led, where = scene.session(broker), scene.led_by(broker), scene.node(broker)
+    try:
+        with cut.made(cut.everything(where.pod_cidr)):
+            node.kill(where)
+            bit(f"every process on {where.name} gone", not processes.in_cgroup(where.cgroup))
+            scene.wait_deposed(broker, led)
+            yield
+    finally:
+        cluster.start_node(where)
+    scene.wait_admitted(broker, session)
+    scene.operator.wait_whole()
+
+
+@contextmanager
+def leader_paused(scene: Scene) -> Iterator[None]:
+    """SIGSTOP of a leader, until another one leads; then it wakes."""
+    broker = scene.some_leader()
+    led = scene.led_by(broker)
+    with standing_still(scene.processes(broker)):
+        scene.wait_deposed(broker, led)
+        yield
+
+
+@contextmanager
+def operator_stopped(scene: Scene) -> Iterator[None]:
+    """SIGSTOP of every replica of the operator, and kill -9 of a leader meanwhile."""
+    broker = scene.some_leader()
+    session = scene.session(broker)
+    pods = scene.operator.pods()
+    found = [one for pod in pods for one in containers.in_pod(pod["metadata"]["uid"])]
+    with standing_still(found):
+        before = renewed(scene)
+        kill(scene.cluster, broker)
+        time.sleep(RENEWALS_S)
+        bit("renewals of the operator's Lease stopped", renewed(scene) == before)
+        yield
+        bit("nobody admitted meanwhile", scene.session(broker) == session)
+    scene.wait_admitted(broker, session)
+    scene.operator.wait_whole()
+
+
+def renewed(scene: Scene) -> str:
+    """When the operator in charge renewed its Lease."""
+    lease = scene.operator.kubectl.get("lease", names.OPERATOR_LEASE)
+    return str(lease["spec"]["renewTime"])
+
+
+@contextmanager
+def standing_still(targets: Sequence[Process]) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT at the end to those that nobody ended meanwhile."""
+    bit("true that there is a process to stop", targets)
+    for one in targets:
+        os.kill(one.pid, signal.SIGSTOP)
+    try:
+        eventually("every process stands still", lambda: all(map(stands_still, targets)), 5)
+        yield
+        bit("true that they stood still to the end", all(map(stands_still, targets)))
+    finally:
+        for one in targets:
+            if one.alive:
+                os.kill(one.pid, signal.SIGCONT)
+
+
+def stands_still(one: Process) -> bool:
+    status = Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()
+    return status[0] == STOPPED

@@ -1,0 +1,197 @@
+"""Three producers, each of another library: idempotent, acks=all, and patient.
+
+Their patience is what is set: nothing is given up while a fault lasts, and a request that a
+stopped broker does not answer is sent again after ten seconds. All else is as users have it.
+
+Each sends at a steady rate, and what could not be sent in time it sends as soon as it can.
+"""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from e2e.chaos.ledger import Ledger, padded
+from e2e.clients.by_kafka_python import KafkaProducer
+from e2e.clients.by_librdkafka import QUIET
+from e2e.sim.history import Kind
+
+RECORDS_PER_S = 200
+REQUEST_LIMIT_MS = 10_000
+PATIENCE_MS = 600_000
+LINGER_MS = 20
+STOP_LIMIT_S = 120
+
+
+class SteadyProducer(ABC):
+    """Sends to all partitions in turns, from a thread of its own, until it is told to stop."""
+
+    name: ClassVar[str]
+
+    def __init__(self, bootstrap: str, ledger: Ledger) -> None:
+        self.bootstrap, self.ledger = bootstrap, ledger
+        self.ending = threading.Event()
+        self.is_abandoned = False
+        self.thread = threading.Thread(target=self.run, daemon=True, name=self.name)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Send no more; what was sent is still waited for."""
+        self.ending.set()
+
+    def abandon(self) -> None:
+        """Send no more, and forget what has no answer yet."""
+        self.is_abandoned = True
+        self.ending.set()
+
+    def wait_stopped(self) -> None:
+        """Wait until all that was sent is answered."""
+        self.thread.join(STOP_LIMIT_S)
+        if self.thread.is_alive():
+            self.ledger.errors.append(f"{self.name} has records without an answer")
+
+    def run(self) -> None:
+        try:
+            self.open()
+            self.send_all()
+            if self.is_abandoned:
+                self.forget()
+            else:
+                self.flush()
+        except Exception as problem:  # noqa: BLE001 - a client that ends is a finding
+            self.ledger.errors.append(f"{self.name} ended: {problem!r}")
+
+    def send_all(self) -> None:
+        next_s, sent = time.monotonic(), 0
+        while not self.ending.is_set():
+            partition = sent % self.ledger.partitions
+            value = f"{self.name}.{sent}"
+            self.ledger.note(Kind.SENT, self.name, partition, value=value)
+            self.send(value, partition)
+            sent += 1
+            next_s += 1 / RECORDS_PER_S
+            self.pass_time(next_s - time.monotonic())
+
+    def given_up(self, value: str, problem: object) -> None:
+        """A record that the library gives up. Whether it was stored nobody knows."""
+        self.ledger.errors.append(f"{self.name} gave up {value}: {problem}")
+
+    @abstractmethod
+    def open(self) -> None:
+        """Begin; called in the thread."""
+
+    @abstractmethod
+    def send(self, value: str, partition: int) -> None:
+        """Hand over one record; its answer is noted when it comes."""
+
+    @abstractmethod
+    def pass_time(self, seconds: float) -> None:
+        """Do nothing for so long; not at all where it is below zero."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until every record has its answer."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Drop every record that has no answer."""
+
+
+class LibrdkafkaProducer(SteadyProducer):
+    name: ClassVar[str] = "librdkafka"
+
+    def open(self) -> None:
+        self.producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": LINGER_MS,
+                "message.timeout.ms": PATIENCE_MS,
+                "socket.timeout.ms": REQUEST_LIMIT_MS,
+                "request.timeout.ms": REQUEST_LIMIT_MS // 2,
+                "error_cb": self.disturbed,
+                **QUIET,
+            }
+        )
+
+    def disturbed(self, error: KafkaError) -> None:
+        told = self.ledger.errors if error.fatal() else self.ledger.disturbances
+        told.append(f"{self.name}: {error}")
+
+    def send(self, value: str, partition: int) -> None:
+        def report(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+            if error is not None:
+                self.given_up(value, error)
+                return
+            # A batch that was stored long ago is acknowledged without saying where.
+            offset = message.offset()
+            known = -1 if offset is None else offset
+            self.ledger.note(Kind.ACKED, self.name, partition, value=value, offset=known)
+
+        while True:
+            try:
+                self.producer.produce(
+                    self.ledger.topic, padded(value), partition=partition, on_delivery=report
+                )
+                return
+            except BufferError:
+                self.producer.poll(0.1)
+
+    def pass_time(self, seconds: float) -> None:
+        # Polling is what runs the reports.
+        self.producer.poll(0)
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            self.producer.poll(left_s)
+
+    def flush(self) -> None:
+        if left := self.producer.flush(STOP_LIMIT_S):
+            self.ledger.errors.append(f"{self.name} has {left} records without an answer")
+
+    def forget(self) -> None:
+        self.producer.purge()
+
+
+class KafkaPythonProducer(SteadyProducer):
+    name: ClassVar[str] = "kafka-python"
+
+    def open(self) -> None:
+        self.producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap.split(","),
+            enable_idempotence=True,
+            acks="all",
+            linger_ms=LINGER_MS,
+            delivery_timeout_ms=PATIENCE_MS,
+            request_timeout_ms=REQUEST_LIMIT_MS,
+            max_block_ms=PATIENCE_MS,
+        )
+
+    def send(self, value: str, partition: int) -> None:
+        def report(stored: object) -> None:
+            where, offset = stored.partition, stored.offset  # type: ignore[attr-defined]
+            self.ledger.note(Kind.ACKED, self.name, where, value=value, offset=offset)
+
+        def refuse(problem: object) -> None:
+            self.given_up(value, repr(problem))
+
+        sent = self.producer.send(self.ledger.topic, padded(value), partition=partition)
+        sent.add_callback(report)
+        sent.add_errback(refuse)
+
+    def pass_time(self, seconds: float) -> None:
+        if seconds > 0:
+            self.ending.wait(seconds)
+
+    def flush(self) -> None:
+        self.producer.flush(timeout=STOP_LIMIT_S)
+        self.producer.close(timeout=5)
+        del self.producer
+
+    def forget(self) -> None:
+        self.producer.close(timeout=0)
+        del self.producer

@@ -1,0 +1,179 @@
+"""Readers that follow every partition from its beginning, and one who asks where partitions end.
+
+Nobody joins a group. A position that is not in the log is no reason to begin elsewhere: it is
+noted, and the reader stops there.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from e2e.chaos.ledger import Ledger, name_of
+from e2e.chaos.producers import REQUEST_LIMIT_MS
+from e2e.clients.by_kafka_python import (
+    KafkaConsumer,
+    OffsetOutOfRangeError,
+    TopicPartition,
+)
+from e2e.clients.by_librdkafka import QUIET, place
+from e2e.sim.history import Kind
+
+POLL_S = 0.2
+ASK_LIMIT_S = 2
+ASK_EVERY_S = 0.5
+STOP_LIMIT_S = 30
+
+
+def librdkafka_consumer(bootstrap: str) -> Consumer:
+    """One that reads on where it is told to, and begins nowhere by itself."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            # It asks for a group's name even where it joins none.
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "socket.timeout.ms": REQUEST_LIMIT_MS,
+            **QUIET,
+        }
+    )
+
+
+class Reader(ABC):
+    """Works in a thread of its own until it is told to stop."""
+
+    name: ClassVar[str]
+
+    def __init__(self, bootstrap: str, ledger: Ledger) -> None:
+        self.bootstrap, self.ledger = bootstrap, ledger
+        self.read_up_to = dict.fromkeys(range(ledger.partitions), 0)
+        """Partition -> the offset it reads next."""
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True, name=self.name)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def ask_to_stop(self) -> None:
+        self.ending.set()
+
+    def abandon(self) -> None:
+        self.ending.set()
+
+    def wait_stopped(self) -> None:
+        self.thread.join(STOP_LIMIT_S)
+        if self.thread.is_alive():
+            self.ledger.errors.append(f"{self.name} does not end")
+
+    def run(self) -> None:
+        try:
+            self.open()
+            while not self.ending.is_set():
+                self.poll()
+            self.close()
+        except Exception as problem:  # noqa: BLE001 - a client that ends is a finding
+            self.ledger.errors.append(f"{self.name} ended: {problem!r}")
+
+    def has_read(self, partition: int, value: bytes | None, offset: int) -> None:
+        self.ledger.note(Kind.READ, self.name, partition, value=name_of(value), offset=offset)
+        self.read_up_to[partition] = offset + 1
+
+    def is_out_of_range(self, partition: int) -> None:
+        offset = self.read_up_to[partition]
+        self.ledger.note(Kind.OUT_OF_RANGE, self.name, partition, offset=offset)
+
+    @abstractmethod
+    def open(self) -> None:
+        """Begin at offset 0 of every partition; called in the thread."""
+
+    @abstractmethod
+    def poll(self) -> None:
+        """Take what is there, or wait a moment."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class LibrdkafkaReader(Reader):
+    name: ClassVar[str] = "librdkafka-reader"
+
+    def open(self) -> None:
+        self.consumer = librdkafka_consumer(self.bootstrap)
+        everything = range(self.ledger.partitions)
+        self.consumer.assign([Position(self.ledger.topic, number, 0) for number in everything])
+
+    def poll(self) -> None:
+        for one in self.consumer.consume(500, timeout=POLL_S):
+            error = one.error()
+            if error is None:
+                partition, offset = place(one)
+                self.has_read(partition, one.value(), offset)
+            elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
+                self.is_out_of_range(one.partition() or 0)
+            else:
+                self.ledger.disturbances.append(f"{self.name}: {error}")
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class KafkaPythonReader(Reader):
+    name: ClassVar[str] = "kafka-python-reader"
+
+    def open(self) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=self.bootstrap.split(","),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            request_timeout_ms=REQUEST_LIMIT_MS,
+        )
+        everything = range(self.ledger.partitions)
+        places = [TopicPartition(self.ledger.topic, number) for number in everything]
+        self.consumer.assign(places)
+        for one in places:
+            self.consumer.seek(one, 0)
+
+    def poll(self) -> None:
+        try:
+            found = self.consumer.poll(timeout_ms=int(POLL_S * 1000))
+        except OffsetOutOfRangeError as refused:
+            for one in refused.args[0]:
+                self.is_out_of_range(one.partition)
+            raise
+        for where, records in found.items():
+            for one in records:
+                self.has_read(where.partition, one.value, one.offset)
+
+    def close(self) -> None:
+        self.consumer.close()
+        del self.consumer
+
+
+class EndAsker(Reader):
+    """Asks with ListOffsets, one partition after the other. What is not answered is not noted."""
+
+    name: ClassVar[str] = "end-asker"
+
+    def open(self) -> None:
+        self.consumer = librdkafka_consumer(self.bootstrap)
+        self.next = 0
+        self.read_up_to = {}  # it reads nothing
+
+    def poll(self) -> None:
+        number, self.next = self.next, (self.next + 1) % self.ledger.partitions
+        try:
+            where = Position(self.ledger.topic, number)
+            found = self.consumer.get_watermark_offsets(where, timeout=ASK_LIMIT_S)
+        except KafkaException:
+            found = None
+        if found is not None:
+            self.ledger.note(Kind.END, self.name, number, offset=found[1])
+        self.ending.wait(ASK_EVERY_S)
+
+    def close(self) -> None:
+        self.consumer.close()

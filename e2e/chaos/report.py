@@ -1,0 +1,55 @@
+"""The table of a campaign."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from e2e.chaos.faults import Fault
+from e2e.chaos.run import Result
+
+NUMBERS = ("hits", "acknowledged", "records/s", "unavailable s", "given up", "anomalies")
+
+
+def table(results: Iterable[Result], left_out: Sequence[Fault] = ()) -> Table:
+    """A row for each kind of fault; those that were left out say why.
+
+    `unavailable s` is the longest time in which no record of some partition was acknowledged.
+    """
+    drawn = Table(box=SIMPLE_HEAD)
+    drawn.add_column("fault", no_wrap=True)
+    for heading in NUMBERS:
+        drawn.add_column(heading, no_wrap=True, justify="right")
+    drawn.add_column("")
+    for one in results:
+        drawn.add_row(escape(one.name), *numbers(one), escape(remark(one)))
+    for fault in left_out:
+        drawn.add_row(escape(fault.name), *[""] * len(NUMBERS), f"[dim]{escape(fault.not_yet)}[/]")
+    return drawn
+
+
+def numbers(one: Result) -> tuple[str, ...]:
+    return (
+        str(one.hits),
+        f"{one.acknowledged:,}",
+        f"{one.records_per_s:.0f}",
+        f"{one.unavailable_s:.1f}",
+        str(len(one.errors)),
+        str(len(one.anomalies)),
+    )
+
+
+def remark(one: Result) -> str:
+    if one.missed:
+        return f"invalid: nobody reports a planted {', '.join(sorted(one.missed))}"
+    return ", ".join(sorted({found.name for found in one.anomalies}))
+
+
+def line(one: Result) -> str:
+    """A result in one line, for the summary of all tests."""
+    return (
+        f"chaos, {one.name}: {one.hits} hits, {one.acknowledged:,} records acknowledged, "
+        f"{one.records_per_s:.0f}/s, a partition unavailable for at most "
+        f"{one.unavailable_s:.1f} s, {len(one.anomalies)} anomalies"
+    )

@@ -1,0 +1,101 @@
+"""One kind of fault, again and again under load, and the verdict on what clients saw."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from e2e.chaos.controls import missed
+from e2e.chaos.faults import Fault
+from e2e.chaos.files import replicas_in
+from e2e.chaos.scene import Scene
+from e2e.chaos.workload import Workload
+from e2e.main.replicas import wait_in_sync
+from e2e.sim.checkers import Anomaly, check
+from e2e.sim.history import History
+
+PAUSE_S = 3
+# Longer than the time without an acknowledgement that counts as no progress at all.
+SETTLE_S = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one kind of fault."""
+
+    name: str
+    hits: int
+    acknowledged: int
+    records_per_s: float
+    unavailable_s: float
+    anomalies: tuple[Anomaly, ...]
+    errors: tuple[str, ...]
+    """What clients gave up, although they were told to be patient."""
+    missed: frozenset[str]
+    """What was planted in the history and not reported: then the run is invalid."""
+
+    def check(self) -> None:
+        """Raise `AssertionError` unless the run is valid and nothing is wrong."""
+        assert not self.missed, f"the run is invalid: nobody reports a planted {set(self.missed)}"
+        assert not self.anomalies, f"{len(self.anomalies)} anomalies: {self.anomalies[:5]}"
+        assert not self.errors, f"{len(self.errors)} given up: {self.errors[:5]}"
+
+
+def run(scene: Scene, fault: Fault, seconds: float, folder: Path) -> Result:
+    """Hit the topic's brokers for so long, each time when they are whole; at least once.
+
+    Raises `DidNotBite` where a hit had no effect, and `TimeoutError` where brokers do not heal.
+    """
+    with Workload(scene.cluster.bootstrap, scene.topic, folder) as load:
+        hits = hit_again_and_again(scene, fault, seconds - SETTLE_S)
+        load.all_is_well()
+        time.sleep(SETTLE_S)
+    volumes = {broker: scene.volume(broker) for broker in scene.brokers()}
+    return judged(fault.name, hits, load, volumes, folder)
+
+
+def hit_again_and_again(scene: Scene, fault: Fault, seconds: float) -> int:
+    """Returns how often, when all is whole again."""
+    hits, until_s = 0, time.monotonic() + seconds
+    while not hits or time.monotonic() < until_s:
+        time.sleep(PAUSE_S)
+        with fault.strike(scene):
+            time.sleep(fault.lasts_s)
+        wait_in_sync(scene.cluster)
+        hits += 1
+    return hits
+
+
+def judged(
+    name: str, hits: int, load: Workload, volumes: Mapping[int, Path], folder: Path
+) -> Result:
+    """The verdict, on what clients saw and on what the brokers' disks hold.
+
+    `volumes` are the brokers' disks; the history of a run with anomalies is kept in `folder`.
+    """
+    ledger = load.ledger
+    load.history.replicas.extend(replicas_in(volumes, ledger.topic, ledger.partitions))
+    assert len(load.history.replicas) >= len(volumes) * ledger.partitions, "replicas are missing"
+    anomalies = check(load.history)
+    if anomalies:
+        keep(load.history, folder / "history.jsonl")
+    return Result(
+        name=name,
+        hits=hits,
+        acknowledged=ledger.acknowledged(),
+        records_per_s=load.records_per_s(),
+        unavailable_s=ledger.unavailable_s(),
+        anomalies=tuple(anomalies),
+        errors=tuple(ledger.errors),
+        missed=missed(load.history),
+    )
+
+
+def keep(history: History, path: Path) -> None:
+    """One line an event, and one for each partition as it was at the end."""
+    with path.open("w") as file:
+        for one in history.events:
+            file.write(json.dumps(asdict(one)) + "\n")
+        for partition, stored in history.final.items():
+            file.write(json.dumps({"final": partition, "stored": stored}) + "\n")

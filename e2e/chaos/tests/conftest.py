@@ -1,0 +1,110 @@
+"""Fixtures: a cluster that may be hurt, with volumes of their own, and what became of it."""
+
+import gc
+import json
+import logging
+import warnings
+from collections.abc import Generator, Iterator
+
+import pytest
+import yaml
+from rich.console import Console
+
+from e2e.chaos.faults import Fault
+from e2e.chaos.report import table
+from e2e.chaos.run import Result
+from e2e.chaos.scene import Scene
+from e2e.chaos.workload import PARTITIONS
+from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.target import Target
+from e2e.main import evidence
+from e2e.main.broker_cluster import ORDERS, BrokerClusterUnderTest, topic_manifest
+from e2e.main.cluster_metadata import told
+from e2e.main.operator import Operator
+
+NAME, NAMESPACE = "chaos", "e2e-chaos"
+# A disk that can be filled, and held back without holding back others.
+STORAGE = {"class": "local-sized", "size": "1Gi"}
+TABLE_WIDTH = 130
+# kafka-python does not close the sockets of connections that were refused.
+UNCLOSED = "unclosed <socket"
+SAFE = {"min.insync.replicas": 2}
+
+
+def broker_cluster() -> str:
+    """The first example under another name, on volumes that end where they say."""
+    cluster, _ = yaml.safe_load_all(ORDERS.read_text())
+    cluster["metadata"]["name"] = NAME
+    cluster["spec"]["storage"] = STORAGE
+    return str(yaml.safe_dump(cluster))
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """What kafka-python leaves open is dropped with the test, and not in another one.
+
+    pytest keeps what it logs, with the frames of its errors, and the sockets in them.
+    """
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNCLOSED, ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
+    """Three brokers in a namespace of their own, which every test leaves whole."""
+    kubectl = Kubectl(target.kubeconfig, NAMESPACE)
+    kubectl.recreate_namespace()
+    one = BrokerClusterUnderTest(kubectl, NAME)
+    try:
+        kubectl.apply(broker_cluster())
+        one.wait_cluster_ready()
+    except BaseException:
+        for title, text in evidence.gather(kubectl):
+            print(f"---- {title}\n{text}")
+        raise
+    yield one
+    kubectl.delete_namespace()
+
+
+@pytest.fixture
+def scene(
+    cluster: BrokerClusterUnderTest, operator: Operator, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
+    """A topic of its own for each fault, on a cluster that is whole."""
+    fault: Fault = request.getfixturevalue("fault")
+    topic = fault.name.lower().replace(" ", "-")
+    manifest = topic_manifest(topic, PARTITIONS, NAME, replicas=3, config=SAFE)
+    cluster.kubectl.apply(json.dumps(manifest))
+    cluster.wait_ready("kt", topic)
+    bootstrap = cluster.bootstrap
+    eventually(
+        f"clients are told of {topic}", lambda: told(bootstrap).is_whole(topic, PARTITIONS), 30
+    )
+    operator.wait_whole()
+    yield Scene(cluster, operator, topic)
+    cluster.kubectl("delete", "kt", topic, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def results(left_out: list[Fault]) -> Iterator[list[Result]]:
+    """Tests add to it; at the end it is shown as a table."""
+    found: list[Result] = []
+    yield found
+    if found:
+        console = Console(width=TABLE_WIDTH)
+        console.print(table(found, left_out))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show objects and logs with a test that failed."""
+    report = yield
+    subject = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and call.when == "call" and isinstance(subject, BrokerClusterUnderTest):
+        report.sections.extend(evidence.gather(subject.kubectl))
+    return report

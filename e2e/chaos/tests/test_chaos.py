@@ -1,0 +1,53 @@
+"""Every kind of fault under load, with the figures of each: `make chaos` for the long form."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from e2e import measured
+from e2e.chaos.faults import FAULTS, Fault
+from e2e.chaos.report import line
+from e2e.chaos.run import Result, run
+from e2e.chaos.scene import Scene
+from e2e.chaos.tests.conftest import UNCLOSED
+from e2e.lanes import is_full
+
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "300" if is_full() else "45"))
+# What is asked for by name runs, also what brokers cannot stand yet.
+ASKED_FOR = [one.strip() for one in os.environ.get("CHAOS", "").split(",") if one.strip()]
+ENOUGH_RECORDS_PER_S = 500
+HANG_S = 900
+
+pytestmark = [
+    pytest.mark.main,
+    pytest.mark.timeout(SECONDS + HANG_S),
+    pytest.mark.usefixtures("faults"),
+    pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning"),
+]
+
+
+def chosen() -> list[Fault]:
+    """Those asked for, or all in the long form, or the four of the short one."""
+    if ASKED_FOR:
+        known = {one.name: one for one in FAULTS}
+        return [known[name] for name in ASKED_FOR]
+    return [one for one in FAULTS if not one.not_yet and (is_full() or one.is_short)]
+
+
+@pytest.fixture(scope="module")
+def left_out() -> list[Fault]:
+    return [one for one in FAULTS if one.not_yet and one not in chosen()]
+
+
+@pytest.mark.parametrize("fault", chosen(), ids=lambda one: str(one.name).replace(" ", "-"))
+def test_clients_lose_nothing(
+    fault: Fault, scene: Scene, results: list[Result], tmp_path: Path
+) -> None:
+    found = run(scene, fault, SECONDS, tmp_path)
+    results.append(found)
+    measured.note(line(found))
+    found.check()
+    if is_full():
+        # Less would be another test than the one that is asked for.
+        assert found.records_per_s >= ENOUGH_RECORDS_PER_S
