@@ -123,5 +123,7 @@ def standing_still(targets: Sequence[Process]) -> Iterator[None]:
 
 
 def stands_still(one: Process) -> bool:
-    status = Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()
-    return status[0] == STOPPED
+    """Whether it is stopped; not where it has ended."""
+    if not one.alive:
+        return False
+    return Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0] == STOPPED

@@ -1,0 +1,69 @@
+"""What says that a fault bit: true of real processes and files that were hurt, and of no others."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.chaos.disk_faults import flipped, segment
+from e2e.chaos.process_faults import standing_still, stands_still
+from e2e.chaos.scene import DidNotBite, bit
+from e2e.cluster.processes import Process, process
+
+SLEEP = "import time; time.sleep(60)"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Process]:
+    with subprocess.Popen([sys.executable, "-c", SLEEP]) as child:
+        found = process(child.pid)
+        assert found is not None
+        yield found
+        child.kill()
+
+
+def test_nothing_bites_that_has_no_effect() -> None:
+    bit("one", 1)
+    with pytest.raises(DidNotBite, match="not a packet dropped"):
+        bit("a packet dropped", 0)
+
+
+def test_a_process_stands_still_within_the_block_and_runs_after_it(sleeper: Process) -> None:
+    with standing_still([sleeper]):
+        assert stands_still(sleeper)
+    assert not stands_still(sleeper)
+
+
+def test_a_process_that_somebody_woke_did_not_stand_still(sleeper: Process) -> None:
+    with pytest.raises(DidNotBite, match="to the end"), standing_still([sleeper]):
+        os.kill(sleeper.pid, signal.SIGCONT)
+
+
+def test_there_must_be_a_process_to_stop() -> None:
+    with pytest.raises(DidNotBite, match="a process to stop"), standing_still([]):
+        pass
+
+
+def test_a_flipped_bit_is_waited_for_until_it_is_mended(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "orders-0"
+    folder.mkdir(parents=True)
+    path, whole = folder / "00000000000000000000.log", bytes(range(100))
+    path.write_bytes(whole)
+    (folder / "00000000000000000050.log").write_bytes(b"newer")
+    assert segment(tmp_path, "orders", 0) == path
+    with flipped(path):
+        assert sum(a != b for a, b in zip(path.read_bytes(), whole, strict=True)) == 1
+        path.write_bytes(whole)
+
+
+def test_there_must_be_something_to_damage(tmp_path: Path) -> None:
+    with pytest.raises(DidNotBite, match="a file to damage"):
+        segment(tmp_path, "orders", 0)
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(DidNotBite, match="a byte to damage"), flipped(empty):
+        pass
