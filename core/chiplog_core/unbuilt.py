@@ -14,7 +14,6 @@ from chiplog_core.problems import Problem, Reason
 class Feature(StrEnum):
     """A thing users can ask for."""
 
-    COMPACTION = "compaction"
     RECOMPRESSION = "compression by the broker"
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
@@ -36,7 +35,6 @@ class Feature(StrEnum):
 
 
 UNBUILT: Mapping[Feature, str] = {
-    Feature.COMPACTION: "set it to delete",
     Feature.RECOMPRESSION: "set it to producer",
     Feature.REPARTITION: "set it to Append",
     Feature.TRASH: "set it to Delete or Retain",

@@ -1,5 +1,6 @@
 """Configuration as somebody gave it: read into Kafka's text, or refused by name."""
 
+import pytest
 from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
@@ -106,17 +107,10 @@ def test_a_float_that_may_have_lost_digits_is_not_guessed() -> None:
     ]
 
 
-def test_compaction_is_refused_until_it_is_built() -> None:
-    (problem,) = given_topic_config({"cleanup.policy": "delete,compact"}).problems
-
-    assert problem.field == "spec.config[cleanup.policy]"
-    assert problem.reason is Reason.NOT_SUPPORTED
-    assert problems_of_broker(log_cleanup_policy="compact") == [
-        (
-            "spec.config[log.cleanup.policy] asks for compaction, which is not built yet: "
-            "set it to delete"
-        )
-    ]
+@pytest.mark.parametrize("policy", ["compact", "delete", "compact,delete", "delete, compact"])
+def test_topics_are_compacted_deleted_from_or_both(policy: str) -> None:
+    assert problems_of_topic(cleanup_policy=policy) == []
+    assert problems_of_broker(log_cleanup_policy=policy) == []
 
 
 def test_compression_by_the_broker_is_refused_until_it_is_built() -> None:
@@ -166,7 +160,7 @@ def test_a_brokers_own_file_may_hold_them() -> None:
 
 
 def test_every_problem_is_found_at_once() -> None:
-    assert len(problems_of_topic(retention_ms=-2, retention_mss=1, cleanup_policy="compact")) == 3
+    assert len(problems_of_topic(retention_ms=-2, retention_mss=1, cleanup_policy="condense")) == 3
 
 
 names = st.one_of(st.sampled_from(sorted(TOPIC_KEYS)), st.text(max_size=20))

@@ -83,7 +83,9 @@ _STRATEGIES: dict[str, Callable[[Schema], st.SearchStrategy[Any]]] = {
     "integer": lambda schema: st.integers(
         schema.get("minimum", MIN_INT64), schema.get("maximum", MAX_INT64)
     ),
-    "number": lambda _: st.floats(0, 1),
+    "number": lambda schema: st.floats(
+        schema.get("minimum", 0), schema.get("maximum", schema.get("minimum", 0) + 1)
+    ),
     "boolean": lambda _: st.booleans(),
 }
 

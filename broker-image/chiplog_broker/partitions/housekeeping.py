@@ -1,20 +1,22 @@
-"""What must be done from time to time: flushes, retention, deleted files, checkpoints."""
+"""What must be done from time to time: flushes, retention, compaction, checkpoints."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.silence import LOOK_INTERVAL_S, SilenceWatch
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.settings import setting
+from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleaner
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.scrub import Pace
 from chiplog_core.config import broker_keys as keys
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 # How late a flush that `flush.ms` asks for may come.
@@ -48,18 +50,32 @@ class Housekeeping:
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
             ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
         ]
+        self._config = config
+        self._cleaner = LogCleaner(directory, clock)
+        self._cleaning: asyncio.Task[None] | None = None
         if silence is not None:
             self._rounds.append(("silence_not_checked", LOOK_INTERVAL_S, silence.look))
         self._loops: list[asyncio.Task[None]] = []
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
         """Begin; the first round of each loop comes after one interval."""
         loop = asyncio.get_running_loop()
         self._loops = [loop.create_task(self._repeat(*one)) for one in self._rounds]
+        # Where nothing is compacted nothing looks for it.
+        self._directory.on_compacting = self._begin_cleaning
+        if self._cleaner.has_work:
+            self._begin_cleaning()
 
     async def stop(self) -> None:
-        """End the loops, each after the round it is in: half a round helps nobody."""
+        """End the loops, each after the round it is in: half a round helps nobody.
+
+        A compaction, which may take minutes, is given up: its source is all there.
+        """
+        self._directory.on_compacting = _nothing
+        self._cleaner.stop()
+        if self._cleaning is not None:
+            self._loops.append(self._cleaning)
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, *self._running, return_exceptions=True)
@@ -115,15 +131,48 @@ class Housekeeping:
         """Propose out of the in-sync replicas who has been behind for too long."""
         self._replicas.check_followers()
 
+    async def clean(self) -> bool:
+        """Compact the log that needs it most; False if none does, or it could not be done."""
+        return await self._cleaner.clean_dirtiest(
+            self._replicas.high_watermarks(),
+            CleanerSettings(
+                enabled=setting(self._config, keys.LOG_CLEANER_ENABLE),
+                dedupe_buffer_bytes=setting(self._config, keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE),
+                io_max_bytes_per_second=setting(
+                    self._config, keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND
+                ),
+            ),
+        )
+
+    def _begin_cleaning(self) -> None:
+        if self._cleaning is None or self._cleaning.done():
+            self._cleaning = asyncio.get_running_loop().create_task(self._keep_clean())
+
+    async def _keep_clean(self) -> None:
+        """For as long as there are logs to be compacted."""
+        backoff_s = setting(self._config, keys.LOG_CLEANER_BACKOFF_MS) / 1000
+        while self._cleaner.has_work and not self._replicas.is_offline:
+            if not await self._one_round("compaction_failed", self.clean):
+                await self._clock.sleep(backoff_s)
+
     async def _repeat(self, failed: str, interval_s: float, work: Work) -> None:
         while True:
             await self._clock.sleep(interval_s)
             if self._replicas.is_offline:
                 return  # logged where it happened; nothing is retried on a failed disk
-            one_round = asyncio.get_running_loop().create_task(work())
-            self._running.add(one_round)
-            one_round.add_done_callback(self._running.discard)
-            try:
-                await asyncio.shield(one_round)
-            except Exception:
-                logger.exception(failed)
+            await self._one_round(failed, work)
+
+    async def _one_round(self, failed: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Do it, to its end even if the loop is ended meanwhile; None if it fails."""
+        one_round = asyncio.get_running_loop().create_task(work())
+        self._running.add(one_round)
+        one_round.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(one_round)
+        except Exception:
+            logger.exception(failed)
+            return None
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""

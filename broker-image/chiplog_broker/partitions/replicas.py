@@ -25,6 +25,7 @@ from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.metadata import Damaged, Halted, LogEnd
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.compaction.stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, StorageError
@@ -105,6 +106,11 @@ class Replicas:
     def is_offline(self) -> bool:
         """Whether the data directory has failed."""
         return self._directory.health.failure is not None
+
+    @property
+    def cleaner_stats(self) -> CleanerStats:
+        """What compaction has done here."""
+        return self._directory.cleaner_stats
 
     @property
     def quarantined(self) -> int:

@@ -39,6 +39,8 @@ CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
+DELETE_HORIZON_MASK = 0x40
+"""Compaction has been here and tombstones stayed: the base timestamp says until when (KIP-534)."""
 
 _PLACE = Struct(">qii")
 _LENGTH = Struct(">i")
@@ -102,6 +104,16 @@ class BatchHeader(NamedTuple):
             raise UnsupportedCompressionError(
                 f"codec {self.attributes & CODEC_MASK} is not defined"
             ) from None
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the batch's tombstones may go (KIP-534); None while nobody has said."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
+
+    @property
+    def newest_record_ms(self) -> int:
+        """The largest timestamp of a record in it; -1 where compaction left none."""
+        return self.max_timestamp_ms if self.record_count else NO_TIMESTAMP
 
     @property
     def is_log_append_time(self) -> bool:

@@ -107,6 +107,11 @@ def recompress(
     return _assemble(header._replace(attributes=attributes), compress(codec, payload))
 
 
+def pack_batch(header: BatchHeader, payload: Buffer) -> bytearray:
+    """A batch of these records, which are compressed as the header says, sealed."""
+    return _assemble(header, compress(header.codec, payload))
+
+
 def encode_varint(value: int) -> bytes:
     """Zigzag, seven bits a byte, low ones first."""
     rest = (value << 1) ^ (value >> 63)

@@ -39,6 +39,7 @@ class BrokerCollector(Collector):
         yield from self._topic_families()
         yield from self._replica_families()
         yield from self._damage_families()
+        yield from self._cleaner_families()
         yield from self._connection_families()
         yield from self._session_families()
 
@@ -201,6 +202,52 @@ class BrokerCollector(Collector):
             "Bytes of logs that were read to see whether they are still what was written.",
             self._replicas.scrubbed_bytes,
         )
+
+    def _cleaner_families(self) -> Iterator[Metric]:
+        """Kafka's LogCleaner and LogCleanerManager, and totals beside them."""
+        stats = self._replicas.cleaner_stats
+        kafkas, ours = "kafka_log_logcleaner", "chiplog_broker_compaction"
+        for name, text, value in (
+            (
+                f"{kafkas}_cleaner_recopy_percent",
+                "Of what the last compaction read, how much it wrote again.",
+                100 * stats.last_recopied,
+            ),
+            (
+                f"{kafkas}_max_buffer_utilization_percent",
+                "How full the last compaction's map of keys was.",
+                100 * stats.last_map_filled,
+            ),
+            (
+                f"{kafkas}_max_clean_time_secs",
+                "Seconds that the last compaction took.",
+                stats.last_pass_s,
+            ),
+            (
+                f"{kafkas}_max_compaction_delay_secs",
+                "By how much the log that waits longest is over its max.compaction.lag.ms.",
+                stats.max_delay_ms / 1000,
+            ),
+            (
+                f"{kafkas}manager_max_dirty_percent",
+                "How much of the dirtiest log is not compacted.",
+                100 * stats.max_dirty_ratio,
+            ),
+            (
+                f"{kafkas}manager_uncleanable_partitions_count",
+                "Logs that cannot be compacted as they are damaged.",
+                len(stats.uncleanable),
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value)
+        for name, text, count in (
+            (f"{ours}_passes", "Compactions of a log.", stats.passes),
+            (f"{ours}_read_bytes", "Bytes read by compaction.", stats.read_bytes),
+            (f"{ours}_written_bytes", "Bytes written by compaction.", stats.written_bytes),
+            (f"{ours}_removed_records", "Records compacted away.", stats.removed_records),
+            (f"{ours}_seconds", "Time that compactions took.", stats.busy_s),
+        ):
+            yield CounterMetricFamily(name, text, count)
 
     def _connection_families(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(

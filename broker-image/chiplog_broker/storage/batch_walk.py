@@ -13,6 +13,28 @@ from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
 CHUNK_BYTES = 8192
 
 
+def read_batches(
+    file: File, start: int, end: int, chunk_bytes: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch from `start`, which must be a boundary, to `end`, whole; a view is good until
+    the next step. Reads so many bytes at a time, or a batch, if it is larger."""
+    position = chunk_start = start
+    chunk = memoryview(b"")
+    while position < end:
+        batch = chunk[position - chunk_start :]
+        needed = read_header(batch).size_bytes if len(batch) >= HEADER_BYTES else HEADER_BYTES
+        if position + needed > end:
+            raise CorruptBatchError(f"the batch at {position} ends past {end}")
+        if len(batch) < needed:
+            size_bytes = min(max(needed, chunk_bytes), end - position)
+            chunk, chunk_start = memoryview(file.read(position, size_bytes)), position
+            if len(chunk) < needed:
+                raise CorruptBatchError(f"the file ends within the batch at {position}")
+            continue
+        yield read_header(batch), batch[:needed]
+        position += needed
+
+
 def walk_batches(file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from `start`, which must be a boundary, to `end`.
 

@@ -13,6 +13,7 @@ from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines
 from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -74,18 +75,25 @@ class OffsetCheckpoint:
 
 
 class DirectoryCheckpoints:
-    """The three files of a data directory."""
+    """The four files of a data directory."""
 
-    __slots__ = ("high_watermarks", "log_starts", "recovery_points")
+    __slots__ = ("cleaner_offsets", "high_watermarks", "log_starts", "recovery_points")
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         self.recovery_points = OffsetCheckpoint(disk, RECOVERY_POINTS, health)
         self.log_starts = OffsetCheckpoint(disk, LOG_START_OFFSETS, health)
         self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
+        self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
+        """Up to where logs are compacted. One that has an entry may have gaps."""
 
     async def forget(self, partition: TopicPartition) -> None:
         """A partition of this name begins anew, or is gone."""
-        for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
+        for checkpoint in (
+            self.recovery_points,
+            self.log_starts,
+            self.high_watermarks,
+            self.cleaner_offsets,
+        ):
             await checkpoint.forget([partition])
 
 

@@ -38,6 +38,14 @@ class LogConfig:
     """-1 keeps records forever."""
     retention_bytes: int = -1
     """-1 is no limit."""
+    deletes: bool = True
+    """`cleanup.policy` says delete: segments go by age and size."""
+    compacts: bool = False
+    """`cleanup.policy` says compact: of each key the latest value stays."""
+    delete_retention_ms: int = _DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NO_LIMIT
     file_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1_048_588
     flush_messages: int = NO_LIMIT
@@ -49,6 +57,13 @@ class LogConfig:
     """None is Kafka's `producer`: batches stay as they came."""
     durability: Durability = Durability.FSYNC
     producer_id_expiration_ms: int = _DAY_MS
+
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment may become: none younger is ever compacted (KIP-354)."""
+        return (
+            min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        )
 
     def produce_limits(self) -> ProduceLimits:
         """What a produced batch must respect."""

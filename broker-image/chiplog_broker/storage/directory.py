@@ -17,6 +17,8 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
 from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown, encode_clean_shutdown
+from chiplog_broker.storage.compaction.stats import CleanerStats
+from chiplog_broker.storage.compaction.swap import finish_swaps
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.epochs import EpochHistory
@@ -140,6 +142,9 @@ class LogDirectory:
         self.on_damage: Callable[[TopicPartition, DamagedLogError], None] = nobody_told
         """Told of each log that turns out to be damaged while it is open. Must not raise."""
         self.room = DiskRoom(ports.disk)
+        self.on_compacting: Callable[[], None] = lambda: None
+        """Called when a log is to be compacted from now on."""
+        self.cleaner_stats = CleanerStats()
         self._env = LogEnvironment(
             ports.disk,
             ports.clock,
@@ -148,6 +153,7 @@ class LogDirectory:
             self._checkpoints,
             self.room,
             self._found_damage,
+            self._is_compacting,
         )
         self._retired: list[_RetiredLog] = []
         self._set_aside: dict[TopicPartition, str] = {}
@@ -214,6 +220,8 @@ class LogDirectory:
                 unsynced=[],
             ),
         )
+        if config.compacts:
+            await log.allow_gaps()
         if mark is not None:
             # Only now that it is whole: what a crash leaves half made is begun anew.
             refetching = Damage(topic_id, DamageState.REFETCHING, mark.file, mark.offset)
@@ -355,6 +363,9 @@ class LogDirectory:
     def _found_damage(self, partition: TopicPartition, found: DamagedLogError) -> None:
         self.on_damage(partition, found)
 
+    def _is_compacting(self) -> None:
+        self.on_compacting()
+
     async def _open_logs(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
         names = self._disk.names(ROOT)
         for name in names:
@@ -378,6 +389,7 @@ class LogDirectory:
         self, partition: TopicPartition, config: LogConfig, meter: "_ProgressMeter", *, clean: bool
     ) -> PartitionReport:
         checkpoints = self._checkpoints
+        cleaned = checkpoints.cleaner_offsets
         recovery_point = checkpoints.recovery_points.get(partition) or 0
         recovery = LogRecovery(
             LogSource(
@@ -388,12 +400,14 @@ class LogDirectory:
                 clean=clean,
                 log_start_offset=checkpoints.log_starts.get(partition),
                 recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
+                may_have_gaps=cleaned.damaged or cleaned.get(partition) is not None,
             )
         )
         topic_id: UUID | None = None
         try:
             topic_id = self._topic_id(partition)
             self._check_mark(partition)
+            await finish_swaps(self._disk, partition.directory)
             for scanned_bytes in recovery.run():
                 meter.scanned(scanned_bytes)
                 await self._clock.sleep(0)
@@ -418,6 +432,8 @@ class LogDirectory:
             )
         log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
         self.logs[partition] = log
+        if cleaned.damaged:
+            await log.allow_gaps()
         cut = recovery.cut
         return PartitionReport(
             partition=partition,

@@ -97,6 +97,10 @@ class UnexpectedEpochError(StorageError):
     kafka_error = "UNKNOWN_SERVER_ERROR"
 
 
+class CompactionAbortedError(StorageError):
+    """A pass cannot go on, as the log has changed under it. The next one begins anew."""
+
+
 class InconsistentTopicIdError(StorageError):
     """The directory of this name belongs to another topic."""
 

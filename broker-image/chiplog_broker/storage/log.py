@@ -1,11 +1,13 @@
 """The log of one partition on one broker.
 
 Appends and reads are synchronous and only touch the page cache; `make_durable` waits for
-the device. `log_state` holds what a log consists of, `log_surgery` takes something away.
+the device. `log_state` holds what a log consists of, `log_surgery` takes something away,
+`log_compaction` what is outdated.
 
 Invariants:
 
-* offsets are contiguous from `log_start_offset` to `end_offset` and never used twice;
+* offsets are contiguous from `log_start_offset` to `end_offset` and never used twice; where
+  compaction has been, some are missing, but never the end of a segment;
 * `durable_end_offset` <= `end_offset`, and everything below it survives a power cut;
 * every batch's epoch is what `epochs` says for its offset;
 * the producer states are the fold of all batches below `end_offset`.
@@ -24,6 +26,7 @@ from chiplog_broker.records.batch import (
     stamp_append_time,
 )
 from chiplog_broker.records.errors import BatchTooLargeError
+from chiplog_broker.records.scan import check_keys
 from chiplog_broker.records.validate import TimestampType, validate_produced
 from chiplog_broker.records.writer import recompress
 from chiplog_broker.storage.epochs import EpochEnd
@@ -32,7 +35,7 @@ from chiplog_broker.storage.errors import (
     UnexpectedEpochError,
     UnexpectedOffsetError,
 )
-from chiplog_broker.storage.log_surgery import LogSurgery
+from chiplog_broker.storage.log_compaction import LogCompaction
 from chiplog_broker.storage.producers import SentBatch
 from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET
 from chiplog_broker.storage.timestamps import (
@@ -99,7 +102,7 @@ class ListOffset(IntEnum):
     MAX_TIMESTAMP = -3
 
 
-class PartitionLog(LogSurgery):
+class PartitionLog(LogCompaction):
     """One replica. Made by `LogDirectory`."""
 
     __slots__ = ()
@@ -269,7 +272,7 @@ class PartitionLog(LogSurgery):
         segment = self._segments.active
         for header in run:
             self._epochs.assign(header.leader_epoch, header.base_offset)
-            segment.count(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+            segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
             self.end_offset = header.last_offset + 1
             self._producers.record(header, header.base_offset)
 
@@ -283,7 +286,8 @@ class PartitionLog(LogSurgery):
                     f"{self.partition} has epoch {header.leader_epoch} at {header.base_offset} "
                     f"after epoch {epoch}, from the leader of epoch {leader_epoch}"
                 )
-            if header.base_offset != expected or header.last_offset_delta < 0:
+            is_gap = header.base_offset > expected and self.may_have_gaps
+            if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
                 raise UnexpectedOffsetError(
                     f"{self.partition} goes on at {expected}, not {header.base_offset}",
                     header.base_offset,
@@ -305,7 +309,9 @@ class PartitionLog(LogSurgery):
     def _rewrite(
         self, batch: memoryview, header: BatchHeader, now_ms: int
     ) -> tuple[memoryview, BatchHeader]:
-        """What the topic asks of a batch beyond storing it: another codec, our clock."""
+        """What the topic asks of a batch beyond storing it: keys, another codec, our clock."""
+        if self._config.compacts:
+            check_keys(batch, header)
         codec = self._config.compression_type
         if codec is not None and codec is not header.codec:
             batch = memoryview(recompress(batch, header, codec))

@@ -134,4 +134,4 @@ class LogChecks(LogState):
             wanted_bytes = min(max(batch_end(data), wanted_bytes + 1), end - position)
 
     def _history(self) -> History:
-        return History(self._epochs.span_at, self.log_start_offset)
+        return History(self._epochs.span_at, self.log_start_offset, self.may_have_gaps)

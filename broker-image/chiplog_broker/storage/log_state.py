@@ -46,6 +46,8 @@ class LogEnvironment:
     room: DiskRoom
     on_damage: Callable[[TopicPartition, DamagedLogError], None] = field(default=nobody_told)
     """Told once of each log that turns out to be damaged while it is open. Must not raise."""
+    compacting: Callable[[], None] = lambda: None
+    """Told when a log is to be compacted from now on."""
 
 
 class LogState:
@@ -56,6 +58,7 @@ class LogState:
         "_closed",
         "_config",
         "_counts_synced",
+        "_cuts",
         "_damage",
         "_directory",
         "_env",
@@ -106,6 +109,7 @@ class LogState:
         self._busy = False
         self._closed = False
         self._damage: DamagedLogError | None = None
+        self._cuts = 0
         self._surgery = asyncio.Lock()
         for segment in loaded.unsynced:
             self._sync.wrote_to(segment, 0)
@@ -161,6 +165,11 @@ class LogState:
         return self._damage
 
     @property
+    def may_have_gaps(self) -> bool:
+        """Whether compaction may have been here, or where this log is copied from."""
+        return self._env.checkpoints.cleaner_offsets.get(self.partition) is not None
+
+    @property
     def producer_count(self) -> int:
         return len(self._producers)
 
@@ -172,11 +181,14 @@ class LogState:
         self._rewrites = (
             config.compression_type is not None
             or config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+            or config.compacts
         )
         self._roll_bytes = config.segment_bytes
-        self._roll_ms = config.segment_ms - self._jitter_ms()
+        self._roll_ms = config.roll_ms - self._jitter_ms()
         self._producers.expiration_ms = config.producer_id_expiration_ms
         self._segments.active.index_settings = index_settings(config)
+        if config.compacts:
+            self._env.compacting()
 
     # --- writing ---------------------------------------------------------------
 
@@ -207,7 +219,7 @@ class LogState:
         self._sync.names_changed()
         self._snapshot_producers()
         self._segments.add(segment)
-        self._roll_ms = self._config.segment_ms - self._jitter_ms()
+        self._roll_ms = self._config.roll_ms - self._jitter_ms()
 
     # --- durability --------------------------------------------------------------
 
@@ -299,7 +311,7 @@ class LogState:
 
     def _jitter_ms(self) -> int:
         """A random part of `segment.jitter.ms`, so that not all logs roll at once."""
-        widest_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        widest_ms = min(self._config.segment_jitter_ms, self._config.roll_ms)
         if widest_ms <= 0:
             return 0
         return int.from_bytes(self._env.rng.token(8), "big") % widest_ms

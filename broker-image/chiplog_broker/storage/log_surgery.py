@@ -97,22 +97,31 @@ class LogSurgery(LogChecks):
                 self._sync.truncating_to = None
 
     async def _lower_checkpoints(self, offset: int) -> None:
-        """The next start must not miss what we are about to remove: neither as durable, nor,
-        where the loss of acknowledged records was accepted, as acknowledged."""
+        """The next start must not miss what we are about to remove: neither as durable, nor as
+        compacted, nor, where the loss of acknowledged records was accepted, as acknowledged."""
         checkpoints = self._env.checkpoints
-        for one in (checkpoints.recovery_points, checkpoints.high_watermarks):
+        for one in (
+            checkpoints.recovery_points,
+            checkpoints.high_watermarks,
+            checkpoints.cleaner_offsets,
+        ):
             if (one.get(self.partition) or 0) > offset:
                 await one.put(self.partition, offset)
 
     def _batch_start(self, offset: int) -> int:
-        """The first offset of the batch that holds `offset`; itself if none does."""
+        """The first offset of the batch that holds `offset`; itself if none does.
+
+        In a gap, which compaction leaves, it is where the last batch before it ends.
+        """
         if offset >= self.end_offset:
             return offset
         segment = self._segments.holding(offset)
         with self._looking_into(segment):
-            return segment.header_at(segment.position_of(offset)).base_offset
+            base_offset = segment.header_at(segment.position_of(offset)).base_offset
+            return base_offset if base_offset <= offset else segment.end_at_or_below(offset)
 
     async def _cut(self, end_offset: int, now_ms: int) -> None:
+        self._cuts += 1
         with self._looking_into(self._segments.holding(end_offset)):
             await self._cut_readable(end_offset, now_ms)
 
@@ -142,6 +151,7 @@ class LogSurgery(LogChecks):
         self._sync.cut_at(end_offset)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
+        self._cuts += 1
         segment = Segment(self._env.disk, self._directory, offset, index_settings(self._config))
         remove_at_ms = now_ms + self._config.file_delete_delay_ms
         try:

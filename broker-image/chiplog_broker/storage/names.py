@@ -5,6 +5,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+"""A segment that compaction is writing: nothing yet."""
+SWAP_SUFFIX = ".swap"
+"""A whole segment that takes the place of all others in its range of offsets."""
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -20,6 +24,7 @@ LOCK = ".lock"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 DAMAGED_REPLICAS = "damaged-replicas"
 
 DELETED_DIRECTORY_SUFFIX = "-delete"

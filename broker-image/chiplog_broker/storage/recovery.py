@@ -29,12 +29,14 @@ from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     EPOCH_CHECKPOINT,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     offset_in_name,
     segment_file,
@@ -44,8 +46,7 @@ from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import IndexSettings, Segment
 
 _SCAN_BYTES = 2**20
-_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp", ".cleaned")
-_UNFINISHED_SUFFIX = ".swap"
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX)
 _INDEX_SUFFIXES = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
 Steps = Generator[int, None, None]
@@ -64,6 +65,8 @@ class LogSource:
     """As checkpointed; None if there is no entry."""
     recovery_point: int | None
     """As checkpointed; None if that file is damaged, and then nothing may be cut."""
+    may_have_gaps: bool = False
+    """The log was compacted, here or where it was copied from: some offsets may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class LogRecovery:
     def __init__(self, source: LogSource) -> None:
         self._source = source
         self._disk = source.disk
-        self._names = source.disk.names(source.directory)
+        self._names: list[str] = []
         self._trusted_end = source.recovery_point or 0
         self.segments: list[Segment] = []
         self.epochs = EpochHistory()
@@ -129,9 +132,10 @@ class LogRecovery:
 
     def _remove_leftovers(self) -> None:
         """Half-finished files whose content is somewhere else too, or not needed."""
+        self._names = self._disk.names(self._source.directory)
         names = set(self._names)
         for name in self._names:
-            if name.endswith(_UNFINISHED_SUFFIX):
+            if name.endswith(SWAP_SUFFIX):
                 raise DamagedLogError(f"{name}: an unfinished compaction")
             stem, _, kind = name.partition(".")
             is_orphan = f".{kind}" in _INDEX_SUFFIXES and f"{stem}{LOG_SUFFIX}" not in names
@@ -323,9 +327,9 @@ class LogRecovery:
         try:
             for header, batch in _whole_batches(segment.log):
                 check_crc(batch, header)
-                _check_place(header, segment.end_offset)
+                self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
-                segment.count(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+                segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
                 if not is_durable and header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes
@@ -336,6 +340,16 @@ class LogRecovery:
             return str(error)
         yield unreported_bytes
         return None
+
+    def _check_place(self, header: BatchHeader, expected: int) -> None:
+        """Base offset and epoch lie outside the checksum, so the neighbours must vouch for them."""
+        base_offset = header.base_offset
+        if base_offset < expected or (base_offset > expected and not self._source.may_have_gaps):
+            raise CorruptBatchError(f"offset {base_offset} where {expected} belongs")
+        if header.last_offset_delta < 0 or header.last_offset_delta + 1 < header.record_count:
+            raise CorruptBatchError(
+                f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
+            )
 
     def _check_epoch(self, header: BatchHeader) -> None:
         """The history was durable before anything of its newest epoch was acknowledged."""
@@ -417,16 +431,6 @@ class LogRecovery:
 
     def _path(self, name: str) -> str:
         return f"{self._source.directory}/{name}"
-
-
-def _check_place(header: BatchHeader, expected: int) -> None:
-    """Base offset and epoch lie outside the checksum, so the neighbours must vouch for them."""
-    if header.base_offset != expected:
-        raise CorruptBatchError(f"offset {header.base_offset} where {expected} belongs")
-    if header.last_offset_delta < 0 or header.last_offset_delta + 1 < header.record_count:
-        raise CorruptBatchError(
-            f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
-        )
 
 
 def _whole_batches(file: File) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -55,6 +55,7 @@ class Segment:
         "_directory",
         "_disk",
         "_log",
+        "_mark",
         "_max_timestamp_ms",
         "_max_timestamp_offset",
         "base_offset",
@@ -72,10 +73,17 @@ class Segment:
     )
 
     def __init__(
-        self, disk: Disk, directory: str, base_offset: int, index_settings: IndexSettings
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        index_settings: IndexSettings,
+        mark: str = "",
     ) -> None:
+        """`mark` follows the names of a segment that is not in use yet."""
         self._disk = disk
         self._directory = directory
+        self._mark = mark
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.size_bytes = 0
@@ -133,7 +141,7 @@ class Segment:
         self.first_timestamp_ms = NO_TIMESTAMP
         if self.size_bytes:
             for _, first in walk_batches(self.log, 0, self.size_bytes):
-                self.first_timestamp_ms = first.max_timestamp_ms
+                self.first_timestamp_ms = first.newest_record_ms
                 break
 
     def indexes_are_whole(self) -> bool:
@@ -183,6 +191,25 @@ class Segment:
         self.offset_index.flush()
         self.time_index.flush()
 
+    def take_over(self, cleaned_from: "Segment") -> None:
+        """This one, which is complete, will stand where another one ended."""
+        self.created_ms = cleaned_from.created_ms
+        self.sealed = True
+
+    def rename(self, mark: str) -> None:
+        """Let the names of the files end in another mark: the indexes' first, then the log's."""
+        files = (
+            (INDEX_SUFFIX, self.offset_index),
+            (TIME_INDEX_SUFFIX, self.time_index),
+            (LOG_SUFFIX, None),
+        )
+        for suffix, index in files:
+            old, new = self._path(suffix), self._path(suffix, mark)
+            self._disk.rename(old, new)
+            if index is not None:
+                index.renamed(new)
+        self._mark = mark
+
     def truncate(self, position: int, end_offset: int) -> None:
         """Cut the file at a batch boundary; `end_offset` is the first offset that goes."""
         self.log.truncate(position)
@@ -227,6 +254,33 @@ class Segment:
     def max_timestamp_offset(self) -> int:
         """The last offset of the batch that holds the largest timestamp."""
         return self._max_timestamp_offset if self.max_timestamp_ms >= 0 else self.base_offset
+
+    @property
+    def oldest_ms(self) -> int:
+        """What is known of the age of its first batch."""
+        if self.first_timestamp_ms < 0 and self.size_bytes:
+            self.first_timestamp_ms = self.header_at(0).newest_record_ms
+        return self.first_timestamp_ms if self.first_timestamp_ms >= 0 else self.created_ms
+
+    @property
+    def index_bytes(self) -> int:
+        """The size of the larger of the two indexes."""
+        larger = max(
+            len(self.offset_index) * OFFSET_ENTRY.size, len(self.time_index) * TIME_ENTRY.size
+        )
+        if self.sealed:
+            self._close_indexes()
+        return larger
+
+    def end_at_or_below(self, offset: int) -> int:
+        """Where the last batch that ends at or below `offset` ends; the base if none does."""
+        end_offset = self.base_offset
+        start = self.offset_index.position_before(offset - 1)
+        for _, header in walk_batches(self.log, start, self.size_bytes):
+            if header.last_offset >= offset:
+                break
+            end_offset = header.last_offset + 1
+        return end_offset
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds `offset`, or else the next one, begins."""
@@ -310,6 +364,12 @@ class Segment:
         for suffix in SEGMENT_SUFFIXES:
             self._disk.remove(self._path(suffix) + DELETED_SUFFIX)
 
+    def discard(self) -> None:
+        """Remove the files of a segment that never came into use."""
+        self.close()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._disk.remove(self._path(suffix))
+
     def close(self) -> None:
         if self._log is not None:
             self._log.close()
@@ -321,12 +381,13 @@ class Segment:
         self.offset_index.close()
         self.time_index.close()
 
-    def _path(self, suffix: str) -> str:
-        return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
+    def _path(self, suffix: str, mark: str | None = None) -> str:
+        mark = self._mark if mark is None else mark
+        return f"{self._directory}/{segment_file(self.base_offset, suffix)}{mark}"
 
     def _note(self, header: BatchHeader) -> None:
         last_offset = header.last_offset
         self.end_offset = last_offset + 1
-        if header.max_timestamp_ms > self.max_timestamp_ms:
-            self._max_timestamp_ms = header.max_timestamp_ms
+        if header.newest_record_ms > self.max_timestamp_ms:
+            self._max_timestamp_ms = header.newest_record_ms
             self._max_timestamp_offset = last_offset

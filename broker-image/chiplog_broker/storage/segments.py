@@ -5,7 +5,7 @@ There is always at least one. A segment that leaves keeps its files under anothe
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from chiplog_broker.ports.disk import Disk
@@ -74,6 +74,15 @@ class LogSegments:
         while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
             self._retire(self._segments.pop(), remove_at_ms)
         self.active = self._segments[-1]
+
+    def replace(self, old: Sequence[Segment], new: Segment, remove_at_ms: int) -> None:
+        """Let neighbours go, and the snapshots between them; `new` stands in their place."""
+        number = self._segments.index(old[0])
+        for segment in old:
+            self._retire(segment, remove_at_ms)
+        for segment in old[1:]:
+            self._disk.remove(self._snapshot_path(segment.base_offset))
+        self._segments[number : number + len(old)] = [new]
 
     def replace_all(self, segment: Segment, remove_at_ms: int) -> None:
         """Let all go; `segment` is the only one now."""

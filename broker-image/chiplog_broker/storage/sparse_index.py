@@ -72,6 +72,10 @@ class SparseIndex:
             self._stored = stored + len(self._pending)
             self._pending.clear()
 
+    def renamed(self, path: str) -> None:
+        """The file has another name now."""
+        self._path = path
+
     async def sync(self) -> None:
         await self._opened().sync()
 

@@ -44,7 +44,7 @@ def first_at_or_after(
     nearby = max(segment.time_index.offset_before(timestamp_ms), from_offset)
     start = segment.position_of(nearby)
     for position, header in walk_batches(segment.log, start, segment.size_bytes):
-        if header.max_timestamp_ms >= timestamp_ms:
+        if header.newest_record_ms >= timestamp_ms:
             for found in _records(segment, _Place(position, header), from_offset, read_batch):
                 if found.timestamp_ms >= timestamp_ms:
                     return found
@@ -83,7 +83,7 @@ def _newest_batches(segment: Segment, from_offset: int) -> list[_Place]:
     for position, header in walk_batches(segment.log, start, segment.size_bytes):
         if header.base_offset < from_offset:
             begun.append(_Place(position, header))
-        elif newest is None or header.max_timestamp_ms > newest.header.max_timestamp_ms:
+        elif newest is None or header.newest_record_ms > newest.header.newest_record_ms:
             newest = _Place(position, header)
     return begun if newest is None else [*begun, newest]
 

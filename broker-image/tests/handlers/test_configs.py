@@ -66,9 +66,10 @@ def test_what_has_no_configuration(kit: "Kit") -> None:
         (("retention.ms", SET, None), ErrorCode.invalid_request),
         (("retention.ms", APPEND, "1"), ErrorCode.invalid_config),
         (("retention.ms", 9, "1"), ErrorCode.invalid_request),
-        (("cleanup.policy", APPEND, "compact"), ErrorCode.invalid_config),
+        (("cleanup.policy", APPEND, "condense"), ErrorCode.invalid_config),
         (("retention.ms", DELETE, None), OK),
         (("cleanup.policy", APPEND, "delete"), OK),
+        (("cleanup.policy", APPEND, "compact"), OK),
         (("retention.ms", SET, "7"), OK),
     ],
 )

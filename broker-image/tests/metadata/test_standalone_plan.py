@@ -61,7 +61,7 @@ def test_counts_can_follow_from_a_placement() -> None:
         (CreateTopic(name="n", partitions=1, assignments={0: (1,)}), Code.INVALID_REQUEST),
         (CreateTopic(name="n", config={"retention.mss": "1"}), Code.INVALID_CONFIG),
         (CreateTopic(name="n", config={"retention.ms": "-2"}), Code.INVALID_CONFIG),
-        (CreateTopic(name="n", config={"cleanup.policy": "compact"}), Code.INVALID_CONFIG),
+        (CreateTopic(name="n", config={"cleanup.policy": "condense"}), Code.INVALID_CONFIG),
         (CreateTopic(name="n", config={"min.insync.replicas": "2"}), Code.INVALID_CONFIG),
     ],
 )

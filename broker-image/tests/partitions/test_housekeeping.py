@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.writer import NewRecord, build_batch
+
 if TYPE_CHECKING:
     from tests.conftest import Kit
 
@@ -43,3 +46,47 @@ def test_a_round_that_fails_is_logged_and_followed_by_the_next(
 
     kit.run(scenario)
     assert "retention_failed" in caplog.messages
+
+
+def test_a_topic_is_compacted_from_when_it_says_so(kit: "Kit") -> None:
+    """Nothing looks for compacted topics before there is one, and then it is found."""
+
+    def keyed(number: int) -> bytes:
+        return bytes(build_batch([NewRecord(b"value", b"key", 10 * number)]))
+
+    async def scenario() -> None:
+        async with kit.running(log_cleaner_backoff_ms="10") as client:
+            await client.create("orders", min_cleanable_dirty_ratio="0", segment_ms="1")
+            for n in range(5):
+                await client.produce("orders", keyed(n))
+            stats = kit.broker._directory.cleaner_stats
+            assert stats.passes == 0
+            change = ("cleanup.policy", 0, "compact")
+            assert (await client.alter("orders", change))[0] is ErrorCode.none
+            async with asyncio.timeout(5):
+                while not stats.passes:
+                    await client.metadata()
+            assert stats.removed_records > 0
+            (answer,) = await client.produce("orders", kit.batch(b"no key"))
+            assert ErrorCode(answer.error_code) is ErrorCode.invalid_record
+
+    kit.run(scenario)
+
+
+def test_a_broker_that_stops_gives_a_compaction_up(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(
+            log_cleaner_backoff_ms="10", log_cleaner_io_max_bytes_per_second="1"
+        ) as client:
+            await client.create("orders", cleanup_policy="compact", segment_ms="1")
+            for n in range(50):
+                batch = build_batch([NewRecord(b"v" * 1000, b"%d" % n, n)])
+                await client.produce("orders", bytes(batch))
+            folder = kit.folder / "data" / "orders-0"
+            async with asyncio.timeout(20):
+                while kit.broker._directory.cleaner_stats.max_dirty_ratio < 1:
+                    await client.metadata()
+        assert kit.broker._directory.cleaner_stats.passes == 0
+        assert not [one for one in folder.iterdir() if one.suffix in {".cleaned", ".swap"}]
+
+    kit.run(scenario)

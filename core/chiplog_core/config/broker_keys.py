@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from chiplog_core.config.key import ConfigKey, KeyTable, Synonym
 from chiplog_core.config.topic_keys import KIB, MIB, TOPIC_KEYS
-from chiplog_core.config.value_types import BOOLEAN, INT, LIST, LONG, STRING
+from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
@@ -63,6 +63,34 @@ LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     default=MINUTE_MS,
     minimum=0,
     doc="How often a broker writes down where its logs begin.",
+)
+LOG_CLEANER_ENABLE = ConfigKey(
+    name="log.cleaner.enable",
+    value_type=BOOLEAN,
+    default=True,
+    doc="Whether topics with cleanup.policy compact are compacted.",
+)
+LOG_CLEANER_BACKOFF_MS = ConfigKey(
+    name="log.cleaner.backoff.ms",
+    value_type=LONG,
+    default=15 * SECOND_MS,
+    minimum=0,
+    doc="How long the cleaner rests when there is nothing to compact.",
+)
+LOG_CLEANER_DEDUPE_BUFFER_SIZE = ConfigKey(
+    name="log.cleaner.dedupe.buffer.size",
+    value_type=LONG,
+    default=128 * MIB,
+    minimum=1,
+    doc="The memory for the keys of the log that is being compacted, at 192 bytes a key. Where a "
+    "log has more dirty keys, it takes several passes.",
+)
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = ConfigKey(
+    name="log.cleaner.io.max.bytes.per.second",
+    value_type=DOUBLE,
+    default=1.7976931348623157e308,
+    minimum=1,
+    doc="What compaction may read and write per second, together.",
 )
 
 DISK_RESERVE_BYTES = ConfigKey(
@@ -354,6 +382,10 @@ BROKER_KEYS = KeyTable(
         DISK_RESERVE_BYTES,
         SCRUB_INTERVAL_MS,
         SCRUB_MAX_BYTES_PER_SECOND,
+        LOG_CLEANER_ENABLE,
+        LOG_CLEANER_BACKOFF_MS,
+        LOG_CLEANER_DEDUPE_BUFFER_SIZE,
+        LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
         REPLICA_LAG_TIME_MAX_MS,
         REPLICA_FETCH_MAX_BYTES,
         REPLICA_FETCH_WAIT_MAX_MS,

@@ -17,8 +17,6 @@ from chiplog_core.config.broker_keys import (
 from chiplog_core.config.key import ConfigKey, KeyTable
 from chiplog_core.config.topic_keys import (
     ABSENT_TOPIC_KEYS,
-    CLEANUP_POLICY,
-    COMPACT,
     COMPRESSION_TYPE,
     MAX_COMPACTION_LAG_MS,
     MIN_COMPACTION_LAG_MS,
@@ -45,7 +43,7 @@ def given_topic_config(given: Mapping[str, object], field: str = "spec.config") 
     checked = _check(given, TOPIC_KEYS, field)
     problems = (
         *checked.problems,
-        *_unbuilt_values(checked.values, field, CLEANUP_POLICY.name, COMPRESSION_TYPE.name),
+        *_unbuilt_values(checked.values, field),
         *_wrong_order(checked.values, field, MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS),
     )
     return GivenConfig(checked.values, problems)
@@ -63,7 +61,7 @@ def given_broker_config(
     problems = (
         *checked.problems,
         *(() if by_operator else _operators_keys(checked.values, field)),
-        *_unbuilt_values(checked.values, field, "log.cleanup.policy", "compression.type"),
+        *_unbuilt_values(checked.values, field),
         *_wrong_order(
             checked.values, field, GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS
         ),
@@ -147,15 +145,11 @@ def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
     ]
 
 
-def _unbuilt_values(
-    values: Mapping[str, str], field: str, cleanup_policy: str, compression_type: str
-) -> list[Problem]:
-    problems: list[Problem] = []
-    if COMPACT in values.get(cleanup_policy, "").split(","):
-        problems += unless_built(Feature.COMPACTION, f"{field}[{cleanup_policy}]")
-    if values.get(compression_type, PRODUCER_COMPRESSION) != PRODUCER_COMPRESSION:
-        problems += unless_built(Feature.RECOMPRESSION, f"{field}[{compression_type}]")
-    return problems
+def _unbuilt_values(values: Mapping[str, str], field: str) -> tuple[Problem, ...]:
+    name = COMPRESSION_TYPE.name  # the same for topics and for brokers
+    if values.get(name, PRODUCER_COMPRESSION) == PRODUCER_COMPRESSION:
+        return ()
+    return unless_built(Feature.RECOMPRESSION, f"{field}[{name}]")
 
 
 def _wrong_order(

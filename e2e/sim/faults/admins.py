@@ -28,7 +28,7 @@ SETTINGS: Final = (
     ("message.timestamp.type", "LogAppendTime"),
     ("segment.bytes", "20000"),
     ("flush.messages", "3"),
-    ("cleanup.policy", "compact"),
+    ("cleanup.policy", "condense"),
     ("retention.ms", "soon"),
     ("min.insync.replicas", "99"),
     ("no.such.key", "1"),

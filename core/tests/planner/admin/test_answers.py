@@ -101,7 +101,7 @@ def test_a_dry_run_makes_nothing_and_says_no_uid(kubernetes: "Kubernetes") -> No
         (CreateTopic(name="n", assignments={0: (9,)}), Code.INVALID_REPLICA_ASSIGNMENT),
         (CreateTopic(name="n", assignments={0: ()}), Code.INVALID_REPLICA_ASSIGNMENT),
         (CreateTopic(name="n", config={"retention.mss": "1"}), Code.INVALID_CONFIG),
-        (CreateTopic(name="n", config={"cleanup.policy": "compact"}), Code.INVALID_CONFIG),
+        (CreateTopic(name="n", config={"cleanup.policy": "condense"}), Code.INVALID_CONFIG),
         (CreateTopic(name="n", config={"min.insync.replicas": "2"}), Code.INVALID_CONFIG),
         (CreateTopic(name="other-object"), Code.POLICY_VIOLATION),
     ],

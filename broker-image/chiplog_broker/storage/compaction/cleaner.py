@@ -1,0 +1,167 @@
+"""The cleaner of a data directory: takes the dirtiest log, compacts it, takes the next.
+
+One pass at a time, so that the key map is there once. What fails for one log does not keep it
+from the others: a damaged one is left alone until there is another copy, a full disk or a log
+that changed under a pass is tried again later.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.storage.compaction.cleaning import CleaningPass, PassResult
+from chiplog_broker.storage.compaction.pace import Pace
+from chiplog_broker.storage.compaction.plan import Dirt, is_due
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import (
+    CompactionAbortedError,
+    DamagedLogError,
+    DirectoryOfflineError,
+    DiskFullError,
+    StorageError,
+)
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """Kafka's `log.cleaner.` settings."""
+
+    enabled: bool = True
+    dedupe_buffer_bytes: int
+    io_max_bytes_per_second: float
+
+
+class DirtyLog(NamedTuple):
+    """A log whose turn it may be."""
+
+    log: PartitionLog
+    dirt: Dirt
+    high_watermark: int
+
+
+class LogCleaner:
+    """Compacts the logs of one directory. One task at a time may use it."""
+
+    def __init__(self, directory: LogDirectory, clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+        self.stats = directory.cleaner_stats
+        self._is_over = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any log is to be compacted, now or later."""
+        return any(log.config.compacts for log in self._directory.logs.values())
+
+    def stop(self) -> None:
+        """End the pass that is under way, soon, and begin no other."""
+        self._is_over = True
+
+    async def clean_dirtiest(
+        self, high_watermarks: Mapping[TopicPartition, int], settings: CleanerSettings
+    ) -> bool:
+        """One pass over the log that needs it most; False if none does or it did not succeed.
+
+        Raises `DirectoryOfflineError`.
+        """
+        compacted = [log for log in self._directory.logs.values() if log.config.compacts]
+        for log in compacted:
+            await log.allow_gaps()
+        self._forget_rebuilt()
+        if self._is_over or not settings.enabled:
+            return False
+        dirtiest = self._dirtiest(compacted, high_watermarks)
+        if dirtiest is None:
+            return False
+        try:
+            await self._clean(dirtiest, settings)
+        except DirectoryOfflineError:
+            raise
+        except DamagedLogError as damage:
+            self.stats.uncleanable[dirtiest.log.partition] = str(damage)
+            logger.error("log_not_compacted", extra=_facts(dirtiest, reason=str(damage)))
+        except DiskFullError as full:
+            logger.warning("log_not_compacted", extra=_facts(dirtiest, reason=str(full)))
+            return False
+        except CompactionAbortedError as aborted:
+            self.stats.aborted += 1
+            logger.info("compaction_aborted", extra=_facts(dirtiest, reason=str(aborted)))
+            return False
+        return True
+
+    def _forget_rebuilt(self) -> None:
+        """A copy that was begun anew has nothing of what was wrong with the one before."""
+        for partition in list(self.stats.uncleanable):
+            log = self._directory.logs.get(partition)
+            if log is None or log.damage is None:
+                del self.stats.uncleanable[partition]
+
+    def _dirtiest(
+        self, logs: list[PartitionLog], high_watermarks: Mapping[TopicPartition, int]
+    ) -> DirtyLog | None:
+        now_ms = self._clock.now_ms()
+        found: list[DirtyLog] = []
+        for log in logs:
+            high_watermark = high_watermarks.get(log.partition)
+            is_known = log.partition not in self.stats.uncleanable and log.is_writable
+            if high_watermark is None or not is_known:
+                continue
+            try:
+                dirt = log.dirt(high_watermark, now_ms)
+            except DirectoryOfflineError:
+                raise
+            except StorageError as refused:
+                logger.warning(
+                    "dirt_not_known",
+                    extra={"partition": str(log.partition), "reason": str(refused)},
+                )
+            else:
+                found.append(DirtyLog(log, dirt, high_watermark))
+        self.stats.max_dirty_ratio = max((one.dirt.ratio for one in found), default=0.0)
+        self.stats.max_delay_ms = max((one.dirt.overdue_ms for one in found), default=0)
+        due = [one for one in found if is_due(one.dirt, one.log.config)]
+        return max(due, key=lambda one: one.dirt.ratio, default=None)
+
+    async def _clean(self, dirty: DirtyLog, settings: CleanerSettings) -> None:
+        begin_s = self._clock.monotonic_s()
+        pace = Pace(self._clock, settings.io_max_bytes_per_second, lambda: self._is_over)
+        one_pass = CleaningPass(dirty.log, dirty.dirt, settings.dedupe_buffer_bytes, pace)
+        result = await one_pass.run(self._clock.now_ms())
+        self._note(result, self._clock.monotonic_s() - begin_s)
+        logger.info(
+            "log_compacted",
+            extra=_facts(
+                dirty,
+                up_to=result.end_offset,
+                read_bytes=result.read_bytes,
+                written_bytes=result.written_bytes,
+                removed_records=result.read_records - result.kept_records,
+                map_filled=round(result.map_filled, 3),
+                seconds=round(self.stats.last_pass_s, 3),
+            ),
+        )
+
+    def _note(self, result: PassResult, took_s: float) -> None:
+        stats = self.stats
+        stats.passes += 1
+        stats.read_bytes += result.indexed_bytes + result.read_bytes
+        stats.written_bytes += result.written_bytes
+        stats.removed_records += result.read_records - result.kept_records
+        stats.busy_s += took_s
+        stats.last_pass_s = took_s
+        stats.last_map_filled = result.map_filled
+        stats.last_recopied = result.written_bytes / result.read_bytes if result.read_bytes else 0.0
+
+
+def _facts(dirty: DirtyLog, **more: object) -> dict[str, object]:
+    return {
+        "partition": str(dirty.log.partition),
+        "from": dirty.dirt.first_dirty_offset,
+        **more,
+    }

@@ -1,0 +1,217 @@
+"""One pass over one log: learn where each dirty key stands last, write what is left anew.
+
+Everything runs on the event loop's thread in steps of about half a millisecond. Between steps
+others append, read, delete and truncate; after each the pass looks whether it may go on. It
+reads segments that nobody writes to any more, and writes files that are nobody's yet.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
+
+from chiplog_broker.ports.disk import Buffer
+from chiplog_broker.records.batch import BatchHeader, check_crc, read_header
+from chiplog_broker.records.errors import CorruptBatchError
+from chiplog_broker.storage.batch_walk import read_batches
+from chiplog_broker.storage.compaction.key_map import KeyMap
+from chiplog_broker.storage.compaction.pace import Pace
+from chiplog_broker.storage.compaction.plan import Dirt
+from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_broker.storage.errors import CompactionAbortedError
+from chiplog_broker.storage.log_compaction import LogCompaction
+from chiplog_broker.storage.segment import Segment
+
+_READ_BYTES: Final = 256 * 1024
+_WRITE_BYTES: Final = 256 * 1024
+_SYNC_BYTES: Final = 8 * 2**20
+"""Written bytes go to the device bit by bit: one sync of a GiB would hold up every other."""
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, None]
+
+
+@dataclass(slots=True)
+class PassResult:
+    """What a pass has done."""
+
+    end_offset: int = 0
+    """The first offset that is dirty now."""
+    map_filled: float = 0.0
+    """The share of the key map that was used."""
+    indexed_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    read_records: int = 0
+    kept_records: int = 0
+
+
+class CleaningPass:
+    """A pass over a log. Run `run()` once."""
+
+    def __init__(self, log: LogCompaction, dirt: Dirt, max_key_bytes: int, pace: Pace) -> None:
+        self._log = log
+        self._dirt = dirt
+        self._keys = KeyMap(max_key_bytes)
+        self._pace = pace
+        self._cut_count = log.cut_count
+        self._reading = log.newest_segment
+        self.result = PassResult()
+
+    async def run(self, now_ms: int) -> PassResult:
+        """Compact what is dirty, as far as the map holds its keys.
+
+        Raises `CompactionAbortedError` where it may not go on, `DamagedLogError` where a batch
+        is not what was written, `DiskFullError`, or `DirectoryOfflineError`.
+        """
+        log, result = self._log, self.result
+        try:
+            await self._index()
+            result.end_offset = self._keys.latest_offset + 1
+            result.map_filled = len(self._keys) / self._keys.max_keys
+            for group in log.groups_below(result.end_offset):
+                await self._clean(group, now_ms)
+        except CorruptBatchError as error:
+            raise log.found_damaged(self._reading, str(error)) from error
+        except OSError as error:
+            log.disk_failed(error)
+        await log.compacted_up_to(result.end_offset, self._cut_count)
+        return result
+
+    # --- the keys ------------------------------------------------------------------
+
+    async def _index(self) -> None:
+        first_dirty = self._dirt.first_dirty_offset
+        self._keys.passed(first_dirty - 1)
+        for segment in self._log.segments_below(self._dirt.end_offset):
+            if segment.end_offset > first_dirty and not self._keys.is_full:
+                self._log.check_untouched([segment], self._cut_count)
+                for _ in self._index_segment(segment, first_dirty):
+                    await self._give_way([segment])
+                await self._give_way([segment])
+
+    def _index_segment(self, segment: Segment, first_dirty: int) -> Steps:
+        self._reading = segment
+        start = segment.position_of(first_dirty) if first_dirty > segment.base_offset else 0
+        for header, batch in read_batches(segment.log, start, segment.size_bytes, _READ_BYTES):
+            check_crc(batch, header)
+            self.result.indexed_bytes += header.size_bytes
+            self._pace.moved(header.size_bytes)
+            yield from self._paced(index_batch(self._keys, batch, header, first_dirty))
+            if self._keys.is_full:
+                return
+
+    # --- the segments ----------------------------------------------------------------
+
+    async def _clean(self, group: Sequence[Segment], now_ms: int) -> None:
+        log = self._log
+        log.check_untouched(group, self._cut_count)
+        survival = Survival(
+            keys=self._keys,
+            now_ms=now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            last_batches=log.last_batches(),
+        )
+        output = _Output(log.begin_cleaned(group[0].base_offset), self._pace)
+        try:
+            for segment in group:
+                for _ in self._rewrite(segment, output, survival, group[-1].end_offset):
+                    await output.sync_some()
+                    await self._give_way(group)
+                await self._give_way(group)
+            if output.is_changed or len(group) > 1:
+                await output.make_whole(group[-1])
+                await log.replace_segments(group, output.segment, self._cut_count)
+            else:
+                output.segment.discard()
+        except (CompactionAbortedError, CorruptBatchError, OSError):
+            with suppress(OSError):
+                output.segment.discard()
+            raise
+        self._count(output)
+
+    def _rewrite(
+        self, segment: Segment, output: "_Output", survival: Survival, end_offset: int
+    ) -> Steps:
+        self._reading = segment
+        for header, batch in read_batches(segment.log, 0, segment.size_bytes, _READ_BYTES):
+            check_crc(batch, header)
+            self._pace.moved(header.size_bytes)
+            self.result.read_bytes += header.size_bytes
+            self.result.read_records += header.record_count
+            left = yield from self._paced(rewrite_batch(survival, batch, header, end_offset))
+            output.take(batch, header, left)
+            if self._pace.is_due():
+                yield
+        output.flush()
+
+    def _count(self, output: "_Output") -> None:
+        self.result.written_bytes += output.segment.size_bytes
+        self.result.kept_records += output.records
+
+    # --- both ------------------------------------------------------------------------
+
+    def _paced(self, work: Generator[int, None, T]) -> Generator[None, None, T]:
+        """Do work that tells after how many records it could pause; pause when it is time."""
+        while True:
+            try:
+                records = next(work)
+            except StopIteration as finished:
+                result: T = finished.value
+                return result
+            if self._pace.is_due(records):
+                yield
+
+    async def _give_way(self, segments: Sequence[Segment]) -> None:
+        await self._pace.pause()
+        self._log.check_untouched(segments, self._cut_count)
+
+
+class _Output:
+    """A segment that is being filled."""
+
+    def __init__(self, segment: Segment, pace: Pace) -> None:
+        self.segment = segment
+        self.is_changed = False
+        """Whether anything in it differs from what was read."""
+        self.records = 0
+        self._pace = pace
+        self._waiting = bytearray()
+        self._headers: list[BatchHeader] = []
+        self._synced_bytes = 0
+
+    def take(self, batch: Buffer, header: BatchHeader, left: Buffer | None) -> None:
+        """Write what is left of a batch, sooner or later."""
+        if left is not batch:
+            self.is_changed = True
+        if left is None:
+            return
+        kept = header if left is batch else read_header(left)
+        self._headers.append(kept)
+        self.records += kept.record_count
+        self._waiting += left
+        self._pace.moved(len(left))
+        if len(self._waiting) >= _WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        segment = self.segment
+        if self._headers:
+            segment.write(self._waiting)
+        for header in self._headers:
+            segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
+        self._headers = []
+        self._waiting = bytearray()
+
+    async def sync_some(self) -> None:
+        """Make durable what was written, if it is much."""
+        if self.segment.size_bytes - self._synced_bytes >= _SYNC_BYTES:
+            self._synced_bytes = self.segment.size_bytes
+            await self.segment.log.sync()
+
+    async def make_whole(self, last_source: Segment) -> None:
+        """All is written: complete the indexes, make everything durable."""
+        self.segment.seal()
+        self.segment.take_over(last_source)
+        await self.segment.sync()

@@ -1,0 +1,54 @@
+"""How quickly compaction works: in short steps, and no faster than it may."""
+
+from collections.abc import Callable
+from typing import Final
+
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.records.scan import RECORDS_A_STEP
+from chiplog_broker.storage.errors import CompactionAbortedError
+
+_BYTES_A_RECORD: Final = 256
+"""Bytes that cost as much as a record: reading, checksums, copying."""
+_SHORTEST_WAIT_S: Final = 0.02
+_LONGEST_WAIT_S: Final = 0.5
+"""Nobody who stops a broker waits longer for a pass to notice."""
+
+
+class Pace:
+    """Of one pass. Steps are counted, not timed, so that a simulated broker does the same twice."""
+
+    __slots__ = ("_begin_s", "_bytes", "_bytes_per_second", "_clock", "_done", "_is_over")
+
+    def __init__(
+        self, clock: Clock, bytes_per_second: float, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`bytes_per_second` limits what is read and written together; `is_over` ends the pass."""
+        self._is_over = is_over
+        self._clock = clock
+        self._bytes_per_second = bytes_per_second
+        self._begin_s = clock.monotonic_s()
+        self._bytes = 0
+        self._done = 0
+
+    def moved(self, size_bytes: int) -> None:
+        """So many bytes were read or written."""
+        self._bytes += size_bytes
+        self._done += size_bytes // _BYTES_A_RECORD + 1
+
+    def is_due(self, records: int = 0) -> bool:
+        """Whether it is time for a pause, after so many records."""
+        self._done += records
+        return self._done >= RECORDS_A_STEP
+
+    async def pause(self) -> None:
+        """Let others run, and wait where the pass is ahead of its limit."""
+        self._done = 0
+        await self._clock.sleep(0)
+        while not self._is_over() and self._ahead_s() >= _SHORTEST_WAIT_S:
+            await self._clock.sleep(min(self._ahead_s(), _LONGEST_WAIT_S))
+        if self._is_over():
+            raise CompactionAbortedError("the broker stops")
+
+    def _ahead_s(self) -> float:
+        allowed_s = self._bytes / self._bytes_per_second
+        return allowed_s - (self._clock.monotonic_s() - self._begin_s)

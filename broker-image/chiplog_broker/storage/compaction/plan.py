@@ -1,0 +1,114 @@
+"""What of a log is compacted, when, and in which portions. Pure decisions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chiplog_broker.storage.config import NO_LIMIT, LogConfig
+from chiplog_broker.storage.retention import newest_record_ms
+from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET, Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dirt:
+    """How much of a log waits for compaction."""
+
+    first_dirty_offset: int
+    """Everything below was compacted: each key stands there once at most."""
+    end_offset: int
+    """Up to here, a segment's end, it may be compacted now."""
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue_ms: int
+    """By how much `max.compaction.lag.ms` has passed for the oldest of it."""
+
+    @property
+    def ratio(self) -> float:
+        """The share of the log that is dirty, of what may be compacted at all."""
+        all_bytes = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / all_bytes if all_bytes else 0.0
+
+
+def find_dirt(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    *,
+    cleaner_offset: int,
+    log_start_offset: int,
+    safe_offset: int,
+    now_ms: int,
+) -> Dirt:
+    """Look at a log. `safe_offset` is the lower of high watermark and durable end.
+
+    A cleaner offset outside the log means nothing: records were deleted, or cut off.
+    """
+    first_dirty = cleaner_offset
+    if not log_start_offset <= cleaner_offset <= segments[-1].end_offset:
+        first_dirty = log_start_offset
+    end_offset, clean_bytes, cleanable_bytes = first_dirty, 0, 0
+    overdue_ms = 0
+    is_open = True
+    for segment in segments[:-1]:
+        if segment.end_offset <= first_dirty:
+            clean_bytes += segment.size_bytes
+            continue
+        age_ms = now_ms - segment.oldest_ms if _limits_lag(config) else 0
+        overdue_ms = max(overdue_ms, age_ms - config.max_compaction_lag_ms)
+        is_open = (
+            is_open
+            and segment.sealed
+            and not segment.unsynced
+            and segment.end_offset <= safe_offset
+            and not 0 < config.min_compaction_lag_ms > now_ms - newest_record_ms(segment)
+        )
+        if is_open:
+            end_offset = segment.end_offset
+            cleanable_bytes += segment.size_bytes
+    return Dirt(
+        first_dirty_offset=first_dirty,
+        end_offset=end_offset,
+        clean_bytes=clean_bytes,
+        cleanable_bytes=cleanable_bytes,
+        overdue_ms=max(overdue_ms, 0),
+    )
+
+
+def is_due(dirt: Dirt, config: LogConfig) -> bool:
+    """Whether a log is to be compacted: it is dirty enough, or has been for too long."""
+    if dirt.overdue_ms > 0 and dirt.cleanable_bytes > 0:
+        return True
+    return dirt.ratio > config.min_cleanable_dirty_ratio
+
+
+def must_roll(active: Segment, config: LogConfig, now_ms: int) -> bool:
+    """Whether the newest segment has to end so that what it holds can be compacted in time."""
+    if active.size_bytes == 0 or not _limits_lag(config):
+        return False
+    return now_ms - active.created_ms > config.max_compaction_lag_ms
+
+
+def group_segments(
+    segments: Sequence[Segment], *, max_bytes: int, max_index_bytes: int
+) -> list[list[Segment]]:
+    """Neighbours that fit into one segment, so that segments do not become ever smaller."""
+    groups: list[list[Segment]] = []
+    size_bytes = index_bytes = 0
+    for segment in segments:
+        group = groups[-1] if groups else []
+        fits = (
+            size_bytes + segment.size_bytes <= max_bytes
+            and index_bytes + segment.index_bytes <= max_index_bytes
+            and bool(group)
+            and segment.end_offset - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET
+        )
+        if not fits:
+            group = []
+            groups.append(group)
+            size_bytes = index_bytes = 0
+        group.append(segment)
+        size_bytes += segment.size_bytes
+        index_bytes += segment.index_bytes
+    return groups
+
+
+def _limits_lag(config: LogConfig) -> bool:
+    return config.max_compaction_lag_ms < NO_LIMIT

@@ -1,0 +1,192 @@
+"""What is left of one batch.
+
+Generators, so that a large batch does not hold the event loop: they yield how many records
+they have looked at since the last time.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_broker.ports.disk import Buffer
+from chiplog_broker.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON_MASK,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from chiplog_broker.records.errors import RecordsError
+from chiplog_broker.records.scan import (
+    ScannedRecord,
+    payload_of,
+    rest_of,
+    scan_payload,
+)
+from chiplog_broker.records.writer import encode_varint, pack_batch
+from chiplog_broker.storage.compaction.key_map import KeyMap
+
+_HELD_RECORDS: Final = 20_000
+"""Batches of more records are scanned twice rather than held in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survival:
+    """By what a pass decides."""
+
+    keys: KeyMap
+    now_ms: int
+    delete_retention_ms: int
+    last_batches: Mapping[int, int]
+    """The last offset of the newest batch of each producer that is remembered."""
+
+    def needs_batch(self, header: BatchHeader, end_offset: int) -> bool:
+        """Whether a batch stays even without records; `end_offset` is its new segment's."""
+        last_offset = header.last_offset
+        is_newest = header.producer_id >= 0 and (
+            self.last_batches.get(header.producer_id) == last_offset
+        )
+        return is_newest or last_offset + 1 == end_offset
+
+    def keeps(self, record: ScannedRecord, header: BatchHeader) -> bool:
+        """Whether a record stays."""
+        delta, _, _, _, key, is_tombstone = record
+        offset = header.base_offset + delta
+        if offset > self.keys.latest_offset:
+            return True
+        if key is None or offset < self.keys.last_of(key):
+            return False
+        horizon_ms = header.delete_horizon_ms
+        return not is_tombstone or horizon_ms is None or self.now_ms < horizon_ms
+
+
+def index_batch(
+    keys: KeyMap, batch: memoryview, header: BatchHeader, from_offset: int
+) -> Generator[int, None, None]:
+    """Note the keys of a batch, from an offset on.
+
+    One that cannot be read stays as it is, so it takes the place of nothing, not even where
+    only its end makes no sense. A client may have sent it while the topic was not compacted.
+    """
+    held: list[list[ScannedRecord]] = []
+    holds = header.record_count <= _HELD_RECORDS
+    try:
+        payload = payload_of(batch, header)
+        for records in scan_payload(payload, header.record_count):
+            if holds:
+                held.append(records)
+            yield len(records)
+    except RecordsError:
+        keys.passed(header.last_offset)
+        return
+    for records in held if holds else scan_payload(payload, header.record_count):
+        keys.index(records, header.base_offset, from_offset)
+        if keys.is_full:
+            return
+        yield len(records) // 4  # a fraction of the work of finding them
+    keys.passed(header.last_offset)
+
+
+def rewrite_batch(
+    survival: Survival, batch: memoryview, header: BatchHeader, end_offset: int
+) -> Generator[int, None, Buffer | None]:
+    """The batch as it is written again: itself if nothing goes, None if nothing stays."""
+    if header.base_offset > survival.keys.latest_offset:
+        return batch
+    if not header.record_count:
+        return batch if survival.needs_batch(header, end_offset) else None
+    try:
+        left = yield from _survivors(survival, batch, header)
+    except RecordsError:
+        return batch
+    if not left.count:
+        return empty_batch(header) if survival.needs_batch(header, end_offset) else None
+    if (
+        left.has_tombstones
+        and header.delete_horizon_ms is None
+        and header.last_offset <= survival.keys.latest_offset
+    ):
+        horizon_ms = survival.now_ms + survival.delete_retention_ms
+        return (yield from _with_horizon(header, left, horizon_ms))
+    return batch if left.count == header.record_count else left.packed(header)
+
+
+def empty_batch(header: BatchHeader) -> Buffer:
+    """The batch without records: place, epoch, producer and the time it was written stay."""
+    return pack_batch(
+        header._replace(
+            attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON_MASK),
+            base_timestamp_ms=NO_TIMESTAMP,
+            record_count=0,
+        ),
+        b"",
+    )
+
+
+@dataclass(slots=True)
+class _Survivors:
+    """Records that stay, as they are: their deltas still count from the batch's bases."""
+
+    payload: bytearray
+    count: int = 0
+    newest_delta_ms: int | None = None
+    has_tombstones: bool = False
+
+    def packed(self, header: BatchHeader) -> Buffer:
+        """The batch with these records only."""
+        newest_ms = header.max_timestamp_ms
+        if not header.is_log_append_time and self.newest_delta_ms is not None:
+            newest_ms = header.base_timestamp_ms + self.newest_delta_ms
+        changed = header._replace(max_timestamp_ms=newest_ms, record_count=self.count)
+        return pack_batch(changed, self.payload)
+
+
+def _survivors(
+    survival: Survival, batch: memoryview, header: BatchHeader
+) -> Generator[int, None, _Survivors]:
+    payload = payload_of(batch, header)
+    left = _Survivors(bytearray())
+    for records in scan_payload(payload, header.record_count):
+        kept = [record for record in records if survival.keeps(record, header)]
+        if kept:
+            left.count += len(kept)
+            for begin, end in _runs(kept):
+                left.payload += payload[begin:end]
+            newest_delta_ms = max(record[3] for record in kept)
+            if left.newest_delta_ms is None or newest_delta_ms > left.newest_delta_ms:
+                left.newest_delta_ms = newest_delta_ms
+            left.has_tombstones |= any(record[5] for record in kept)
+        yield len(records)
+    return left
+
+
+def _with_horizon(
+    header: BatchHeader, left: _Survivors, horizon_ms: int
+) -> Generator[int, None, Buffer]:
+    """The horizon takes the place of the base timestamp, so all deltas are written anew."""
+    payload = bytes(left.payload)
+    shift_ms = header.base_timestamp_ms - horizon_ms
+    shifted = bytearray()
+    for records in scan_payload(payload, left.count):
+        for _, start, end, delta_ms, _, _ in records:
+            attributes, rest = rest_of(payload, start)
+            body = attributes + encode_varint(delta_ms + shift_ms) + payload[rest:end]
+            shifted += encode_varint(len(body)) + body
+        yield len(records)
+    newest_delta_ms = None
+    if left.newest_delta_ms is not None:
+        newest_delta_ms = left.newest_delta_ms + shift_ms
+    changed = header._replace(
+        attributes=header.attributes | DELETE_HORIZON_MASK, base_timestamp_ms=horizon_ms
+    )
+    return _Survivors(shifted, left.count, newest_delta_ms).packed(changed)
+
+
+def _runs(records: list[ScannedRecord]) -> Iterator[tuple[int, int]]:
+    """Where records lie side by side."""
+    begin = until = records[0][1]
+    for _, start, end, _, _, _ in records:
+        if start > until:
+            yield begin, until
+            begin = start
+        until = end
+    yield begin, until

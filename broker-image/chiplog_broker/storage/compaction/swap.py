@@ -1,0 +1,92 @@
+"""Finishing, at a start, what compaction was about to do when the last process ended.
+
+A pass writes `.cleaned` files, makes them durable, gives them the mark `.swap`, makes that
+durable, takes the old segments away, makes that durable, and gives the new files their names.
+So a log file marked `.swap` is whole, and with it all segments in its range of offsets are
+there twice. Everything else that is half done is worth nothing: old segments are all there.
+"""
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.records.errors import CorruptBatchError
+from chiplog_broker.storage.batch_walk import walk_batches
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.names import (
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    offset_in_name,
+    segment_file,
+)
+
+
+async def finish_swaps(disk: Disk, directory: str) -> None:
+    """Put whole swapped segments in their places; may be interrupted and begun again.
+
+    Raises `DamagedLogError` where one does not lead up to a segment that follows it.
+    """
+    names = disk.names(directory)
+    swapped = [
+        base
+        for name in names
+        if (base := offset_in_name(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None
+    ]
+    ends = {base: _end_offset(disk, directory, base) for base in swapped}
+    bases = {base for name in names if (base := offset_in_name(name, LOG_SUFFIX)) is not None}
+    for base, end_offset in ends.items():
+        if end_offset not in bases and end_offset not in ends:
+            raise DamagedLogError(
+                f"{segment_file(base, LOG_SUFFIX)}{SWAP_SUFFIX}, an unfinished compaction, "
+                f"ends at {end_offset}, where no segment begins"
+            )
+    for name in names:
+        for base, end_offset in ends.items():
+            if _is_replaced(name, base, end_offset):
+                disk.remove(f"{directory}/{name}")
+    if ends:
+        # Once the new log file has its name, nothing says any more that the old ones must go.
+        await disk.sync_directory(directory)
+    for name in sorted(names, key=lambda one: one.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        if name.endswith(SWAP_SUFFIX):
+            _settle(disk, directory, name, is_whole=_base_of(name) in ends)
+    if ends:
+        await disk.sync_directory(directory)
+
+
+def _is_replaced(name: str, base: int, end_offset: int) -> bool:
+    for suffix in SEGMENT_SUFFIXES:
+        offset = offset_in_name(name, suffix)
+        if offset is not None:
+            return base <= offset < end_offset
+    offset = offset_in_name(name, SNAPSHOT_SUFFIX)
+    return offset is not None and base < offset < end_offset
+
+
+def _settle(disk: Disk, directory: str, name: str, *, is_whole: bool) -> None:
+    path = f"{directory}/{name}"
+    if is_whole:
+        disk.rename(path, path.removesuffix(SWAP_SUFFIX))
+    else:
+        disk.remove(path)
+
+
+def _base_of(name: str) -> int | None:
+    for suffix in SEGMENT_SUFFIXES:
+        offset = offset_in_name(name, suffix + SWAP_SUFFIX)
+        if offset is not None:
+            return offset
+    return None
+
+
+def _end_offset(disk: Disk, directory: str, base: int) -> int:
+    path = f"{directory}/{segment_file(base, LOG_SUFFIX)}{SWAP_SUFFIX}"
+    file = disk.open(path)
+    end_offset = base
+    try:
+        for _, header in walk_batches(file, 0, file.size()):
+            end_offset = header.last_offset + 1
+    except CorruptBatchError as error:
+        raise DamagedLogError(f"{path}: {error}") from error
+    finally:
+        file.close()
+    return end_offset
