@@ -6,7 +6,7 @@ from e2e.cluster.console import Refused, console, step
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.shell import CommandFailed
 from e2e.cluster.target import Target, current_target
-from e2e.demo import failover, install, topic, volumes
+from e2e.demo import compaction, failover, install, topic, volumes
 from e2e.demo.first_program import consume, produce
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
@@ -58,7 +58,10 @@ def run(target: Target) -> BrokerClusterUnderTest:
     title("5. On the volumes: Kafka's own segment files")
     volumes.show(cluster)
 
-    title("6. A leader's pod is killed while orders come in")
+    title("6. A compacted topic, before and after: the last price of each product stays")
+    compaction.show(cluster)
+
+    title("7. A leader's pod is killed while orders come in")
     failover.kill_leader(cluster, before, [one.text for one in orders])
     return cluster
 
