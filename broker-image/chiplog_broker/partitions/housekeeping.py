@@ -84,8 +84,8 @@ class Housekeeping:
         """What is to be done soon after it is due."""
         self._directory.room.setting = setting(self._config, keys.DISK_RESERVE_BYTES)
         self._replicas.check_room()
-        await self.flush()
         await self._make_room()
+        await self.flush()
         self._replicas.check_copies()
         await self.scrub()
 

@@ -7,6 +7,7 @@ was damaged is remembered (`damage`) until it has been fetched anew from elsewhe
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -24,6 +25,7 @@ from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
+    DiskFullError,
     InconsistentTopicIdError,
     StorageError,
     WrongDirectoryError,
@@ -326,7 +328,8 @@ class LogDirectory:
 
         Where room is short nothing is delayed: who still reads a file has it open.
         """
-        await self.flush_due()
+        with suppress(DiskFullError):  # what follows may make room
+            await self.flush_due()
         now_ms = self._clock.now_ms()
         passed_ms = _END_OF_TIME_MS if self.room.is_short else now_ms
         for partition, log in list(self.logs.items()):

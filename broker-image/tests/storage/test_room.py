@@ -1,11 +1,13 @@
 """Who may still write when a volume is nearly full."""
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
 
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.records.batch import set_place
+from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DiskFullError
 from chiplog_broker.storage.log import PartitionLog
@@ -156,5 +158,23 @@ def test_where_room_is_short_files_go_at_once(
         await directory.maintain({kit.orders: 1})
         assert kit.disk.usage().free_bytes > before + 1_000
         log.append_as_leader(make_batch([b"x" * 1_500]), 0, NOW)
+
+    kit.run(scenario())
+
+
+def test_what_cannot_be_flushed_does_not_keep_retention_from_making_room(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        kit.config = LogConfig(retention_ms=1)
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=NOW), 0, NOW)
+        log.roll(NOW)
+        kit.clock.time_ms = NOW + 10
+        kit.disk.fail_next("replace", errno.ENOSPC, "leader-epoch-checkpoint")
+        await directory.maintain({kit.orders: 1})
+        assert log.log_start_offset == 1
+        await log.flush()
+        assert log.durable_end_offset == 1
 
     kit.run(scenario())
