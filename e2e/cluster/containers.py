@@ -3,6 +3,7 @@
 From inside a pod its first process cannot be killed by force; from here it can.
 """
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +23,11 @@ def in_pod(uid: str) -> list[Process]:
 
 
 def pids(uid: str) -> Iterator[int]:
-    for listing in CGROUPS.glob(f"chiplog-*/**/pod{uid}/*/cgroup.procs"):
-        try:
-            yield from map(int, listing.read_text().split())
-        except OSError:
-            continue  # removed while we looked
+    for node in CGROUPS.glob("chiplog-*"):
+        # Groups are removed while we look; a glob would stumble over that.
+        for group, _, _ in os.walk(node):
+            if Path(group).parent.name == f"pod{uid}":
+                yield from processes.listed(Path(group))
 
 
 def kill(uid: str) -> int:

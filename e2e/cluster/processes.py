@@ -75,12 +75,19 @@ def marked() -> list[Process]:
 def in_cgroup(name: str) -> list[Process]:
     """Every process in the cgroup `name` or below it, in any hierarchy."""
     found: dict[int, None] = {}
-    for listing in Path("/sys/fs/cgroup").glob(f"*/{name}/**/cgroup.procs"):
-        try:
-            found.update({int(pid): None for pid in listing.read_text().split()})
-        except OSError:
-            continue  # removed while we looked
+    for top in Path("/sys/fs/cgroup").glob(f"*/{name}"):
+        # Groups are removed while we look; a glob would stumble over that.
+        for group, _, _ in os.walk(top):
+            found.update(dict.fromkeys(listed(Path(group))))
     return [one for pid in found if (one := process(pid))]
+
+
+def listed(group: Path) -> list[int]:
+    """The pids in one cgroup; none where it was removed."""
+    try:
+        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
 
 
 def start(
