@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from chiplog_broker.records.batch import HEADER_BYTES, read_header
 from e2e.chaos.scene import Scene, bit
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.shell import run
@@ -125,10 +126,9 @@ def segment(volume: Path, topic: str, partition: int) -> Path:
 @contextmanager
 def flipped(path: Path) -> Iterator[None]:
     """Another bit in the middle of a file; at the end, wait until the file is as it was."""
+    at = last_byte_of_a_batch(path)
     with path.open("r+b") as file:
-        at = path.stat().st_size // 2
         before = os.pread(file.fileno(), 1, at)
-        bit("true that there is a byte to damage", before)
         os.pwrite(file.fileno(), bytes([before[0] ^ 0x10]), at)
         bit("another byte in the file", os.pread(file.fileno(), 1, at) != before)
     yield
@@ -138,3 +138,15 @@ def flipped(path: Path) -> Iterator[None]:
             return os.pread(file.fileno(), 1, at) == before
 
     eventually(f"{path} is as it was", is_mended, HEAL_LIMIT_S, every_s=1)
+
+
+def last_byte_of_a_batch(path: Path) -> int:
+    """Where the batch in the middle of a segment ends: a byte that its checksum covers."""
+    content = path.read_bytes()
+    position, found = 0, -1
+    while found < len(content) // 2 and position + HEADER_BYTES <= len(content):
+        position += read_header(content, position).size_bytes
+        if position <= len(content):  # else it is being written
+            found = position - 1
+    bit("true that there is a batch to damage", found >= 0)
+    return found

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from chiplog_broker.records.batch import check_crc, iter_batches
+from chiplog_broker.records.errors import CorruptBatchError
+from chiplog_broker.records.writer import NewRecord, build_batch
 from e2e.chaos.disk_faults import flipped, segment
 from e2e.chaos.process_faults import standing_still, stands_still
 from e2e.chaos.scene import DidNotBite, bit
@@ -51,13 +54,21 @@ def test_there_must_be_a_process_to_stop() -> None:
 def test_a_flipped_bit_is_waited_for_until_it_is_mended(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "orders-0"
     folder.mkdir(parents=True)
-    path, whole = folder / "00000000000000000000.log", bytes(range(100))
+    path = folder / "00000000000000000000.log"
+    whole = b"".join(bytes(build_batch([NewRecord(value=b"%d" % n)])) for n in range(9))
     path.write_bytes(whole)
     (folder / "00000000000000000050.log").write_bytes(b"newer")
     assert segment(tmp_path, "orders", 0) == path
     with flipped(path):
         assert sum(a != b for a, b in zip(path.read_bytes(), whole, strict=True)) == 1
+        with pytest.raises(CorruptBatchError):
+            check_all(path.read_bytes())
         path.write_bytes(whole)
+
+
+def check_all(content: bytes) -> None:
+    for position, header in iter_batches(content):
+        check_crc(memoryview(content)[position:], header)
 
 
 def test_there_must_be_something_to_damage(tmp_path: Path) -> None:
@@ -65,5 +76,5 @@ def test_there_must_be_something_to_damage(tmp_path: Path) -> None:
         segment(tmp_path, "orders", 0)
     empty = tmp_path / "empty"
     empty.touch()
-    with pytest.raises(DidNotBite, match="a byte to damage"), flipped(empty):
+    with pytest.raises(DidNotBite, match="a batch to damage"), flipped(empty):
         pass
