@@ -101,6 +101,8 @@ class ReplicaReading(Reading):
         if self._attempts == 1:
             partition.fetched_by(self._follower, wanted.fetch_offset, wanted.log_start_offset)
         empty = without_records(partition, wanted)
+        if records.size_bytes and partition.log.may_have_gaps:
+            empty = empty._replace(may_have_gaps=True)
         return self._with(empty, partition, records, partition.log.end_offset)
 
 

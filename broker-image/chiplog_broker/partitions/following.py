@@ -239,6 +239,9 @@ class Following:
         taken = Taken.NOTHING_NEW
         records = answer.records
         assert isinstance(records, _IN_MEMORY)  # as the codec gives them
+        if answer.may_have_gaps:
+            # Its own policy need not say so: the topic may have been compacted once.
+            await self._log.allow_gaps()
         if len(records):
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS

@@ -185,6 +185,8 @@ class FetchPartitionResponse(NamedTuple):
     records: Records = b""
     diverging_epoch: EpochEndOffset | None = None
     current_leader: LeaderIdAndEpoch | None = None
+    # Ours, between brokers: the records were compacted, so offsets may be missing among them.
+    may_have_gaps: bool = False
 
 
 class FetchTopicResponse(NamedTuple):

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,6 +13,7 @@ from chiplog_broker.protocol import codec
 from chiplog_broker.protocol import messages as m
 from chiplog_broker.protocol.apis import APIS, Api, ApiKey
 from chiplog_broker.protocol.codec import replica_fetch, schema
+from chiplog_broker.protocol.codec.fetch_response import encode_response
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.requests import Request, RequestHeader
 
@@ -172,3 +174,17 @@ def test_a_count_beyond_the_answer_makes_nothing() -> None:
     body = bytes(10) + b"\xff\xff\xff\xff\x0f"
     with pytest.raises(ProtocolViolation, match="count"):
         replica_fetch.decode_response(16, memoryview(body))
+
+
+@wires
+@pytest.mark.parametrize("may_have_gaps", [False, True])
+def test_a_leader_says_that_its_log_was_compacted(
+    wire: int, may_have_gaps: bool, header: Callable[[Api, int], RequestHeader]
+) -> None:
+    one = m.FetchPartitionResponse(3, 0, 9, 9, 0, [], may_have_gaps=may_have_gaps)
+    topic = m.FetchTopicResponse(None, UUID(int=7), [one])
+    sent = encode_response(header(APIS[ApiKey.FETCH], wire), m.FetchResponse([topic]))
+    frame = b"".join(bytes(piece) for piece in sent if isinstance(piece, bytes | bytearray))
+    # Length, correlation id and the header's empty tags come first.
+    answer = replica_fetch.decode_response(wire, memoryview(frame)[9:])
+    assert answer.topics[0].partitions[0].may_have_gaps is may_have_gaps

@@ -180,6 +180,23 @@ def test_answers_to_something_else_change_nothing(run: Run) -> None:
     run(scenario)
 
 
+def test_gaps_are_taken_where_the_leader_says_that_it_has_some(run: Run, kit: "StorageKit") -> None:
+    """Whatever the topic's policy is now: it may have been compacted once."""
+
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a"))
+        assert await one.give(one.batch(3, b"d"), high_watermark=9) is Taken.FAILED
+        gap = {"high_watermark": 9, "may_have_gaps": True}
+        assert await one.give(one.batch(3, b"d"), **gap) is Taken.PROGRESS
+        assert await one.position() == FetchPosition(4, EPOCH, EPOCH, 0)
+        assert await one.give(one.batch(2, b"c"), **gap) is Taken.FAILED
+        assert one.log.end_offset == 4
+        kit.cut_power()
+
+    run(scenario)
+    assert kit.run(kit.reopened()).end_offset == 4
+
+
 @pytest.mark.parametrize("damage", ["gap", "again", "crc", "before", "after", "rest"])
 def test_records_that_do_not_continue_the_log_are_not_taken(run: Run, damage: str) -> None:
     async def scenario(one: Follower) -> None:

@@ -48,6 +48,10 @@ _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 _NO_RECORDS_NO_TAGS: Final = b"\x01\x00"
 
 
+TAG_MAY_HAVE_GAPS: Final = 10_000
+"""Ours, and nothing follows it. Far from Kafka's numbers; who does not know a tag skips it."""
+
+
 class _Chunks:
     """Collects a body: joins what is made here, keeps record data apart."""
 
@@ -177,7 +181,7 @@ def _add_flexible_partitions(chunks: _Chunks, topic: FetchTopicResponse) -> None
                 writer.INT32.pack(partition.preferred_read_replica),
             )
         # A partition without news is the common one in a wide fetch.
-        if partition[7:] == (b"", None, None):
+        if partition[7:] == (b"", None, None, False):
             parts.append(_NO_RECORDS_NO_TAGS)
             continue
         size_bytes = records_size(partition.records)
@@ -193,13 +197,19 @@ def _flexible_aborted(transactions: Sequence[AbortedTransaction]) -> bytes:
 
 
 def _partition_tags(partition: FetchPartitionResponse) -> bytes:
-    if partition.diverging_epoch is None and partition.current_leader is None:
+    if (
+        partition.diverging_epoch is None
+        and partition.current_leader is None
+        and not partition.may_have_gaps
+    ):
         return writer.NO_TAGS
     fields = []
     if partition.diverging_epoch is not None:
         fields.append((0, _EPOCH_END_OFFSET.pack(*partition.diverging_epoch, 0)))
     if partition.current_leader is not None:
         fields.append((1, _LEADER.pack(*partition.current_leader, 0)))
+    if partition.may_have_gaps:
+        fields.append((TAG_MAY_HAVE_GAPS, b""))
     return writer.tagged_fields(fields)
 
 

@@ -8,6 +8,7 @@ import struct
 from typing import Final
 
 from chiplog_broker.protocol import writer
+from chiplog_broker.protocol.codec.fetch_response import TAG_MAY_HAVE_GAPS
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.messages import (
     AbortedTransaction,
@@ -113,7 +114,7 @@ def _read_partition(reader: Reader) -> FetchPartitionResponse:
     aborted = None if count < 0 else [_read_aborted(reader) for _ in range(count)]
     preferred = reader.int32()
     records = reader.nullable_view()
-    diverging, leader = _read_partition_tags(reader)
+    diverging, leader, may_have_gaps = _read_partition_tags(reader)
     return FetchPartitionResponse(
         index,
         error_code,
@@ -125,6 +126,7 @@ def _read_partition(reader: Reader) -> FetchPartitionResponse:
         b"" if records is None else records,
         diverging,
         leader,
+        may_have_gaps,
     )
 
 
@@ -134,18 +136,20 @@ def _read_aborted(reader: Reader) -> AbortedTransaction:
     return aborted
 
 
-def _read_partition_tags(reader: Reader) -> tuple[EpochEndOffset | None, LeaderIdAndEpoch | None]:
+def _read_partition_tags(
+    reader: Reader,
+) -> tuple[EpochEndOffset | None, LeaderIdAndEpoch | None, bool]:
     if reader.buffer[reader.position] == 0:
         # None, as nearly always.
         reader.position += 1
-        return None, None
+        return None, None, False
     tags = reader.tagged_fields()
     diverging = leader = None
     if _TAG_DIVERGING_EPOCH in tags:
         diverging = EpochEndOffset._make(_structure(tags[_TAG_DIVERGING_EPOCH], _EPOCH_END_OFFSET))
     if _TAG_CURRENT_LEADER in tags:
         leader = LeaderIdAndEpoch._make(_structure(tags[_TAG_CURRENT_LEADER], _LEADER))
-    return diverging, leader
+    return diverging, leader, TAG_MAY_HAVE_GAPS in tags
 
 
 def _structure(reader: Reader, layout: struct.Struct) -> tuple[int, ...]:

@@ -56,12 +56,23 @@ class KeyMap:
                     return
             self.latest_offset = offset
 
+    def survivors(
+        self, records: Sequence[ScannedRecord], base_offset: int, *, drops_tombstones: bool
+    ) -> list[ScannedRecord]:
+        """Those of a batch that stay: the latest of their keys, as far as is known here."""
+        last_of, latest = self._offsets.get, self.latest_offset
+        kept = []
+        for record in records:
+            offset, key = base_offset + record[0], record[4]
+            if offset > latest:
+                kept.append(record)
+            elif key is not None:
+                if len(key) > _AS_IT_IS_BYTES:
+                    key = blake2b(key, digest_size=_HASH_BYTES).digest()
+                if last_of(key, _NOWHERE) <= offset and not (drops_tombstones and record[5]):
+                    kept.append(record)
+        return kept
+
     def passed(self, last_offset: int) -> None:
         """Everything up to here was seen, gaps too."""
         self.latest_offset = max(self.latest_offset, last_offset)
-
-    def last_of(self, key: bytes) -> int:
-        """The latest known offset of a key; -1 for one that was not seen."""
-        if len(key) > _AS_IT_IS_BYTES:
-            key = blake2b(key, digest_size=_HASH_BYTES).digest()
-        return self._offsets.get(key, _NOWHERE)

@@ -47,16 +47,11 @@ class Survival:
         )
         return is_newest or last_offset + 1 == end_offset
 
-    def keeps(self, record: ScannedRecord, header: BatchHeader) -> bool:
-        """Whether a record stays."""
-        delta, _, _, _, key, is_tombstone = record
-        offset = header.base_offset + delta
-        if offset > self.keys.latest_offset:
-            return True
-        if key is None or offset < self.keys.last_of(key):
-            return False
+    def of(self, records: list[ScannedRecord], header: BatchHeader) -> list[ScannedRecord]:
+        """Which of a batch's records stay. A tombstone goes once its batch's horizon is past."""
         horizon_ms = header.delete_horizon_ms
-        return not is_tombstone or horizon_ms is None or self.now_ms < horizon_ms
+        is_past = horizon_ms is not None and self.now_ms >= horizon_ms
+        return self.keys.survivors(records, header.base_offset, drops_tombstones=is_past)
 
 
 def index_batch(
@@ -146,7 +141,7 @@ def _survivors(
     payload = payload_of(batch, header)
     left = _Survivors(bytearray())
     for records in scan_payload(payload, header.record_count):
-        kept = [record for record in records if survival.keeps(record, header)]
+        kept = survival.of(records, header)
         if kept:
             left.count += len(kept)
             for begin, end in _runs(kept):
