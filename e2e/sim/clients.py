@@ -57,6 +57,8 @@ class Habits:
     fetch_wait_ms: int = 500
     are_of_all_ages: bool = False
     """Whether clients speak any version of each request, and write any codec."""
+    has_keys: bool = False
+    """Whether every record has a key, which no other record has."""
     asks_once: bool = False
     """Whether a client that has just asked who leads does not ask again, as Java's."""
 
@@ -173,7 +175,7 @@ class Producer(Client):
             number += count
             options = BatchOptions(producer=state or NOT_IDEMPOTENT, codec=codec)
             now_ms = self.notebook.now_ms()
-            records = [NewRecord(one.encode(), timestamp_ms=now_ms) for one in values]
+            records = [self._record(one.encode(), now_ms) for one in values]
             for one in values:
                 self.notebook.note(Kind.SENT, self.name, partition, one)
             if self.acks < 0:
@@ -183,6 +185,9 @@ class Producer(Client):
             else:
                 await self._send_once(partition, bytes(build_batch(records, options)))
             await self._pause(self.chance.uniform(0.0, longest_s * self.crowding))
+
+    def _record(self, value: bytes, now_ms: int) -> NewRecord:
+        return NewRecord(value, key=value if self.habits.has_keys else None, timestamp_ms=now_ms)
 
     async def _pause(self, seconds: float) -> None:
         """In steps of which none is long, in case that everybody is told to make haste."""

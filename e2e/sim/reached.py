@@ -7,7 +7,7 @@ every module with its share, and fails where all together are below `LEAST`.
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -110,6 +110,25 @@ def _say_all(name: str, found: list[Reach]) -> float:
     return ran / there
 
 
+def _compacted(habits: Any, weights: dict[str, float]) -> Any:
+    """All is compacted, and read for damage, all the time. Keys are unique: nothing may go."""
+    from e2e.sim.faults import Mix  # noqa: PLC0415
+
+    return Mix(
+        replicas=3,
+        faults_s=70.0,
+        every_s=4.0,
+        weights=weights,
+        habits=habits,
+        topic_config={
+            "cleanup.policy": "compact",
+            "segment.ms": "2000",
+            "min.cleanable.dirty.ratio": "0.01",
+        },
+        cluster_config={"log.cleaner.backoff.ms": "500", "chiplog.scrub.interval.ms": "5000"},
+    )
+
+
 def runs() -> Iterator[tuple[int, Any]]:
     """Seeds in which much goes wrong, and users do all they can."""
     from e2e.sim.clients import SPARING  # noqa: PLC0415
@@ -119,6 +138,7 @@ def runs() -> Iterator[tuple[int, Any]]:
     evil, users = dict.fromkeys(evils, 1.0), dict.fromkeys(OF_USERS, 1.0)
     few = dict.fromkeys(OF_USERS, 0.5)
     back = evil | dict.fromkeys(restores.ACTS, 6.0)
+    yield 10, _compacted(replace(SPARING, has_keys=True), evil | few)
     for seed, replicas, every_s, weights in (
         (1, 3, 0.7, users),
         (2, 1, 0.7, users),

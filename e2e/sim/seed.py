@@ -222,6 +222,8 @@ def cluster_spec(mix: Mix) -> dict[str, Any]:
     spec = READS_IN_RACKS if mix.reads_in_racks else {}
     if is_expiring(mix):
         spec = spec | {"config": spec.get("config", {}) | users.CLUSTER_CONFIG}
+    if mix.cluster_config:
+        spec = spec | {"config": spec.get("config", {}) | mix.cluster_config}
     return spec
 
 

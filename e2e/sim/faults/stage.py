@@ -24,6 +24,7 @@ class Mix:
     """A producer waits up to so long between two batches for a partition."""
     habits: Habits = Habits()  # noqa: RUF009 - never changed
     topic_config: dict[str, str] = field(default_factory=dict)
+    cluster_config: dict[str, str] = field(default_factory=dict)
     reads_in_racks: bool = False
     """Whether consumers name racks, and brokers send them there (KIP-392)."""
     copy_age_s: float = 0.0
