@@ -31,8 +31,7 @@ class Fault:
         return (self.strike.__doc__ or "").strip().partition("\n")[0]
 
 
-DAMAGE = "damage at run time is not looked for yet"
-FULL = "brokers keep no reserve of their disk yet"
+FULL = "librdkafka's records are stored twice around it"
 
 FAULTS = (
     Fault("leader killed", process_faults.leader_killed, is_short=True),
@@ -48,6 +47,6 @@ FAULTS = (
     Fault("API server stopped", network_faults.api_server_stopped, 20),
     Fault("disk slow", disk_faults.leader_slow, 10, is_short=True),
     Fault("disk full", disk_faults.leader_full, 10, not_yet=FULL),
-    Fault("bit flipped on a follower", disk_faults.follower_flipped, not_yet=DAMAGE),
-    Fault("bit flipped on a leader", disk_faults.leader_flipped, not_yet=DAMAGE),
+    Fault("bit flipped on a follower", disk_faults.follower_flipped),
+    Fault("bit flipped on a leader", disk_faults.leader_flipped),
 )

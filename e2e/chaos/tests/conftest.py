@@ -25,6 +25,8 @@ from e2e.main.operator import Operator
 NAME, NAMESPACE = "chaos", "e2e-chaos"
 # A disk that can be filled, and held back without holding back others.
 STORAGE = {"class": "local-sized", "size": "1Gi"}
+# Damage is looked for all the time, not once a day.
+CONFIG = {"chiplog.scrub.interval.ms": 2_000}
 TABLE_WIDTH = 130
 # kafka-python does not close the sockets of connections that were refused.
 UNCLOSED = "unclosed <socket"
@@ -36,6 +38,7 @@ def broker_cluster() -> str:
     cluster, _ = yaml.safe_load_all(ORDERS.read_text())
     cluster["metadata"]["name"] = NAME
     cluster["spec"]["storage"] = STORAGE
+    cluster["spec"]["config"] = CONFIG
     return str(yaml.safe_dump(cluster))
 
 
