@@ -50,7 +50,6 @@ class Housekeeping:
             ("checkpoint_failed", max(checkpoint_ms, 1) / 1000, self.checkpoint),
             ("followers_not_checked", lag_max_ms / 2000, self.check_followers),
         ]
-        self._config = config
         self._cleaner = LogCleaner(directory, clock)
         self._cleaning: asyncio.Task[None] | None = None
         if silence is not None:
