@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from e2e.bench import lines, three_brokers
+from e2e.bench.compaction import compaction
 from e2e.bench.java_load import BATCH_BYTES
 from e2e.bench.lines import Line
 from e2e.bench.paired import Cell, Numbers, Sides
@@ -217,5 +218,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         partial(end_to_end_synced, rig, rig.ours_fsync), partial(end_to_end_synced, rig, rig.kafka)
     ),
     "idle-pollers": idle_pollers,
+    "compaction": compaction,
     **three_brokers.EXPERIMENTS,
 }
