@@ -15,6 +15,11 @@ from e2e.cluster.target import Target, current_target
 from e2e.main.operator import Operator
 from e2e.side_by_side import SideBySide
 
+# Lanes with real clients. kafka-python does not close the sockets of connections that were refused:
+# whenever they are collected, no test of ours is to blame.
+REAL = ("clients", "cluster", "lifecycle", "main")
+UNCLOSED = "ignore:unclosed <socket:ResourceWarning"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that stop and start the whole cluster come before those that use it.
@@ -23,6 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     the others stand on.
     """
     items.sort(key=stage)
+    for item in items:
+        if any(map(item.get_closest_marker, REAL)):
+            item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
 
 
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:

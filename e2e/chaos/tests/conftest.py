@@ -1,9 +1,7 @@
 """Fixtures: a cluster that may be hurt, with volumes of their own, and what became of it."""
 
-import gc
 import json
 import logging
-import warnings
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -28,8 +26,6 @@ STORAGE = {"class": "local-sized", "size": "1Gi"}
 # Damage is looked for all the time, not once a day.
 CONFIG = {"chiplog.scrub.interval.ms": 2_000}
 TABLE_WIDTH = 130
-# kafka-python does not close the sockets of connections that were refused.
-UNCLOSED = "unclosed <socket"
 SAFE = {"min.insync.replicas": 2}
 
 
@@ -43,16 +39,12 @@ def broker_cluster() -> str:
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """What kafka-python leaves open is dropped with the test, and not in another one.
+def quiet() -> None:
+    """What kafka-python leaves open is not kept for long.
 
     pytest keeps what it logs, with the frames of its errors, and the sockets in them.
     """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    yield
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", UNCLOSED, ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture(scope="module")

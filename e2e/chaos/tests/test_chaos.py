@@ -10,7 +10,6 @@ from e2e.chaos.faults import FAULTS, Fault
 from e2e.chaos.report import line
 from e2e.chaos.run import Result, run
 from e2e.chaos.scene import Scene
-from e2e.chaos.tests.conftest import UNCLOSED
 from e2e.lanes import is_full
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "300" if is_full() else "45"))
@@ -23,7 +22,6 @@ pytestmark = [
     pytest.mark.main,
     pytest.mark.timeout(SECONDS + HANG_S),
     pytest.mark.usefixtures("faults"),
-    pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning"),
 ]
 
 

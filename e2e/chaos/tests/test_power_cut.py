@@ -15,7 +15,6 @@ import pytest
 from e2e import measured
 from e2e.chaos.power import PoweredCluster
 from e2e.chaos.run import judged
-from e2e.chaos.tests.conftest import UNCLOSED
 from e2e.chaos.workload import PARTITIONS, Workload
 from e2e.clients.crash_disk import CrashDisk
 from e2e.clients.topics import create_topic
@@ -33,7 +32,6 @@ HEAL_LIMIT_S = 120
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.timeout(900 + 60 * CUTS),
-    pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning"),
 ]
 
 

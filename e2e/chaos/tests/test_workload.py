@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from e2e.chaos.run import judged
-from e2e.chaos.tests.conftest import UNCLOSED
 from e2e.chaos.workload import PARTITIONS, Workload
 from e2e.clients.standalone import StandaloneBroker
 from e2e.clients.topics import create_topic
@@ -15,7 +14,6 @@ from e2e.sim.history import Kind
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.timeout(600),
-    pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning"),
 ]
 
 RECORDS = 1_500
