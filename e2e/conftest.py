@@ -1,7 +1,9 @@
 """Fixtures of the end-to-end tests: a running cluster, kubectl, and a namespace a test."""
 
+import gc
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,13 @@ from e2e.cluster.target import Target, current_target
 from e2e.main.operator import Operator
 from e2e.side_by_side import SideBySide
 
-# Lanes with real clients. kafka-python does not close the sockets of connections that were refused:
-# whenever they are collected, no test of ours is to blame.
+# Lanes with real clients. kafka-python does not close the sockets of connections that were refused,
+# and waits for answers when it is collected: whenever that is, no test of ours is to blame.
 REAL = ("clients", "cluster", "lifecycle", "main")
-UNCLOSED = "ignore:unclosed <socket:ResourceWarning"
+LEFT_OPEN = (
+    "ignore:unclosed <socket:ResourceWarning",
+    "ignore:Exception ignored in. <function KafkaProducer:pytest.PytestUnraisableExceptionWarning",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,8 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     items.sort(key=stage)
     for item in items:
-        if any(map(item.get_closest_marker, REAL)):
-            item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
+        if is_real(item):
+            item.add_marker(pytest.mark.filterwarnings(*LEFT_OPEN))
+
+
+def is_real(item: pytest.Item) -> bool:
+    """Whether clients take part that are not ours."""
+    return any(map(item.get_closest_marker, REAL))
 
 
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
@@ -51,6 +61,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide |
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A process that shares the tests with others sends its figures to the one that reports."""
+    if any(map(is_real, session.items)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["measured"] = measured.noted()
 

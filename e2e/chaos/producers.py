@@ -193,5 +193,7 @@ class KafkaPythonProducer(SteadyProducer):
         del self.producer
 
     def forget(self) -> None:
-        self.producer.close(timeout=0)
+        # Its `close` waits for answers first, and ends nothing where they do not come.
+        self.producer._sender.force_close()  # noqa: SLF001
+        self.producer.close(timeout=5)
         del self.producer
