@@ -4,7 +4,7 @@ import gc
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from e2e import measured
 from e2e.cluster import images
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target, current_target
+from e2e.main import evidence
+from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
 from e2e.side_by_side import SideBySide
 
@@ -72,6 +74,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     measured.take(getattr(node, "workeroutput", {}).get("measured", ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show objects and logs with a test that failed."""
+    report = yield
+    subject = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and call.when == "call" and isinstance(subject, BrokerClusterUnderTest):
+        report.sections.extend(evidence.gather(subject.kubectl))
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -236,7 +236,7 @@ class BrokerCollector(Collector):
             (
                 f"{kafkas}manager_uncleanable_partitions_count",
                 "Logs that cannot be compacted as they are damaged.",
-                len(stats.uncleanable),
+                stats.uncleanable,
             ),
         ):
             yield GaugeMetricFamily(name, text, value)

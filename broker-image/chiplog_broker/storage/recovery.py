@@ -16,13 +16,13 @@ a batch of an epoch that was not is cut. A generator, so that a large log does n
 event loop: it yields the bytes it has read since the last time.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
-from chiplog_broker.ports.disk import Disk, File
-from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.records.batch import BatchHeader, check_crc
 from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.storage.batch_walk import walk_batches
+from chiplog_broker.storage.batch_walk import read_batches, walk_batches
 from chiplog_broker.storage.checkpoint_text import CheckpointError
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
@@ -325,7 +325,8 @@ class LogRecovery:
         segment.start_rebuild(self._source.now_ms)
         unreported_bytes = 0
         try:
-            for header, batch in _whole_batches(segment.log):
+            file = segment.log
+            for header, batch in read_batches(file, 0, file.size(), _SCAN_BYTES):
                 check_crc(batch, header)
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
@@ -431,21 +432,3 @@ class LogRecovery:
 
     def _path(self, name: str) -> str:
         return f"{self._source.directory}/{name}"
-
-
-def _whole_batches(file: File) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a file with all its bytes; a view is valid until the next step."""
-    size_bytes = file.size()
-    chunk, chunk_start = memoryview(b""), 0
-    position = 0
-    while position < size_bytes:
-        batch = chunk[position - chunk_start :]
-        needed = read_header(batch).size_bytes if len(batch) >= HEADER_BYTES else HEADER_BYTES
-        if position + needed > size_bytes:
-            raise CorruptBatchError(f"{needed} bytes do not fit into the rest of the file")
-        if len(batch) < needed:
-            chunk = memoryview(file.read(position, max(needed, _SCAN_BYTES)))
-            chunk_start = position
-            continue
-        yield read_header(batch), batch[:needed]
-        position += needed

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -91,15 +91,3 @@ def results(left_out: list[Fault]) -> Iterator[list[Result]]:
     if found:
         console = Console(width=TABLE_WIDTH)
         console.print(table(found, left_out))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show objects and logs with a test that failed."""
-    report = yield
-    subject = getattr(item, "funcargs", {}).get("cluster")
-    if report.failed and call.when == "call" and isinstance(subject, BrokerClusterUnderTest):
-        report.sections.extend(evidence.gather(subject.kubectl))
-    return report

@@ -1,7 +1,7 @@
 """Fixtures: one cluster that all tests share, and topics of their own."""
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
@@ -80,15 +80,3 @@ def new_topic(cluster: BrokerClusterUnderTest) -> Iterator[NewTopic]:
     yield apply
     if made:
         cluster.kubectl("delete", "kt", *made, "--ignore-not-found", "--wait=false")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show objects and logs with a test that failed."""
-    report = yield
-    subject = getattr(item, "funcargs", {}).get("cluster")
-    if report.failed and call.when == "call" and isinstance(subject, BrokerClusterUnderTest):
-        report.sections.extend(evidence.gather(subject.kubectl))
-    return report

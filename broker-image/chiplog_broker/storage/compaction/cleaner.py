@@ -73,7 +73,6 @@ class LogCleaner:
         compacted = [log for log in self._directory.logs.values() if log.config.compacts]
         for log in compacted:
             await log.allow_gaps()
-        self._forget_rebuilt()
         if self._is_over or not settings.enabled:
             return False
         dirtiest = self._dirtiest(compacted, high_watermarks)
@@ -84,7 +83,6 @@ class LogCleaner:
         except DirectoryOfflineError:
             raise
         except DamagedLogError as damage:
-            self.stats.uncleanable[dirtiest.log.partition] = str(damage)
             logger.error("log_not_compacted", extra=_facts(dirtiest, reason=str(damage)))
         except DiskFullError as full:
             logger.warning("log_not_compacted", extra=_facts(dirtiest, reason=str(full)))
@@ -95,13 +93,6 @@ class LogCleaner:
             return False
         return True
 
-    def _forget_rebuilt(self) -> None:
-        """A copy that was begun anew has nothing of what was wrong with the one before."""
-        for partition in list(self.stats.uncleanable):
-            log = self._directory.logs.get(partition)
-            if log is None or log.damage is None:
-                del self.stats.uncleanable[partition]
-
     def _dirtiest(
         self, logs: list[PartitionLog], high_watermarks: Mapping[TopicPartition, int]
     ) -> DirtyLog | None:
@@ -109,8 +100,7 @@ class LogCleaner:
         found: list[DirtyLog] = []
         for log in logs:
             high_watermark = high_watermarks.get(log.partition)
-            is_known = log.partition not in self.stats.uncleanable and log.is_writable
-            if high_watermark is None or not is_known:
+            if high_watermark is None or not log.is_writable:
                 continue
             try:
                 dirt = log.dirt(high_watermark, now_ms)
@@ -123,6 +113,7 @@ class LogCleaner:
                 )
             else:
                 found.append(DirtyLog(log, dirt, high_watermark))
+        self.stats.uncleanable = sum(log.damage is not None for log in logs)
         self.stats.max_dirty_ratio = max((one.dirt.ratio for one in found), default=0.0)
         self.stats.max_delay_ms = max((one.dirt.overdue_ms for one in found), default=0)
         due = [one for one in found if is_due(one.dirt, one.log.config)]

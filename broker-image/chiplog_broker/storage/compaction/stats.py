@@ -1,8 +1,6 @@
 """What the cleaner of a data directory has done, and what waits for it."""
 
-from dataclasses import dataclass, field
-
-from chiplog_broker.storage.names import TopicPartition
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
@@ -22,5 +20,5 @@ class CleanerStats:
     max_dirty_ratio: float = 0.0
     max_delay_ms: int = 0
     """By how much the log that waits longest is over its `max.compaction.lag.ms`."""
-    uncleanable: dict[TopicPartition, str] = field(default_factory=dict)
-    """Logs that cannot be compacted, and why."""
+    uncleanable: int = 0
+    """Logs that cannot be compacted as they are damaged."""
