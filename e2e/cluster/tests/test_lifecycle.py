@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import cluster, debian, images, layout, processes, sweep
+from e2e.cluster import cluster, debian, images, layout, packages, processes, sweep
 from e2e.cluster.control_plane import kubectl
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Local, current_target
@@ -93,6 +93,7 @@ def test_killed_cluster_comes_up_from_a_second_checkout_and_down_leaves_nothing(
     checkout: Path, tmp_path: Path
 ) -> None:
     command(checkout, "down")
+    packages.install()  # on a bare machine there is nothing yet to take an inventory with
     before = inventory.take()
 
     # Built by now or not, this says how long the first start took.
