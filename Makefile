@@ -112,6 +112,10 @@ chaos: setup ## Long form: every kind of fault for five minutes on Kubernetes (C
 power-cut: setup ## Long form: 200 power cuts of all three brokers at once, by crash image
 	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_power_cut.py
 
+.PHONY: damages
+damages: setup ## Long form: 100 flipped bits and cut files, on one replica at a time
+	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_damages.py
+
 .PHONY: sim
 sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1); seeds that fail are kept
 	$(BIN)/python -m e2e.sim --seeds $(or $(SEEDS),20) --from $(or $(FROM),1) --kept

@@ -87,7 +87,12 @@ class LoopbackCluster(Running):
             wait_whole(self, SIZE, replicas=0)
         except TimeoutError as late:
             tails = [child.tail() for child in (operator, *self.brokers.values())]
-            raise TimeoutError("\n".join([str(late), *tails])) from late
+            raise TimeoutError("\n".join([str(late), *self._conditions(), *tails])) from late
+
+    def _conditions(self) -> list[str]:
+        """What the operator says of the BrokerCluster."""
+        found = self.server.ask("GET", f"{own_path(api.BROKER_CLUSTER)}/{NAME}")
+        return [str(one) for one in found.get("status", {}).get("conditions", [])]
 
     def _define(self) -> None:
         kubectl = Kubectl(self.server.administrator(), NAMESPACE)

@@ -1,0 +1,89 @@
+"""A replica of a `LoopbackCluster` whose stored bytes change, and what the cluster says of it."""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chiplog_broker.storage.names import LOG_SUFFIX
+from chiplog_core import api
+from e2e.kafka.members import leader_of, wait_for, wait_whole
+from e2e.loopback.cluster import NAME, SIZE, LoopbackCluster, own_path
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One partition's replica on one broker."""
+
+    cluster: LoopbackCluster
+    topic: str
+    partition: int
+    broker_id: int
+
+    @property
+    def folder(self) -> Path:
+        return self.cluster.volume(self.broker_id) / "data" / f"{self.topic}-{self.partition}"
+
+    def segments(self) -> list[Path]:
+        """The newest is the last one."""
+        return sorted(self.folder.glob(f"*{LOG_SUFFIX}"))
+
+    def leads(self) -> bool:
+        return self._leader().startswith(f"{self.broker_id}@")
+
+    def is_damaged(self) -> bool:
+        """Whether its broker says so; of any replica."""
+        found = self.cluster.server.ask("GET", f"{own_path(api.BROKER)}/{NAME}-{self.broker_id}")
+        return any(one.get("damaged") for one in found["status"]["directories"])
+
+    def condition(self) -> str:
+        """The message of the topic's `ReplicasDamaged`; empty where there is none."""
+        found = self.cluster.server.ask("GET", f"{own_path(api.TOPIC)}/{self.topic}")
+        conditions = found.get("status", {}).get("conditions", [])
+        messages = (str(one["message"]) for one in conditions if one["type"] == "ReplicasDamaged")
+        return next(messages, "")
+
+    def wait_rebuilt(self, file: str) -> None:
+        """Wait until damage in this file is found, and the replica whole again.
+
+        Raises `AssertionError` where it leads in between, `TimeoutError` where nothing is found.
+        """
+        where = f"{self.folder.name}/{file}"
+        told = f"partition {self.partition} on broker {self.broker_id} is damaged in {where}"
+        wait_for(f"the condition says: {told}", lambda: told in self.condition())
+        wait_for("another broker leads", lambda: self._leader() != "" and not self.leads())
+
+        def is_whole() -> bool:
+            leads, is_damaged = self.leads(), self.is_damaged()
+            assert not (leads and is_damaged), "a damaged replica leads"
+            return not is_damaged
+
+        wait_for(f"the replica of broker {self.broker_id} is whole", is_whole)
+        wait_for("the condition is gone", lambda: self.condition() == "")
+        wait_whole(self.cluster, SIZE, replicas=SIZE)
+
+    def _leader(self) -> str:
+        """ID@SESSION, as the map says; empty where nobody leads."""
+        path = f"{own_path(api.PARTITION_MAP)}/{NAME}.{self.topic}"
+        states: list[dict[str, Any]]
+        states = self.cluster.server.ask("GET", path)["spec"]["generations"][0]["partitions"]
+        return str(states[self.partition].get("leader", ""))
+
+
+def replicas(cluster: LoopbackCluster, topic: str, partition: int) -> tuple[Replica, list[Replica]]:
+    """The leader's, and those of the followers."""
+    leader = leader_of(cluster, topic, partition)
+    return Replica(cluster, topic, partition, leader), [
+        Replica(cluster, topic, partition, one) for one in cluster.brokers if one != leader
+    ]
+
+
+def flip_a_bit(path: Path, chance: random.Random, within: range | None = None) -> int:
+    """In any byte of a file, or of a part of it; returns which."""
+    at = chance.choice(within or range(path.stat().st_size))
+    with path.open("r+b") as file:
+        file.seek(at)
+        (before,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([before ^ 1 << chance.randrange(8)]))
+    return at
