@@ -31,8 +31,6 @@ class Fault:
         return (self.strike.__doc__ or "").strip().partition("\n")[0]
 
 
-FULL = "librdkafka's records are stored twice around it"
-
 FAULTS = (
     Fault("leader killed", process_faults.leader_killed, is_short=True),
     Fault("all brokers killed", process_faults.all_killed),
@@ -46,7 +44,7 @@ FAULTS = (
     Fault("cut from clients", network_faults.cut_from_clients, 8),
     Fault("API server stopped", network_faults.api_server_stopped, 20),
     Fault("disk slow", disk_faults.leader_slow, 10, is_short=True),
-    Fault("disk full", disk_faults.leader_full, 10, not_yet=FULL),
+    Fault("disk full", disk_faults.leader_full, 10),
     Fault("bit flipped on a follower", disk_faults.follower_flipped),
     Fault("bit flipped on a leader", disk_faults.leader_flipped),
 )

@@ -9,4 +9,5 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 def test_go_tests_of_the_agent() -> None:
     printed = build.go("test", "./cmd/agent")
-    assert printed.startswith("ok"), printed
+    # The first time, it tells before that what it downloads.
+    assert printed.splitlines()[-1].startswith("ok"), printed
