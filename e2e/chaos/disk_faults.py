@@ -62,7 +62,13 @@ def synced_in_s(group: Path, probe: Path) -> float:
 @contextmanager
 def leader_full(scene: Scene) -> Iterator[None]:
     """Somebody else's file takes all that is left on a leader's disk."""
-    volume = scene.volume(scene.some_leader())
+    with filled(scene.volume(scene.some_leader())):
+        yield
+
+
+@contextmanager
+def filled(volume: Path) -> Iterator[None]:
+    """A volume on which nothing more can be written, within the block."""
     filler = volume / "filler"
     try:
         fill(filler)

@@ -40,13 +40,20 @@ def g1a(history: History) -> Iterator[Anomaly]:
 
 
 def nonmonotonic_send(history: History) -> Iterator[Anomaly]:
-    """What a producer sent later lies earlier."""
+    """What a producer sent later lies earlier, as it was told.
+
+    In whichever order it was told: a batch whose answer was lost is answered after later ones.
+    """
     if not history.was_idempotent:
         return
+    order = {
+        (one.client, one.partition, one.value): number
+        for number, one in enumerate(events_of(history, Kind.SENT))
+    }
+    told = [one for one in events_of(history, Kind.ACKED) if one.offset >= 0]
+    told.sort(key=lambda one: order.get((one.client, one.partition, one.value), -1))
     furthest: dict[tuple[str, str], Event] = {}
-    for one in events_of(history, Kind.ACKED):
-        if one.offset < 0:
-            continue
+    for one in told:
         before = furthest.get((one.client, one.partition))
         if before is not None and one.offset <= before.offset:
             what = f"{one.value} at {one.offset} after {before.value} at {before.offset}"

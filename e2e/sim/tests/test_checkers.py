@@ -104,6 +104,17 @@ def test_a_later_send_that_lies_earlier() -> None:
     assert "nonmonotonic-send" in names(history)
 
 
+def test_a_batch_may_be_answered_after_later_ones() -> None:
+    """As it was when a Java client sent one again whose answer a paused leader owed."""
+    history = sound()
+    for value in ("d", "e"):
+        add(history, Kind.SENT, value)
+    for value, offset in (("e", 5), ("d", 4)):
+        add(history, Kind.ACKED, value, offset)
+    history.final[P] += [(4, "d"), (5, "e")]
+    assert names(history) == set()
+
+
 def test_other_producers_may_lie_between() -> None:
     history = sound()
     add(history, Kind.SENT, "d", client="p2")
