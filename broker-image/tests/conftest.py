@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 
 from chiplog_broker.broker import Broker, Ports
 from chiplog_broker.metadata.listeners import Listener
+from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.disk import Buffer, DiskUsage, File
 from chiplog_broker.ports.rng import SystemRng
@@ -384,6 +385,13 @@ class Kit:
             self.disk.may_sync.set()
             self.close_clients()
             await broker.stop()
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """The broker's replicas of a topic, for tests that put them into trouble."""
+        replicas = self.broker._replicas
+        return sorted(
+            (one for one in replicas if one.name.topic == topic), key=lambda one: one.name.partition
+        )
 
     def close_clients(self) -> None:
         """All that were made so far."""

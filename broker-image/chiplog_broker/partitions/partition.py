@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
-from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.errors import PartitionError, code_of
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
 from chiplog_broker.partitions.isolation import NEVER_S
 from chiplog_broker.partitions.proposals import Proposals
+from chiplog_broker.partitions.refusals import Refusals
 from chiplog_broker.partitions.waiting import (
     FetchWaiter,
     FetchWaiters,
@@ -28,7 +29,11 @@ from chiplog_broker.partitions.waiting import (
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.errors import DiskFullError, RecordsTruncatedError
+from chiplog_broker.storage.errors import (
+    DiskFullError,
+    OutOfOrderSequenceError,
+    RecordsTruncatedError,
+)
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
@@ -78,6 +83,7 @@ class Partition:
         "_fetch_waiters",
         "_offline",
         "_produce_waiters",
+        "_refusals",
         "_sync",
         "_told_log_start",
         "agreed_epoch",
@@ -131,6 +137,7 @@ class Partition:
         self._around = around
         self._fetch_waiters = around.fetch_waiters
         self._produce_waiters = ProduceWaiters()
+        self._refusals = Refusals()
         self._clock = around.clock
         self._sync: asyncio.Task[None] | None = None
         self._offline = ""
@@ -275,17 +282,30 @@ class Partition:
 
         Raises `PartitionError`, `RecordsError`, `StorageError`.
         """
-        self.check_epoch(NO_EPOCH)
-        if self.is_isolated:
-            raise PartitionError(ErrorCode.not_leader_or_follower)
-        if for_all and not self.has_min_isr:
-            raise PartitionError(ErrorCode.not_enough_replicas)
-        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
+        try:
+            self._check_takes(for_all=for_all)
+            appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
+        except (PartitionError, DiskFullError) as refused:
+            self._refusals.note(code_of(refused), self._clock.monotonic_s())
+            raise
+        except OutOfOrderSequenceError as gap:
+            code = self._refusals.lately(self._clock.monotonic_s())
+            if code is ErrorCode.none:
+                raise
+            raise PartitionError(code, f"a batch was refused a moment ago, and {gap}") from gap
         if not appended.duplicate:
             self.counters.bytes_in += len(records)
             self.counters.records_in += appended.last_offset - appended.base_offset + 1
             self._appended()
         return appended
+
+    def _check_takes(self, *, for_all: bool) -> None:
+        """Raises `PartitionError` where no records are taken now."""
+        self.check_epoch(NO_EPOCH)
+        if self.is_isolated:
+            raise PartitionError(ErrorCode.not_leader_or_follower)
+        if for_all and not self.has_min_isr:
+            raise PartitionError(ErrorCode.not_enough_replicas)
 
     @property
     def waiting_produces(self) -> int:

@@ -31,9 +31,7 @@ from chiplog_broker.records.validate import TimestampType, validate_produced
 from chiplog_broker.records.writer import recompress
 from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import (
-    DiskFullError,
     OffsetOutOfRangeError,
-    OutOfOrderSequenceError,
     UnexpectedEpochError,
     UnexpectedOffsetError,
 )
@@ -120,7 +118,7 @@ class PartitionLog(LogCompaction):
         self._check_writable()
         header = validate_produced(batch, self._limits, now_ms)
         if header.producer_id >= 0:
-            earlier = self._sent_earlier(header)
+            earlier = self._producers.check(header)
             if earlier is not None:
                 return self._duplicate(earlier)
         if batch.readonly:
@@ -221,20 +219,6 @@ class PartitionLog(LogCompaction):
         return self._epochs.end_offset_for(leader_epoch, self.end_offset)
 
     # --- inner workings ----------------------------------------------------------
-
-    def _sent_earlier(self, header: BatchHeader) -> SentBatch | None:
-        """The same batch, if it is stored already. Raises where it does not follow what is.
-
-        What it should follow may have been refused a moment ago for want of room. It is refused
-        alike then: for librdkafka (2.x) a gap is a reason to number everything anew, what is still
-        under way included, which would be stored twice.
-        """
-        try:
-            return self._producers.check(header)
-        except OutOfOrderSequenceError as gap:
-            if self._room.is_short:
-                raise DiskFullError(f"there was no room a moment ago, and {gap}") from gap
-            raise
 
     def _newest(self) -> TimestampOffset | None:
         best: TimestampOffset | None = None

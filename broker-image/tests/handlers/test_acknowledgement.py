@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.partitions import refusals
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
@@ -161,6 +162,53 @@ def test_a_full_disk_refuses_records_for_now_and_serves_readers(kit: "Kit") -> N
             kit.disk.append_error = None
             (answer,) = await client.produce("orders", kit.batch(b"c"))
             assert (answer.error_code, answer.base_offset) == (OK, 1)
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [
+        ("too few replicas", "not_enough_replicas"),
+        ("isolation", "not_leader_or_follower"),
+        ("no room", "not_enough_replicas"),
+    ],
+)
+def test_what_followed_a_refused_batch_is_refused_alike(
+    kit: "Kit", trouble: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as a gap in the sequence: that makes librdkafka begin a new epoch, and send again
+    under it what is stored already and not acknowledged yet."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            (partition,) = kit.partitions("orders")
+
+            def begin(*, is_in_trouble: bool) -> None:
+                if trouble == "isolation":
+                    partition.is_isolated = is_in_trouble
+                elif trouble == "no room":
+                    full = OSError(errno.ENOSPC, "no space left on device")
+                    kit.disk.append_error = full if is_in_trouble else None
+                else:
+                    partition.has_min_isr = not is_in_trouble
+
+            async def send(sequence: int) -> str:
+                producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
+                sent = kit.batch(b"%d" % sequence, producer=producer)
+                (answer,) = codes(await client.produce("orders", sent))
+                return answer.name
+
+            assert await send(0) == "none"
+            assert await send(2) == "out_of_order_sequence_number", "nothing was refused before"
+            begin(is_in_trouble=True)
+            assert await send(1) == code
+            begin(is_in_trouble=False)
+            assert await send(2) == code, "it was under way before the refusal was known"
+            assert [await send(sequence) for sequence in (0, 1, 2)] == ["none"] * 3
+            monkeypatch.setattr(refusals, "ALIKE_S", 0.0)
+            assert await send(9) == "out_of_order_sequence_number"
 
     kit.run(scenario)
 

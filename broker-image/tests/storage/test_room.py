@@ -7,10 +7,9 @@ import pytest
 
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_broker.records.batch import set_place
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
-from chiplog_broker.storage.errors import DiskFullError, OutOfOrderSequenceError
+from chiplog_broker.storage.errors import DiskFullError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.room import AUTOMATIC, DiskRoom, reserve_of
 from tests.storage.memory_disk import MemoryDisk
@@ -92,29 +91,6 @@ def test_producers_leave_the_reserve_and_followers_half_of_it(
     directory.room.look()
     assert not is_short(directory)
     kit.run(directory.close({kit.orders: end_offset}, 1))
-
-
-def test_what_followed_a_refused_batch_is_refused_alike(
-    kit: "StorageKit", directory: LogDirectory, log: PartitionLog, make_batch: "MakeBatch"
-) -> None:
-    """Not as a gap in the sequence: that makes librdkafka begin a new epoch, and send again
-    under it what is stored already and not acknowledged yet."""
-
-    def batch(sequence: int, size_bytes: int) -> memoryview:
-        producer = Producer(producer_id=7, epoch=0, base_sequence=sequence)
-        return make_batch([b"x" * size_bytes], producer=producer)
-
-    log.append_as_leader(batch(0, 10), 0, NOW)
-    with pytest.raises(DiskFullError):
-        log.append_as_leader(batch(1, 4_000), 0, NOW)
-    # There would be room for this one, but the one before it is missing.
-    with pytest.raises(DiskFullError, match="sequence 2, 1 is next"):
-        log.append_as_leader(batch(2, 10), 0, NOW)
-    assert log.append_as_leader(batch(0, 10), 0, NOW).duplicate, "what is stored is known"
-    for _ in range(2):
-        directory.room.look()
-    with pytest.raises(OutOfOrderSequenceError):
-        log.append_as_leader(batch(2, 10), 0, NOW)
 
 
 def test_between_two_looks_appends_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
