@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from chiplog_broker.records.batch import HEADER_BYTES, read_header
 from e2e.chaos.scene import Scene, bit
@@ -17,6 +18,7 @@ SLOW_BYTES_PER_S = 128 * 1024
 PROBE_BYTES = 64 * 1024
 HEAL_LIMIT_S = 300
 LEAST_BYTES = 4096
+FILL_AGAIN = 20
 
 
 @contextmanager
@@ -71,24 +73,28 @@ def filled(volume: Path) -> Iterator[None]:
     """A volume on which nothing more can be written, within the block."""
     filler = volume / "filler"
     try:
-        fill(filler)
+        with filler.open("wb") as file:
+            # Meanwhile a broker may give some back, as by cutting a file it had made too large.
+            for _ in range(FILL_AGAIN):
+                fill(file)
+                if is_full(volume / "probe"):
+                    break
         bit("a full disk", is_full(volume / "probe"))
         yield
     finally:
         filler.unlink(missing_ok=True)
 
 
-def fill(path: Path) -> None:
+def fill(file: BinaryIO) -> None:
     """Take every block there is, by halves."""
-    with path.open("wb") as file:
-        size = os.fstatvfs(file.fileno()).f_bavail * os.fstatvfs(file.fileno()).f_frsize
-        at = 0
-        while size >= LEAST_BYTES:
-            try:
-                os.posix_fallocate(file.fileno(), at, size)
-                at += size
-            except OSError:
-                size //= 2
+    usage = os.fstatvfs(file.fileno())
+    at, size = os.fstat(file.fileno()).st_size, usage.f_bavail * usage.f_frsize
+    while size >= LEAST_BYTES:
+        try:
+            os.posix_fallocate(file.fileno(), at, size)
+            at += size
+        except OSError:
+            size //= 2
 
 
 def is_full(probe: Path) -> bool:
