@@ -23,8 +23,6 @@ class Fault:
     lasts_s: float = 0.0
     is_short: bool = False
     """Whether it is one of those of the short form."""
-    not_yet: str = ""
-    """Why brokers cannot stand it yet; such a fault runs only where it is asked for by name."""
 
     @property
     def how(self) -> str:

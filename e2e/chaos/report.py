@@ -1,19 +1,18 @@
 """The table of a campaign."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from e2e.chaos.faults import Fault
 from e2e.chaos.run import Result
 
 NUMBERS = ("hits", "acknowledged", "records/s", "unavailable s", "given up", "anomalies")
 
 
-def table(results: Iterable[Result], left_out: Sequence[Fault] = ()) -> Table:
-    """A row for each kind of fault; those that were left out say why.
+def table(results: Iterable[Result]) -> Table:
+    """A row for each kind of fault.
 
     `unavailable s` is the longest time in which no record of some partition was acknowledged.
     """
@@ -24,8 +23,6 @@ def table(results: Iterable[Result], left_out: Sequence[Fault] = ()) -> Table:
     drawn.add_column("")
     for one in results:
         drawn.add_row(escape(one.name), *numbers(one), escape(remark(one)))
-    for fault in left_out:
-        drawn.add_row(escape(fault.name), *[""] * len(NUMBERS), f"[dim]{escape(fault.not_yet)}[/]")
     return drawn
 
 

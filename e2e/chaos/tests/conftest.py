@@ -84,10 +84,10 @@ def scene(
 
 
 @pytest.fixture(scope="module")
-def results(left_out: list[Fault]) -> Iterator[list[Result]]:
+def results() -> Iterator[list[Result]]:
     """Tests add to it; at the end it is shown as a table."""
     found: list[Result] = []
     yield found
     if found:
         console = Console(width=TABLE_WIDTH)
-        console.print(table(found, left_out))
+        console.print(table(found))

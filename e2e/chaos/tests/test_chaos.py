@@ -13,7 +13,6 @@ from e2e.chaos.scene import Scene
 from e2e.lanes import is_full
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "300" if is_full() else "45"))
-# What is asked for by name runs, also what brokers cannot stand yet.
 ASKED_FOR = [one.strip() for one in os.environ.get("CHAOS", "").split(",") if one.strip()]
 ENOUGH_RECORDS_PER_S = 500
 HANG_S = 900
@@ -30,12 +29,7 @@ def chosen() -> list[Fault]:
     if ASKED_FOR:
         known = {one.name: one for one in FAULTS}
         return [known[name] for name in ASKED_FOR]
-    return [one for one in FAULTS if not one.not_yet and (is_full() or one.is_short)]
-
-
-@pytest.fixture(scope="module")
-def left_out() -> list[Fault]:
-    return [one for one in FAULTS if one.not_yet and one not in chosen()]
+    return [one for one in FAULTS if is_full() or one.is_short]
 
 
 @pytest.mark.parametrize("fault", chosen(), ids=lambda one: str(one.name).replace(" ", "-"))
