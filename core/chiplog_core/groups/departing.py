@@ -1,0 +1,76 @@
+"""LeaveGroup, and members that are heard of no more."""
+
+from collections.abc import Sequence
+
+from chiplog_core.groups.answers import Left, LeftMember, Token
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.group import Group
+from chiplog_core.groups.member import Member
+from chiplog_core.groups.requests import UNKNOWN_MEMBER, Leaving
+from chiplog_core.groups.states import Happening
+from chiplog_core.model.group_status import GroupState
+
+
+def leave(group: Group, token: Token, leaving: Sequence[Leaving], now_ms: int) -> None:
+    """Take members out, each with a code of its own, and rebalance once for all of them."""
+    before = len(group.roster)
+    codes = tuple(
+        LeftMember(
+            member_id=one.member_id,
+            group_instance_id=one.group_instance_id,
+            code=_leave(group, one),
+        )
+        for one in leaving
+    )
+    if len(group.roster) < before:
+        group.rebalance(Happening.LEFT, _why(leaving), now_ms)
+    else:
+        group.complete_if_all_joined(now_ms)
+    group.answer(token, Left(members=codes))
+
+
+def _leave(group: Group, leaving: Leaving) -> Code:
+    if leaving.member_id in group.pending:
+        group.remove(leaving.member_id)
+        return Code.NONE
+    member = _who(group, leaving)
+    if isinstance(member, Code):
+        return member
+    group.remove(member.member_id)
+    return Code.NONE
+
+
+def _who(group: Group, leaving: Leaving) -> Member | Code:
+    """Whom an administrator names by the instance only (KIP-345), or who names itself."""
+    if leaving.member_id == UNKNOWN_MEMBER:
+        return group.roster.of_instance(leaving.group_instance_id) or Code.UNKNOWN_MEMBER_ID
+    return group.roster.find(leaving.member_id, leaving.group_instance_id)
+
+
+def _why(leaving: Sequence[Leaving]) -> str:
+    who = ", ".join(
+        (one.member_id or one.group_instance_id or "") + (f" ({one.reason})" if one.reason else "")
+        for one in leaving[:5]
+    )
+    return f"{who} and {len(leaving) - 5} more leave" if len(leaving) > 5 else f"{who} left"
+
+
+def lose(group: Group, member_id: str, now_ms: int) -> None:
+    """The session of a member or of a pending id has ended."""
+    is_member = member_id in group.roster
+    group.remove(member_id)
+    if is_member:
+        group.rebalance(Happening.LEFT, f"{member_id} was not heard of in time", now_ms)
+    else:
+        group.complete_if_all_joined(now_ms)
+
+
+def sync_time_is_over(group: Group, now_ms: int) -> None:
+    """Who joined this generation and did not sync is given up: it does not take part."""
+    group.sync_due_ms = None
+    late = sorted(group.unsynced)
+    if not late and group.state is GroupState.STABLE:
+        return
+    for member_id in late:
+        group.remove(member_id)
+    group.rebalance(Happening.SYNC_MISSED, f"{len(late)} members did not sync in time", now_ms)

@@ -1,0 +1,54 @@
+"""A group as DescribeGroups and ListGroups show it."""
+
+from dataclasses import dataclass
+
+from chiplog_core.groups.group import Group
+from chiplog_core.model.group_status import GroupState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """A member. Only in a stable group it has metadata, which is then for the chosen protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A group at one moment."""
+
+    state: GroupState
+    generation: int
+    protocol_type: str
+    """Empty as long as nobody ever was a member."""
+    protocol: str
+    """Empty but in a stable group, as Kafka has it."""
+    members: tuple[MemberDescription, ...]
+
+
+def describe(group: Group) -> Description:
+    """What there is to see now."""
+    is_stable = group.state is GroupState.STABLE
+    protocol = group.protocol or "" if is_stable else ""
+    return Description(
+        state=group.state,
+        generation=group.generation,
+        protocol_type=group.protocol_type or "",
+        protocol=protocol,
+        members=tuple(
+            MemberDescription(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                metadata=one.protocols[protocol] if is_stable else b"",
+                assignment=one.assignment,
+            )
+            for one in group.roster
+        ),
+    )

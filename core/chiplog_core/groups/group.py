@@ -1,0 +1,256 @@
+"""A group and the two phases of its rebalances: all join, then all sync.
+
+What a request, a departure or a time means for the group is decided in `joining`, `syncing`,
+`departing` and `membership`; what follows from it for the others is decided here. The invariants:
+
+* who waits in a Join is in `joins`, and only while a rebalance is prepared; who waits in a Sync
+  is in `syncs`, and only while one is completed;
+* whoever waits has no session that could end, but a new member, which may not wait for ever;
+* what is stored is the last generation as a whole. While a rebalance is prepared nothing of it
+  is stored: then the generation before counts, with the members it had.
+"""
+
+from chiplog_core.groups.answers import (
+    Answer,
+    Effect,
+    Joined,
+    JoinedMember,
+    Left,
+    Store,
+    Synced,
+    Token,
+)
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.deadlines import Deadlines
+from chiplog_core.groups.limits import Limits
+from chiplog_core.groups.member import Member
+from chiplog_core.groups.roster import Roster
+from chiplog_core.groups.states import Happening, after
+from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
+from chiplog_core.ids import MAX_INT32
+from chiplog_core.model.group_status import GroupState
+
+
+class Group:
+    """The state of one group. Times are milliseconds of the clock that `Membership` names."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.state = GroupState.EMPTY
+        self.why = ""
+        """What the last change of state came from, for logs."""
+        self.since_ms = NO_TIMESTAMP_MS
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.roster = Roster()
+        self.pending: set[str] = set()
+        """Ids that were given out and have yet to join (KIP-394)."""
+        self.joins: dict[str, Token] = {}
+        self.syncs: dict[str, Token] = {}
+        self.unsynced: set[str] = set()
+        """Who joined this generation and has yet to ask for its assignment."""
+        self.sessions = Deadlines()
+        """When members and pending ids are given up."""
+        self.join_due_ms: int | None = None
+        self.sync_due_ms: int | None = None
+        self.initial_until_ms: int | None = None
+        """How far an initial delay may be put off; None in any other rebalance (KIP-134)."""
+        self.has_newcomers = False
+        """Whether somebody came since that delay began."""
+        self._effects: list[Effect] = []
+        self._stored = self._as_stored()
+
+    # ---- effects
+
+    def answer(self, token: Token, answer: Joined | Synced | Left) -> None:
+        """Answer a request."""
+        self._effects.append(Answer(token, answer))
+
+    def store(self) -> None:
+        """Have this generation stored, before anything that is answered from now on."""
+        self._stored = self._as_stored()
+        self._effects.append(Store(self._stored))
+
+    def drain(self) -> tuple[Effect, ...]:
+        """What is to be done since the last call."""
+        effects, self._effects = tuple(self._effects), []
+        return effects
+
+    @property
+    def stored(self) -> StoredGroup:
+        """What there is to be found if another coordinator takes over now."""
+        if self.state in {GroupState.PREPARING_REBALANCE, GroupState.DEAD}:
+            return self._stored
+        return self._as_stored()
+
+    def load(self, stored: StoredGroup) -> None:
+        """Be the generation that was stored. The group must be new."""
+        self.protocol_type, self.protocol = stored.protocol_type, stored.protocol
+        self.generation, self.leader = stored.generation, stored.leader
+        self.since_ms = stored.current_state_timestamp_ms
+        for member in stored.members:
+            self.roster.add(Member.loaded(member, stored.protocol or ""))
+        if stored.members:
+            is_assigned = stored.is_assigned
+            self.state = GroupState.STABLE if is_assigned else GroupState.COMPLETING_REBALANCE
+        self._stored = stored
+
+    def _as_stored(self) -> StoredGroup:
+        return StoredGroup(
+            protocol_type=self.protocol_type,
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp_ms=self.since_ms,
+            members=tuple(member.stored(self.protocol or "") for member in self.roster),
+        )
+
+    # ---- waiting and sessions
+
+    def wait_to_join(self, member: Member, token: Token) -> None:
+        """A member waits for the end of the join phase; a Join it sent before is answered."""
+        before = self.joins.get(member.member_id)
+        if before is not None:
+            self.answer(before, Joined(code=Code.REBALANCE_IN_PROGRESS, member_id=member.member_id))
+        self.joins[member.member_id] = token
+        if not member.is_new:
+            self.sessions.clear(member.member_id)
+
+    def wait_to_sync(self, member: Member, token: Token) -> None:
+        """A member waits for its assignment; a Sync it sent before is answered."""
+        before = self.syncs.get(member.member_id)
+        if before is not None:
+            self.answer(before, Synced(code=Code.REBALANCE_IN_PROGRESS))
+        self.syncs[member.member_id] = token
+        self.sessions.clear(member.member_id)
+
+    def renew(self, member: Member, now_ms: int) -> None:
+        """It was heard of: its session begins anew, unless it waits and so has none."""
+        if member.member_id not in self.joins and member.member_id not in self.syncs:
+            self.sessions.set(member.member_id, now_ms + member.session_timeout_ms)
+
+    def remove(self, member_id: str) -> None:
+        """Take a member or a pending id out. What it waits for is answered: it may come anew."""
+        self.pending.discard(member_id)
+        self.sessions.clear(member_id)
+        if member_id in self.roster:
+            self.roster.remove(member_id)
+            self.release(member_id, Code.UNKNOWN_MEMBER_ID, told_id="")
+
+    def release(self, member_id: str, code: Code, told_id: str) -> None:
+        """Answer what a member waits for, and expect no Sync of it."""
+        self.unsynced.discard(member_id)
+        if member_id in self.joins:
+            self.answer(self.joins.pop(member_id), Joined(code=code, member_id=told_id))
+        if member_id in self.syncs:
+            self.answer(self.syncs.pop(member_id), Synced(code=code))
+
+    # ---- phases
+
+    def change(self, happening: Happening, why: str, now_ms: int) -> None:
+        """Go where the table says."""
+        state = after(self.state, happening)
+        if state is not self.state:
+            self.state, self.why, self.since_ms = state, why, now_ms
+
+    def rebalance(self, happening: Happening, why: str, now_ms: int) -> None:
+        """Somebody came, went or changed: begin a rebalance, or go on with the one under way."""
+        before = self.state
+        self.change(happening, why, now_ms)
+        if before is GroupState.PREPARING_REBALANCE:
+            self.complete_if_all_joined(now_ms)
+            return
+        syncs, self.syncs = self.syncs, {}
+        for member_id, token in syncs.items():
+            self.answer(token, Synced(code=Code.REBALANCE_IN_PROGRESS))
+            self.renew(self.roster[member_id], now_ms)
+        self.unsynced.clear()
+        self.sync_due_ms = None
+        if before is GroupState.EMPTY:
+            delay_ms = self.limits.initial_rebalance_delay_ms
+            self.has_newcomers = False
+            self.join_due_ms = now_ms + delay_ms
+            self.initial_until_ms = now_ms + max(delay_ms, self.roster.rebalance_timeout_ms)
+        else:
+            self.join_due_ms = now_ms + self.roster.rebalance_timeout_ms
+            self.complete_if_all_joined(now_ms)
+
+    def complete_if_all_joined(self, now_ms: int) -> None:
+        """End the join phase if nobody is missing. An initial one waits for whoever may come.
+
+        Pending ids are waited for by members only: without any the group is empty.
+        """
+        is_preparing = self.state is GroupState.PREPARING_REBALANCE
+        if not is_preparing or self.initial_until_ms is not None:
+            return
+        if len(self.joins) == len(self.roster) and not (self.pending and self.joins):
+            self._complete(now_ms)
+
+    def join_time_is_over(self, now_ms: int) -> None:
+        """End the join phase with whom there is, or put off an initial one for newcomers."""
+        until_ms = self.initial_until_ms
+        if until_ms is not None and self.has_newcomers and now_ms < until_ms:
+            self.has_newcomers = False
+            delay_ms = self.limits.initial_rebalance_delay_ms
+            self.join_due_ms = min(now_ms + delay_ms, until_ms)
+            return
+        self.initial_until_ms = None
+        missing = [one for one in self.roster if one.member_id not in self.joins]
+        for member in missing:
+            if not member.is_static:
+                self.remove(member.member_id)
+        if self.roster and not self.joins:
+            # Static members only, all of them away: until they come back or their sessions end.
+            self.join_due_ms = now_ms + self.roster.rebalance_timeout_ms
+            return
+        self._complete(now_ms)
+
+    def _complete(self, now_ms: int) -> None:
+        """The join phase is over, with all that wait in it and with static members that do not."""
+        self.join_due_ms = None
+        self.generation = self.generation + 1 if self.generation < MAX_INT32 else 1
+        if not self.roster:
+            self.protocol = self.leader = None
+            self.change(Happening.NOBODY_LEFT, "nobody is left", now_ms)
+            self.store()
+            return
+        if self.leader not in self.joins:
+            self.leader = next(iter(self.joins))
+        self.protocol = self.roster.choose_protocol()
+        for member in self.roster:
+            member.assignment = b""
+        self.change(Happening.ALL_JOINED, f"{len(self.joins)} members have joined", now_ms)
+        self.store()
+        # Who is away would not sync: its session says when a static member is given up.
+        self.unsynced = set(self.joins)
+        self.sync_due_ms = now_ms + self.roster.rebalance_timeout_ms
+        joins, self.joins = self.joins, {}
+        for member_id, token in joins.items():
+            member = self.roster[member_id]
+            member.is_new = False
+            self.answer(token, self.joined(member))
+            self.renew(member, now_ms)
+
+    def joined(self, member: Member) -> Joined:
+        """What a member of this generation is told that joins it; the leader, of all others."""
+        is_leader = member.member_id == self.leader
+        return Joined(
+            member_id=member.member_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol,
+            leader=self.leader or "",
+            members=self._all_joined() if is_leader else (),
+        )
+
+    def _all_joined(self) -> tuple[JoinedMember, ...]:
+        return tuple(
+            JoinedMember(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                metadata=one.protocols[self.protocol or ""],
+            )
+            for one in self.roster
+        )

@@ -1,0 +1,184 @@
+"""JoinGroup: who may become or stay a member, and whether all others must join again for it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from chiplog_core.groups.answers import Joined, Token
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.group import Group
+from chiplog_core.groups.member import Member
+from chiplog_core.groups.requests import UNKNOWN_MEMBER, Join
+from chiplog_core.groups.states import Happening
+from chiplog_core.model.group_status import GroupState
+
+
+def join(
+    group: Group, token: Token, request: Join, new_member_id: Callable[[str], str], now_ms: int
+) -> None:
+    """Answer a Join, or let it wait. `new_member_id` is as `Membership` is given it.
+
+    INVALID_SESSION_TIMEOUT, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, in this order.
+    """
+    limits = group.limits
+    if (
+        not limits.min_session_timeout_ms
+        <= request.session_timeout_ms
+        <= (limits.max_session_timeout_ms)
+    ):
+        _refuse(group, token, Code.INVALID_SESSION_TIMEOUT, request.member_id)
+    elif not _has_room(group, request):
+        group.remove(_known_as(group, request))
+        _refuse(group, token, Code.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER)
+        group.complete_if_all_joined(now_ms)
+    elif not _is_consistent(group, request):
+        _refuse(group, token, Code.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    elif request.member_id == UNKNOWN_MEMBER:
+        new_id = new_member_id(request.group_instance_id or request.client_id)
+        _join_unknown(group, token, request, new_id, now_ms)
+    elif request.member_id in group.pending and request.group_instance_id is None:
+        group.pending.discard(request.member_id)
+        _add(group, token, request, request.member_id, now_ms)
+    else:
+        _join_known(group, token, request, now_ms)
+
+
+def _has_room(group: Group, request: Join) -> bool:
+    """Whether group.max.size (KIP-389) leaves a place for it.
+
+    Members have theirs. But while a rebalance is prepared places go to those that join first, so
+    that a group which is too large shrinks. Whoever was given an id has a place kept for it,
+    which Kafka does not do. A static member takes its own place.
+    """
+    member_id = _known_as(group, request)
+    placed = group.joins if group.state is GroupState.PREPARING_REBALANCE else group.roster
+    if member_id in placed:
+        return True
+    promised = 0
+    if member_id not in group.roster:
+        promised = len(group.pending) - (member_id in group.pending)
+    return len(placed) + promised < group.limits.max_size
+
+
+def _known_as(group: Group, request: Join) -> str:
+    """The id under which the group knows it, if it does: a static member by its instance."""
+    replaced = group.roster.of_instance(request.group_instance_id)
+    return replaced.member_id if replaced and not request.member_id else request.member_id
+
+
+def _is_consistent(group: Group, request: Join) -> bool:
+    """Whether it can be in one group with the members there are."""
+    if group.state is GroupState.EMPTY:
+        return bool(request.protocol_type and request.protocols)
+    return request.protocol_type == group.protocol_type and group.roster.supports(request.protocols)
+
+
+def _join_unknown(group: Group, token: Token, request: Join, new_id: str, now_ms: int) -> None:
+    replaced = group.roster.of_instance(request.group_instance_id)
+    if replaced is not None:
+        _replace(group, token, request, replaced, Member.joining(new_id, request), now_ms)
+    elif request.group_instance_id is None and request.requires_known_member_id:
+        group.pending.add(new_id)
+        group.sessions.set(new_id, now_ms + request.session_timeout_ms)
+        _refuse(group, token, Code.MEMBER_ID_REQUIRED, new_id)
+    else:
+        _add(group, token, request, new_id, now_ms)
+
+
+def _add(group: Group, token: Token, request: Join, member_id: str, now_ms: int) -> None:
+    member = Member.joining(member_id, request)
+    member.is_new = True
+    if not group.roster:
+        group.protocol_type = request.protocol_type
+    group.roster.add(member)
+    group.wait_to_join(member, token)
+    group.sessions.set(member_id, now_ms + group.limits.new_member_join_timeout_ms)
+    group.has_newcomers = True
+    group.rebalance(Happening.JOINED, _why("joins", member_id, request), now_ms)
+
+
+def _join_known(group: Group, token: Token, request: Join, now_ms: int) -> None:
+    member = group.roster.find(request.member_id, request.group_instance_id)
+    if isinstance(member, Code):
+        _refuse(group, token, member, request.member_id)
+    elif _is_repeated(group, member, request):
+        # It missed the answer, or wants to sync again; it learns of the generation there is.
+        group.roster.offer(member, request.protocols)
+        group.answer(token, group.joined(member))
+        group.renew(member, now_ms)
+    else:
+        _update(group, member, request)
+        group.wait_to_join(member, token)
+        group.rebalance(Happening.REJOINED, _why("joins again", member.member_id, request), now_ms)
+
+
+def _is_repeated(group: Group, member: Member, request: Join) -> bool:
+    """Whether nobody else needs to know. A leader that joins again wants to assign again."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return member.offers(request.protocols)
+    if group.state is GroupState.STABLE:
+        return member.member_id != group.leader and member.offers(request.protocols)
+    return False
+
+
+def _update(group: Group, member: Member, request: Join) -> None:
+    group.roster.offer(member, request.protocols)
+    member.session_timeout_ms = request.session_timeout_ms
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+
+
+def _replace(
+    group: Group, token: Token, request: Join, old: Member, new: Member, now_ms: int
+) -> None:
+    """A static member is back under a new id; the old id is fenced (KIP-345).
+
+    In a stable group it takes over the assignment, as long as the group would choose the same
+    protocol: that its metadata differs is usual, as it may say what is owned right now. While
+    others sync everybody joins again: the leader may be assigning to the old id already.
+    """
+    was_leader = old.member_id == group.leader
+    _fence(group, old)
+    new.assignment = old.assignment
+    group.roster.add(new)
+    if was_leader:
+        group.leader = new.member_id
+    why = _why("comes back", new.member_id, request)
+    if group.state is not GroupState.STABLE:
+        group.wait_to_join(new, token)
+        group.rebalance(Happening.REPLACED, why, now_ms)
+    elif group.roster.choose_protocol() != group.protocol:
+        group.wait_to_join(new, token)
+        group.rebalance(Happening.REJOINED, why, now_ms)
+    else:
+        group.change(Happening.REPLACED, why, now_ms)
+        group.store()
+        group.answer(token, _taken_over(group, request, old, new))
+        group.renew(new, now_ms)
+
+
+def _fence(group: Group, old: Member) -> None:
+    group.sessions.clear(old.member_id)
+    group.roster.remove(old.member_id)
+    group.release(old.member_id, Code.FENCED_INSTANCE_ID, told_id=old.member_id)
+
+
+def _taken_over(group: Group, request: Join, old: Member, new: Member) -> Joined:
+    """A leader that takes over must not assign: the generation has its assignment.
+
+    Told so it watches its topics as a leader does (KIP-814). Where it cannot be told, it reads
+    its predecessor's id as the leader's.
+    """
+    joined = group.joined(new)
+    if new.member_id != group.leader:
+        return joined
+    if request.supports_skipping_assignment:
+        return replace(joined, skip_assignment=True)
+    return replace(joined, leader=old.member_id, members=())
+
+
+def _refuse(group: Group, token: Token, code: Code, member_id: str) -> None:
+    group.answer(token, Joined(code=code, member_id=member_id))
+
+
+def _why(what: str, member_id: str, request: Join) -> str:
+    reason = f": {request.reason}" if request.reason else ""
+    return f"{member_id} of {request.client_host} {what}{reason}"

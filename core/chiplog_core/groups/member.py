@@ -1,0 +1,82 @@
+"""One member of a group, as its coordinator knows it."""
+
+from dataclasses import dataclass
+
+from chiplog_core.groups.requests import Join
+from chiplog_core.groups.stored import StoredMember
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A member. What it waits for is known to the group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: dict[str, bytes]
+    """Metadata by name, the one that is liked most first."""
+    assignment: bytes = b""
+    is_new: bool = False
+    """It waits in its first Join and belongs to no generation yet."""
+    is_loaded: bool = False
+    """Of its protocols only the chosen one is known, which is all that is stored."""
+
+    @classmethod
+    def joining(cls, member_id: str, request: Join) -> "Member":
+        """Somebody who asks to be a member, under this id."""
+        return cls(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocols=dict(request.protocols),
+        )
+
+    @classmethod
+    def loaded(cls, stored: StoredMember, protocol: str) -> "Member":
+        """A member of a stored generation that chose this protocol."""
+        return cls(
+            member_id=stored.member_id,
+            group_instance_id=stored.group_instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            session_timeout_ms=stored.session_timeout_ms,
+            rebalance_timeout_ms=stored.rebalance_timeout_ms,
+            protocols={protocol: stored.subscription},
+            assignment=stored.assignment,
+            is_loaded=True,
+        )
+
+    def stored(self, protocol: str) -> StoredMember:
+        """As it is written in a generation that chose this protocol."""
+        return StoredMember(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            subscription=self.protocols[protocol],
+            assignment=self.assignment,
+        )
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it keeps its place while it is away, until its session ends (KIP-345)."""
+        return self.group_instance_id is not None
+
+    def offers(self, protocols: tuple[tuple[str, bytes], ...]) -> bool:
+        """Whether a Join with these says nothing new, as far as that can be known.
+
+        Kafka compares with what was stored even where that is a part only, and so rebalances for
+        whoever joins again after its coordinator has moved.
+        """
+        offered = dict(protocols)
+        if self.is_loaded:
+            return self.protocols.items() <= offered.items()
+        return list(self.protocols.items()) == list(offered.items())

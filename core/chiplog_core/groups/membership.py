@@ -1,0 +1,178 @@
+"""One consumer group at its coordinator: requests and times in, answers and records out.
+
+The caller carries out the effects of each call in order. It appends what `Store` holds, and keeps
+back every answer of this group, the codes of heartbeats and commits too, until what was appended
+before is below the high watermark. Hence the machine goes on as if all were safe at once, and
+nobody learns of anything that another coordinator would not find. If an append is refused the
+machine is worthless: `abandon` it and make another one from what was stored last.
+
+Times are milliseconds since 1970 of a clock that never goes back or jumps: the wall clock when
+the broker started, and the monotonic one since. They are stored, and deadlines are reckoned by
+them. Nothing ends by itself: only `advance` looks whether something is due.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from chiplog_core.groups.answers import Effect, Token
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.departing import leave, lose, sync_time_is_over
+from chiplog_core.groups.description import Description, describe
+from chiplog_core.groups.group import Group
+from chiplog_core.groups.joining import join
+from chiplog_core.groups.limits import Limits
+from chiplog_core.groups.member import Member
+from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
+from chiplog_core.groups.states import Happening
+from chiplog_core.groups.stored import StoredGroup
+from chiplog_core.groups.syncing import sync
+from chiplog_core.model.group_status import GroupState
+
+
+class Membership:
+    """The members of one group (KIP-62, 134, 345, 389, 394, 559, 814)."""
+
+    def __init__(self, group_id: str, limits: Limits, new_member_id: Callable[[str], str]) -> None:
+        """`new_member_id` makes an id that nobody ever had from a client or an instance id."""
+        self.group_id = group_id
+        self._new_member_id = new_member_id
+        self._group = Group(limits)
+
+    @classmethod
+    def from_stored(
+        cls,
+        group_id: str,
+        stored: StoredGroup,
+        limits: Limits,
+        new_member_id: Callable[[str], str],
+        now_ms: int,
+    ) -> Self:
+        """The group as another coordinator left it, at most a generation after what it stored.
+
+        All sessions begin anew. A generation that has no assignment yet waits for its leader as
+        if it had just begun: its members may have been told of it. Those that were not join
+        again, which gets them the same answer. Static members need not sync in time: they may
+        have been away.
+        """
+        self = cls(group_id, limits, new_member_id)
+        group = self._group
+        group.load(stored)
+        for member in group.roster:
+            group.renew(member, now_ms)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            group.sync_due_ms = now_ms + group.roster.rebalance_timeout_ms
+            group.unsynced.update(
+                one.member_id
+                for one in group.roster
+                if not one.is_static or one.member_id == group.leader
+            )
+        if len(group.roster) > limits.max_size:
+            why = f"{len(group.roster)} members, of at most {limits.max_size}"
+            group.rebalance(Happening.OVERFULL, why, now_ms)
+        return self
+
+    @property
+    def state(self) -> GroupState:
+        """In which state the group is; Dead after `abandon`, and then nothing may be asked."""
+        return self._group.state
+
+    @property
+    def generation(self) -> int:
+        """0 before the first one."""
+        return self._group.generation
+
+    @property
+    def why(self) -> str:
+        """What the last change of state came from, for logs."""
+        return self._group.why
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do; None while nothing is due."""
+        group = self._group
+        due = (group.join_due_ms, group.sync_due_ms, group.sessions.next_ms)
+        return min((one for one in due if one is not None), default=None)
+
+    def to_stored(self) -> StoredGroup:
+        """What the last `Store` said, or what `from_stored` was given."""
+        return self._group.stored
+
+    def describe(self) -> Description:
+        """The group as DescribeGroups and ListGroups show it."""
+        return describe(self._group)
+
+    def join(self, token: Token, request: Join, now_ms: int) -> tuple[Effect, ...]:
+        """A member asks to be in the next generation. Answered with `Joined`, now or later."""
+        join(self._alive, token, request, self._new_member_id, now_ms)
+        return self._group.drain()
+
+    def sync(self, token: Token, request: Sync, now_ms: int) -> tuple[Effect, ...]:
+        """A member asks for its assignment. Answered with `Synced`, now or later."""
+        sync(self._alive, token, request, now_ms)
+        return self._group.drain()
+
+    def leave(self, token: Token, leaving: Sequence[Leaving], now_ms: int) -> tuple[Effect, ...]:
+        """Members go. Answered with `Left` at once."""
+        leave(self._alive, token, leaving, now_ms)
+        return self._group.drain()
+
+    def heartbeat(self, identity: Identity, now_ms: int) -> Code:
+        """A member lives. REBALANCE_IN_PROGRESS tells it to join again."""
+        member = self._member(identity)
+        if isinstance(member, Code):
+            return member
+        self._group.renew(member, now_ms)
+        is_preparing = self.state is GroupState.PREPARING_REBALANCE
+        return Code.REBALANCE_IN_PROGRESS if is_preparing else Code.NONE
+
+    def check_commit(self, identity: Identity, now_ms: int) -> Code:
+        """Whether this one may commit offsets now; where a member may, it counts as a heartbeat.
+
+        Nobody's generation is for consumers that assign their partitions themselves, and for
+        tools: they may while the group has no members. Members may commit once more while a
+        rebalance is prepared, but not before they have their new assignment.
+        """
+        is_empty = self._alive.state is GroupState.EMPTY
+        if is_empty and identity.generation < 0:
+            return Code.NONE
+        member = self._member(identity)
+        if isinstance(member, Code):
+            return member
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            return Code.REBALANCE_IN_PROGRESS
+        self._group.renew(member, now_ms)
+        return Code.NONE
+
+    def advance(self, now_ms: int) -> tuple[Effect, ...]:
+        """Do what is due by now."""
+        group = self._alive
+        due_ms = self.next_deadline_ms
+        while due_ms is not None and due_ms <= now_ms:
+            if due_ms == group.join_due_ms:
+                group.join_time_is_over(now_ms)
+            elif due_ms == group.sync_due_ms:
+                sync_time_is_over(group, now_ms)
+            else:
+                lose(group, group.sessions.pop(), now_ms)
+            due_ms = self.next_deadline_ms
+        return group.drain()
+
+    def abandon(self, code: Code) -> tuple[Effect, ...]:
+        """This broker does not coordinate the group any more: everybody who waits is told so."""
+        group = self._alive
+        for member_id in [*group.joins, *group.syncs]:
+            group.release(member_id, code, told_id=member_id)
+        group.change(Happening.ABANDONED, f"abandoned with {code.name}", group.since_ms)
+        return group.drain()
+
+    @property
+    def _alive(self) -> Group:
+        assert self._group.state is not GroupState.DEAD, f"group {self.group_id} was abandoned"
+        return self._group
+
+    def _member(self, identity: Identity) -> Member | Code:
+        """The member that this is, in this generation."""
+        member = self._alive.roster.find(identity.member_id, identity.group_instance_id)
+        if not isinstance(member, Code) and identity.generation != self._group.generation:
+            return Code.ILLEGAL_GENERATION
+        return member

@@ -1,0 +1,98 @@
+"""The members of a group: by id, by instance, and by what they have in common."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.member import Member
+
+
+class Roster:
+    """The members. There is always a protocol that all of them support, if there is anybody."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+        self._member_ids: dict[str, str] = {}
+        """Of static members, by their instance id."""
+        self._supporters: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._members
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._members[member_id]
+
+    def of_instance(self, group_instance_id: str | None) -> Member | None:
+        """The static member of this instance id."""
+        if group_instance_id is None or group_instance_id not in self._member_ids:
+            return None
+        return self._members[self._member_ids[group_instance_id]]
+
+    def find(self, member_id: str, group_instance_id: str | None) -> Member | Code:
+        """Whom a request is from; UNKNOWN_MEMBER_ID or, of a replaced one, FENCED_INSTANCE_ID."""
+        if group_instance_id is not None:
+            owner = self.of_instance(group_instance_id)
+            if owner is None:
+                return Code.UNKNOWN_MEMBER_ID
+            if owner.member_id != member_id:
+                return Code.FENCED_INSTANCE_ID
+        return self._members.get(member_id, Code.UNKNOWN_MEMBER_ID)
+
+    def add(self, member: Member) -> None:
+        """Somebody who supports a protocol of all others, under an id that nobody has."""
+        assert member.member_id not in self._members, f"{member.member_id} is a member already"
+        self._members[member.member_id] = member
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self._member_ids, "its instance is a member"
+            self._member_ids[member.group_instance_id] = member.member_id
+        self._supporters.update(member.protocols.keys())
+
+    def remove(self, member_id: str) -> Member:
+        """Take a member out."""
+        member = self._members.pop(member_id)
+        if member.group_instance_id is not None:
+            del self._member_ids[member.group_instance_id]
+        self._forget(member.protocols.keys())
+        return member
+
+    def offer(self, member: Member, protocols: Iterable[tuple[str, bytes]]) -> None:
+        """A member supports these from now on."""
+        self._forget(member.protocols.keys())
+        member.protocols = dict(protocols)
+        member.is_loaded = False
+        self._supporters.update(member.protocols.keys())
+
+    def supports(self, protocols: Iterable[tuple[str, bytes]]) -> bool:
+        """Whether all members support one of these."""
+        return any(self._supporters[name] == len(self._members) for name, _ in protocols)
+
+    def choose_protocol(self) -> str:
+        """Every member votes for what it likes most of what all support; there must be members.
+
+        Of several with the same number of votes it is the one that the first of them got.
+        """
+        votes = Counter(
+            next(name for name in member.protocols if self._supporters[name] == len(self._members))
+            for member in self
+        )
+        return votes.most_common(1)[0][0]
+
+    def _forget(self, protocols: Iterable[str]) -> None:
+        self._supporters.subtract(protocols)
+        for name in protocols:
+            if not self._supporters[name]:
+                del self._supporters[name]
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member asks for.
+
+        At least 1: no deadline is over before anybody could have met it.
+        """
+        return max(1, max((member.rebalance_timeout_ms for member in self), default=0))

@@ -1,0 +1,75 @@
+"""The states of a group and what leads from one to another: one table, and its diagram.
+
+The table is the only way a group changes its state, and what it does not list cannot happen. The
+diagram in docs/groups.md is drawn from it.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from chiplog_core.model.group_status import GroupState
+
+_EMPTY = GroupState.EMPTY
+_PREPARING = GroupState.PREPARING_REBALANCE
+_COMPLETING = GroupState.COMPLETING_REBALANCE
+_STABLE = GroupState.STABLE
+_DEAD = GroupState.DEAD
+
+
+class Happening(StrEnum):
+    """What can happen to a group, in the words of the diagram."""
+
+    JOINED = "a member joins"
+    REJOINED = "a member joins again with other protocols, or the leader does"
+    REPLACED = "a static member comes back"
+    LEFT = "a member leaves or is lost"
+    SYNC_MISSED = "members have not synced in time"
+    OVERFULL = "there are more members than allowed"
+    ALL_JOINED = "all have joined, or the time is over"
+    NOBODY_LEFT = "nobody is left"
+    ASSIGNED = "the leader brings the assignment"
+    ABANDONED = "it is abandoned"
+
+
+TRANSITIONS: Final[Mapping[tuple[GroupState, Happening], GroupState]] = {
+    (_EMPTY, Happening.JOINED): _PREPARING,
+    (_PREPARING, Happening.JOINED): _PREPARING,
+    (_PREPARING, Happening.REJOINED): _PREPARING,
+    (_PREPARING, Happening.REPLACED): _PREPARING,
+    (_PREPARING, Happening.LEFT): _PREPARING,
+    (_PREPARING, Happening.NOBODY_LEFT): _EMPTY,
+    (_PREPARING, Happening.ALL_JOINED): _COMPLETING,
+    (_COMPLETING, Happening.JOINED): _PREPARING,
+    (_COMPLETING, Happening.REJOINED): _PREPARING,
+    (_COMPLETING, Happening.REPLACED): _PREPARING,
+    (_COMPLETING, Happening.LEFT): _PREPARING,
+    (_COMPLETING, Happening.SYNC_MISSED): _PREPARING,
+    (_COMPLETING, Happening.OVERFULL): _PREPARING,
+    (_COMPLETING, Happening.ASSIGNED): _STABLE,
+    (_STABLE, Happening.JOINED): _PREPARING,
+    (_STABLE, Happening.REJOINED): _PREPARING,
+    (_STABLE, Happening.REPLACED): _STABLE,
+    (_STABLE, Happening.LEFT): _PREPARING,
+    (_STABLE, Happening.SYNC_MISSED): _PREPARING,
+    (_STABLE, Happening.OVERFULL): _PREPARING,
+    **{(state, Happening.ABANDONED): _DEAD for state in (_EMPTY, _PREPARING, _COMPLETING, _STABLE)},
+}
+
+
+def after(state: GroupState, happening: Happening) -> GroupState:
+    """The state that follows. What cannot happen in `state` is an `AssertionError`."""
+    assert (state, happening) in TRANSITIONS, f"in {state} it cannot happen that {happening}"
+    return TRANSITIONS[state, happening]
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, one arrow for all that leads the same way."""
+    arrows: dict[tuple[GroupState, GroupState], list[Happening]] = {}
+    for (before, happening), state in TRANSITIONS.items():
+        arrows.setdefault((before, state), []).append(happening)
+    lines = [
+        f"    {before} --> {state}: {'<br/>'.join(happenings)}"
+        for (before, state), happenings in arrows.items()
+    ]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {_EMPTY}", *lines, ""])

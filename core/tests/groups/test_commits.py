@@ -1,0 +1,62 @@
+"""Who may commit offsets, and when."""
+
+import pytest
+
+from chiplog_core.groups.codes import Code
+from tests.groups.coordinator import SESSION_MS, Coordinator
+
+
+def test_members_of_the_generation_may() -> None:
+    one = Coordinator()
+    a, b = one.stable_group("a", "b")
+
+    assert one.commit(a) is Code.NONE
+    assert one.commit(b, generation=0) is Code.ILLEGAL_GENERATION
+    assert one.commit(b, generation=2) is Code.ILLEGAL_GENERATION
+    assert one.commit(b, generation=-1) is Code.ILLEGAL_GENERATION
+    assert one.commit("x-3") is Code.UNKNOWN_MEMBER_ID
+
+
+def test_members_may_once_more_before_they_join_again() -> None:
+    one = Coordinator()
+    a, b = one.stable_group("a", "b")
+    one.join("a", a)
+
+    assert one.commit(b) is Code.NONE
+
+
+def test_members_may_not_before_they_have_their_assignment() -> None:
+    one = Coordinator()
+    (a,) = one.joined_group("a")
+
+    assert one.commit(a) is Code.REBALANCE_IN_PROGRESS
+
+
+def test_a_commit_counts_as_a_heartbeat() -> None:
+    one = Coordinator()
+    (a,) = one.stable_group("a")
+    one.wait(SESSION_MS - 1)
+    one.commit(a)
+    one.wait(SESSION_MS - 1)
+
+    assert one.heartbeat(a) is Code.NONE
+
+
+@pytest.mark.parametrize("member_id", ["", "tool"])
+def test_others_may_while_there_are_no_members(member_id: str) -> None:
+    one = Coordinator()
+    assert one.commit(member_id, generation=-1) is Code.NONE
+    assert one.commit(member_id, generation=0) is Code.UNKNOWN_MEMBER_ID
+
+    one.join("a")
+
+    assert one.commit(member_id, generation=-1) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_others_may_again_once_the_members_are_gone() -> None:
+    one = Coordinator()
+    one.stable_group("a")
+    assert one.commit("", generation=-1) is Code.UNKNOWN_MEMBER_ID
+    one.wait(SESSION_MS)
+
+    assert one.commit("", generation=-1) is Code.NONE
