@@ -1,0 +1,69 @@
+"""The batches by which a coordinator changes its partition of `__consumer_offsets`.
+
+Records first, then batches: what must not be torn apart goes to `to_batches` together, and is in
+one batch if it fits.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from chiplog_broker.groups.group_value import encode_group_value
+from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey, encode_key
+from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
+from chiplog_broker.records.batch import HEADER_BYTES
+from chiplog_broker.records.errors import BatchTooLargeError
+from chiplog_broker.records.writer import NewRecord, build_batch
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.stored import StoredGroup
+
+_FRAME_BYTES_MAX: Final = 32
+"""A record beside its key and value: attributes, number of headers, and five varints of at most 5
+bytes, but 10 for the timestamp."""
+
+
+def commit_records(
+    group: str, commits: Mapping[TopicPartition, CommittedOffset], now_ms: int
+) -> list[NewRecord]:
+    """What one OffsetCommit writes. Raises `UnstorableGroupRecordError`."""
+    return [
+        _record(OffsetCommitKey(group, partition), encode_offset_value(commit), now_ms)
+        for partition, commit in commits.items()
+    ]
+
+
+def group_record(group: str, stored: StoredGroup, now_ms: int) -> NewRecord:
+    """A group's generation and members. Raises `UnstorableGroupRecordError`."""
+    return _record(GroupMetadataKey(group), encode_group_value(stored), now_ms)
+
+
+def tombstones(keys: Iterable[Key], now_ms: int) -> list[NewRecord]:
+    """What forgets these offsets and groups."""
+    return [_record(key, None, now_ms) for key in keys]
+
+
+def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytearray]:
+    """The records in their order, in one batch if they fit, in none larger than `max_batch_bytes`.
+
+    Each record is counted with the most that can stand around its key and value. Raises
+    `BatchTooLargeError` if one alone is too large, so that all are written or none.
+    """
+    portions: list[list[NewRecord]] = []
+    size_bytes = 0
+    for record in records:
+        record_bytes = _FRAME_BYTES_MAX + len(record.key or b"") + len(record.value or b"")
+        if not portions or size_bytes + record_bytes > max_batch_bytes:
+            portions.append([])
+            size_bytes = HEADER_BYTES
+        portions[-1].append(record)
+        size_bytes += record_bytes
+    batches = [build_batch(portion) for portion in portions]
+    largest_bytes = max(map(len, batches), default=0)
+    if largest_bytes > max_batch_bytes:
+        raise BatchTooLargeError(
+            f"a group's record takes {largest_bytes} bytes, at most {max_batch_bytes} are allowed"
+        )
+    return batches
+
+
+def _record(key: Key, value: bytes | None, now_ms: int) -> NewRecord:
+    return NewRecord(value, encode_key(key), now_ms)

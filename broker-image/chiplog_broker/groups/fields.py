@@ -1,0 +1,45 @@
+"""What the schemas of keys and values have in common."""
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from chiplog_broker.groups.errors import UnreadableGroupRecordError, UnstorableGroupRecordError
+from chiplog_broker.protocol.errors import ProtocolViolation
+from chiplog_broker.protocol.reader import INT16, MALFORMED, Reader
+
+T = TypeVar("T")
+
+UNREADABLE: Final = (ProtocolViolation, *MALFORMED)
+"""What a `Reader` raises for bytes that do not follow a schema."""
+
+FLEXIBLE_VERSION: Final = 4
+"""The newest version of both values, and the first flexible one: what Kafka adds to them are tagged
+fields, which older readers pass over (KIP-915)."""
+
+
+def read_value(value: bytes, group: str, name: str, read: Callable[[Reader, int], T]) -> T:
+    """`read` what follows the version. Raises `UnreadableGroupRecordError`."""
+    version = None
+    try:
+        (version,) = INT16.unpack_from(value)
+        if not 0 <= version <= FLEXIBLE_VERSION:
+            raise ProtocolViolation("no such version")
+        reader = Reader(memoryview(value)[INT16.size :], compact=version == FLEXIBLE_VERSION)
+        result = read(reader, version)
+        reader.finish()
+    except UNREADABLE as error:
+        raise UnreadableGroupRecordError(
+            f"{name} of version {version}, group {group!r}: {error}", group=group, version=version
+        ) from error
+    return result
+
+
+@contextmanager
+def storing(name: str) -> Iterator[None]:
+    """Raises `UnstorableGroupRecordError` where a text or number is too large for its field."""
+    try:
+        yield
+    except struct.error as error:
+        raise UnstorableGroupRecordError(f"{name}: {error}") from error

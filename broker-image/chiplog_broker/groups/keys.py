@@ -1,0 +1,79 @@
+"""The keys of `__consumer_offsets`: what a record is about.
+
+A key begins with a number that says which kind it is (Kafka calls it a version). Kinds that are not
+ours to understand, those of Kafka's newer group protocols and any later one, read as None: such
+records stay in the log, and nobody here acts on them.
+
+Schemas: `LegacyOffsetCommitKey` (0), `OffsetCommitKey` (1) and `GroupMetadataKey` (2) of Apache
+Kafka 4.3.1.
+"""
+
+from typing import Final, NamedTuple, TypeAlias
+
+from chiplog_broker.groups.errors import UnreadableGroupRecordError
+from chiplog_broker.groups.fields import UNREADABLE, storing
+from chiplog_broker.protocol.errors import ProtocolViolation
+from chiplog_broker.protocol.reader import INT16, INT32, Reader
+from chiplog_broker.protocol.writer import string
+from chiplog_broker.storage.names import TopicPartition
+
+LEGACY_OFFSET_COMMIT: Final = 0
+OFFSET_COMMIT: Final = 1
+GROUP_METADATA: Final = 2
+
+
+class OffsetCommitKey(NamedTuple):
+    """A group's committed offset in one partition."""
+
+    group: str
+    partition: TopicPartition
+
+
+class GroupMetadataKey(NamedTuple):
+    """A group's generation and members."""
+
+    group: str
+
+
+Key: TypeAlias = OffsetCommitKey | GroupMetadataKey
+
+
+def encode_key(key: Key) -> bytes:
+    """Raises `UnstorableGroupRecordError` if a name is longer than 32,767 bytes."""
+    with storing("a key"):
+        match key:
+            case GroupMetadataKey(group):
+                return INT16.pack(GROUP_METADATA) + string(group)
+            case OffsetCommitKey(group, (topic, partition)):
+                return b"".join(
+                    (INT16.pack(OFFSET_COMMIT), string(group), string(topic), INT32.pack(partition))
+                )
+
+
+def decode_key(key: bytes | None) -> Key | None:
+    """None for a kind that is not ours. Raises `UnreadableGroupRecordError`.
+
+    Both kinds of commit keys are the same to us. Kafka stopped writing kind 0 with 0.8.2.
+    """
+    kind = group = None
+    try:
+        if key is None:
+            raise ProtocolViolation("a record without a key")
+        reader = Reader(memoryview(key), compact=False)
+        kind = reader.int16()
+        if kind not in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA):
+            return None
+        group = reader.string()
+        result = _rest(reader, kind, group)
+        reader.finish()
+    except UNREADABLE as error:
+        raise UnreadableGroupRecordError(
+            f"a key of version {kind}, group {group!r}: {error}", group=group, version=kind
+        ) from error
+    return result
+
+
+def _rest(reader: Reader, kind: int, group: str) -> Key:
+    if kind == GROUP_METADATA:
+        return GroupMetadataKey(group)
+    return OffsetCommitKey(group, TopicPartition(reader.string(), reader.int32()))

@@ -1,0 +1,24 @@
+"""Which partition of `__consumer_offsets` a group belongs to.
+
+Kafka's rule, so that tools and brokers agree: the absolute value of Java's `String.hashCode` of the
+group's id, modulo the number of partitions. The absolute value of the smallest integer is 0.
+"""
+
+import struct
+
+_INT32_SIGN = 1 << 31
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, as a signed number of 32 bits."""
+    raw = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for (unit,) in struct.iter_unpack(">H", raw):
+        value = (31 * value + unit) & 0xFFFF_FFFF
+    return value - (1 << 32) if value & _INT32_SIGN else value
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """The partition whose leader coordinates this group."""
+    value = java_hash(group)
+    return 0 if value == -_INT32_SIGN else abs(value) % partitions

@@ -1,0 +1,76 @@
+"""The commits of open transactions, which count for nothing until a marker says so.
+
+A producer has one transaction at a time. Of an older instance of it, fenced by a newer epoch, no
+marker can follow that commits: what it left open is dropped, and what is older than what is known
+is not taken in. A marker may have a newer epoch than the transaction it ends: an abort that fences,
+and every end of a transaction since KIP-890.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from chiplog_broker.groups.keys import OffsetCommitKey
+from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.storage.names import TopicPartition
+
+
+class _Transaction:
+    """What one producer would commit."""
+
+    __slots__ = ("commits", "epoch")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.commits: dict[OffsetCommitKey, CommittedOffset] = {}
+
+
+class OpenTransactions:
+    """All open transactions of one partition, by producer id."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, _Transaction] = {}
+
+    def add(
+        self, producer_id: int, epoch: int, key: OffsetCommitKey, commit: CommittedOffset
+    ) -> None:
+        """Hold a commit back."""
+        transaction = self._by_producer.get(producer_id)
+        if transaction is None or transaction.epoch < epoch:
+            transaction = self._by_producer[producer_id] = _Transaction(epoch)
+        if transaction.epoch == epoch:
+            transaction.commits[key] = commit
+
+    def end(
+        self, producer_id: int, epoch: int
+    ) -> Iterable[tuple[OffsetCommitKey, CommittedOffset]]:
+        """Close a producer's transaction; what it held back."""
+        transaction = self._by_producer.get(producer_id)
+        if transaction is None or transaction.epoch > epoch:
+            return ()
+        del self._by_producer[producer_id]
+        return transaction.commits.items()
+
+    def forget(self, key: OffsetCommitKey) -> None:
+        """The offset was deleted after these commits were written."""
+        for producer_id, transaction in list(self._by_producer.items()):
+            transaction.commits.pop(key, None)
+            if not transaction.commits:
+                del self._by_producer[producer_id]
+
+    def has(self, key: OffsetCommitKey) -> bool:
+        """Whether any of them would commit this."""
+        return any(key in transaction.commits for transaction in self._by_producer.values())
+
+    def groups(self) -> frozenset[str]:
+        """The groups they would commit for."""
+        return frozenset(
+            key.group for transaction in self._by_producer.values() for key in transaction.commits
+        )
+
+    def of_group(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+        """What they would commit for this group."""
+        for transaction in self._by_producer.values():
+            for key, commit in transaction.commits.items():
+                if key.group == group:
+                    yield key.partition, commit
