@@ -24,3 +24,8 @@ def answers(key: ApiKey) -> Any:
     """
     version = APIS[key].max_version
     return importlib.import_module(f"kio.schema.{key.name.lower()}.v{version}.response")
+
+
+def milliseconds(duration: timedelta) -> int:
+    """What kio made a duration, as the number that was sent."""
+    return duration // timedelta(milliseconds=1)

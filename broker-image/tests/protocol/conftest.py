@@ -149,6 +149,15 @@ def _lift(message: Any, target: type[Any]) -> Any:
 
 def _newest_response(key: ApiKey, message: Any) -> Any:
     newest = schema.response_class(key, APIS[key].max_version)
+    if key is ApiKey.LEAVE_GROUP and not hasattr(message, "members"):
+        member = schema.element(newest, "members")
+        values = schema.defaults(newest) | {
+            name: getattr(message, name) for name in schema.shapes(type(message))
+        }
+        # The code of the only member stands where that of the group is.
+        values["error_code"], code = ErrorCode.none, message.error_code
+        only = member(member_id="", group_instance_id=None, error_code=code)
+        return newest(**values | {"members": (only,)})
     if hasattr(message, "coordinators") or key is not ApiKey.FIND_COORDINATOR:
         return _lift(message, newest)
     coordinator = schema.shapes(newest)["coordinators"].element

@@ -1,8 +1,9 @@
 """Messages from and to bytes: one way in, one way out, for every API.
 
-The hot messages are read and written by hand and have the types of `messages`; the others
-are kio's dataclasses. Handlers see one type a message, that of the newest version we
-serve (see `generic`). A native codec could stand behind these two functions unnoticed.
+The hot messages are read and written by hand and have the types of `messages`; those of
+commits have the types of `offset_messages`; the others are kio's dataclasses. Handlers see
+one type a message, that of the newest version we serve (see `generic`). A native codec could
+stand behind these two functions unnoticed.
 """
 
 from collections.abc import Callable
@@ -70,12 +71,16 @@ def encode_response(header: RequestHeader, message: Any) -> list[Chunk]:
 
 
 def _generic_decode(header: RequestHeader, body: memoryview) -> object:
-    from chiplog_broker.protocol.codec import generic  # noqa: PLC0415
+    from chiplog_broker.protocol.codec import generic, offsets  # noqa: PLC0415
 
+    if decode := offsets.DECODERS.get(header.api.key):
+        return decode(header.version, body)
     return generic.decode_request(header.api.key, header.version, body)
 
 
 def _generic_encode(header: RequestHeader, message: object) -> bytes:
-    from chiplog_broker.protocol.codec import generic  # noqa: PLC0415
+    from chiplog_broker.protocol.codec import generic, offsets  # noqa: PLC0415
 
+    if encode := offsets.ENCODERS.get(header.api.key):
+        return encode(header.version, message)
     return generic.encode_response(header.api.key, header.version, message)

@@ -28,6 +28,7 @@ Read = Callable[[Reader], Any]
 _ERROR_CODES: Final = frozenset(ErrorCode)
 # What Python can hold; Kafka's field holds a hundred times as much.
 _LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS: Final = timedelta.min // timedelta(milliseconds=1)
 
 
 def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
@@ -36,11 +37,30 @@ def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
     return _request_reader(key, version)(reader)
 
 
+def read_exactly(key: ApiKey, version: int, body: memoryview) -> Any:
+    """A request as kio's dataclass of its own version. Raises as `decode_request`."""
+    reader = Reader(body, compact=APIS[key].is_flexible(version))
+    return _exact_reader(key, version)(reader)
+
+
+def write_exactly(message: Any) -> bytes:
+    """The body of an answer, or of a request, given as kio's dataclass of the version spoken."""
+    buffer = io.BytesIO()
+    entity_writer(type(message))(buffer, message)
+    return buffer.getvalue()
+
+
 def encode_response(key: ApiKey, version: int, message: object) -> bytes:
     """The body of an answer given as kio's newest dataclass."""
     buffer = io.BytesIO()
     _response_writer(key, version)(buffer, reshape.older_response(key, version, message))
     return buffer.getvalue()
+
+
+@cache
+def _exact_reader(key: ApiKey, version: int) -> Read:
+    layout = schema.request_class(key, version)
+    return structure_reader(layout, layout)
 
 
 @cache
@@ -161,7 +181,7 @@ def _error_code(reader: Reader) -> ErrorCode:
 
 
 def _long_milliseconds(reader: Reader) -> timedelta:
-    return timedelta(milliseconds=max(-_LONGEST_MS, min(_int64(reader), _LONGEST_MS)))
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(_int64(reader), _LONGEST_MS)))
 
 
 def _milliseconds(reader: Reader) -> timedelta:

@@ -4,24 +4,19 @@ Requests and answers are kio's dataclasses of the version that is spoken. Answer
 by our own bounded reader: until a login is over, they come from whoever is at an address.
 """
 
-import io
 from functools import cache
 from typing import Any
 
-from kio.serial import entity_writer
-
 from chiplog_broker.protocol.apis import APIS, ApiKey
 from chiplog_broker.protocol.codec import schema
-from chiplog_broker.protocol.codec.generic import Read, structure_reader
+from chiplog_broker.protocol.codec.generic import Read, structure_reader, write_exactly
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.reader import MALFORMED, Reader
 
 
 def encode_request(message: Any) -> bytes:
     """The body of a request."""
-    buffer = io.BytesIO()
-    entity_writer(type(message))(buffer, message)
-    return buffer.getvalue()
+    return write_exactly(message)
 
 
 def decode_response(key: ApiKey, version: int, body: memoryview) -> Any:

@@ -5,6 +5,7 @@ function a message. A test fails if a field of an older version has no counterpa
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from chiplog_broker.protocol.apis import ApiKey
@@ -20,6 +21,8 @@ def request_values(key: ApiKey, version: int) -> Callable[[Values], None] | None
         return _delete_topics_by_name
     if key is ApiKey.FIND_COORDINATOR and version < 4:
         return _find_one_coordinator
+    if key is ApiKey.LEAVE_GROUP and version < 3:
+        return _one_leaves
     return None
 
 
@@ -27,6 +30,10 @@ def older_response(key: ApiKey, version: int, message: Any) -> Any:
     """An answer in the shape of an older version."""
     if key is ApiKey.FIND_COORDINATOR and version < 4:
         return _one_coordinator(version, message)
+    if key is ApiKey.LEAVE_GROUP and version < 3:
+        return _one_left(version, message)
+    if key is ApiKey.JOIN_GROUP and version < 7 and message.protocol_name is None:
+        return replace(message, protocol_name="")
     return message
 
 
@@ -55,3 +62,20 @@ def _one_coordinator(version: int, message: Any) -> Any:
         fields["throttle_time"] = message.throttle_time
         fields["error_message"] = coordinator.error_message
     return schema.response_class(ApiKey.FIND_COORDINATOR, version)(**fields)
+
+
+def _one_leaves(values: Values) -> None:
+    """Version 3 names many members, dynamic and static ones (KIP-345)."""
+    member = schema.element(schema.request_class(ApiKey.LEAVE_GROUP, 5), "members")
+    values["members"] = (
+        member(member_id=values.pop("member_id"), group_instance_id=None, reason=None),
+    )
+
+
+def _one_left(version: int, message: Any) -> Any:
+    """Older versions say in one place what became of the group's and the member's part."""
+    codes = [message.error_code, *(one.error_code for one in message.members)]
+    fields: Values = {"error_code": next((ErrorCode(one) for one in codes if one), ErrorCode.none)}
+    if version >= 1:
+        fields["throttle_time"] = message.throttle_time
+    return schema.response_class(ApiKey.LEAVE_GROUP, version)(**fields)

@@ -56,6 +56,13 @@ def _message_class(key: ApiKey, version: int, kind: str) -> type[Any]:
     return message_class
 
 
+def element(message_class: type[Any], name: str) -> type[Any]:
+    """The dataclass of the structures in a field."""
+    found = shapes(message_class)[name].element
+    assert not isinstance(found, str), f"{name} holds no structures"
+    return found
+
+
 def shapes(message_class: type[Any]) -> dict[str, Shape]:
     """The fields of a dataclass, in the order of the wire."""
     return {field.name: _shape(field) for field in fields(message_class)}
