@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
+from chiplog_core.topic_name import is_internal
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from e2e.sim.api_store import ApiStore
@@ -11,8 +12,9 @@ from e2e.sim.wire import TopicPartition
 
 
 def partitions_in(store: ApiStore) -> list[TopicPartition]:
-    """All partitions of all topics that a name means now."""
-    return [partition for partition, _ in states_in(store)]
+    """All partitions of all topics of users that a name means now."""
+    found = (partition for partition, _ in states_in(store))
+    return [partition for partition in found if not is_internal(partition.topic)]
 
 
 def in_sync_in(store: ApiStore) -> dict[str, frozenset[int]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from chiplog_core.config.broker_keys import OFFSETS_TOPIC_NUM_PARTITIONS
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import SPARING, Habits
 from e2e.sim.faults import FAULT_NAMES, OF_USERS, Faults, Mix, users
@@ -37,6 +38,8 @@ EVILS: Final = tuple(name for name in FAULT_NAMES if name not in OF_USERS)
 """All that goes wrong by itself."""
 USERS_SHARE: Final = 0.5
 """Of the seeds in which users go on with their work during the faults."""
+SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
+"""50 partitions more would make every seed slower and are moved all alike."""
 OF_LIVENESS: Final = frozenset(
     {"not-healed", "no-progress", "not-readable", "unseen", "stuck-reader"}
 )
@@ -220,11 +223,10 @@ async def well_within(
 def cluster_spec(mix: Mix) -> dict[str, Any]:
     """What is not as it is where nobody says anything."""
     spec = READS_IN_RACKS if mix.reads_in_racks else {}
+    config = SMALL_OFFSETS | spec.get("config", {})
     if is_expiring(mix):
-        spec = spec | {"config": spec.get("config", {}) | users.CLUSTER_CONFIG}
-    if mix.cluster_config:
-        spec = spec | {"config": spec.get("config", {}) | mix.cluster_config}
-    return spec
+        config |= users.CLUSTER_CONFIG
+    return spec | {"config": config | mix.cluster_config}
 
 
 def is_expiring(mix: Mix) -> bool:

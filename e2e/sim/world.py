@@ -287,11 +287,13 @@ class World:
         )
 
     def has_records_at_risk(self) -> bool:
-        """Whether a Topic says that no in-sync replica can vouch for its disk."""
+        """Whether a Topic, or the cluster of its own, says that no in-sync replica can vouch for
+        its disk."""
         return any(
             one.get("reason") == "RecordsAtRisk"
-            for topic in self.store.all_of(kinds.TOPICS)
-            for one in topic.get("status", {}).get("conditions", [])
+            for kind in (kinds.TOPICS, kinds.BROKER_CLUSTERS)
+            for manifest in self.store.all_of(kind)
+            for one in manifest.get("status", {}).get("conditions", [])
         )
 
     def heal(self) -> None:

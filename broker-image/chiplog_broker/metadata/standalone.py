@@ -20,6 +20,7 @@ from chiplog_broker.ports.rng import Rng
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.errors import StorageError
+from chiplog_core.admin.checks import check_not_internal
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
     ConfigureTopic,
@@ -32,6 +33,7 @@ from chiplog_core.admin.operations import (
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import TopicId
 from chiplog_core.names import object_name
+from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class StandaloneStore:
         self._changed, self._deleted = changed, deleted
         for record in self._topics.values():
             await changed(self._view(record))
+        await self._make_offsets_topic()
 
     async def submit(self, operation: Request, _principal: str = ANONYMOUS) -> Outcome:
         async with self._turn:
@@ -124,9 +127,10 @@ class StandaloneStore:
                 Code.UNKNOWN_TOPIC_OR_PARTITION,
                 f"The topic '{operation.name}' does not exist.",
             )
+        if isinstance(operation, ElectLeaders):
+            raise Refused(Code.ELECTION_NOT_NEEDED, "the one broker there is leads everything")
+        check_not_internal(operation.name)
         match operation:
-            case ElectLeaders():
-                raise Refused(Code.ELECTION_NOT_NEEDED, "the one broker there is leads everything")
             case DeleteTopic():
                 plan.check_identity(operation, old)
                 return await self._delete(old)
@@ -135,6 +139,18 @@ class StandaloneStore:
             case ConfigureTopic():
                 record = plan.configured(operation, old, self._defaults)
         return await self._put(record, validate_only=operation.validate_only)
+
+    async def _make_offsets_topic(self) -> None:
+        """Or configure it as it is now wanted. Where the disk refuses, the next start tries."""
+        topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
+        known = self._topics.get(CONSUMER_OFFSETS)
+        record = plan.offsets_record(known, self._defaults, topic_id)
+        if record == known:
+            return
+        try:
+            await self._put(record, validate_only=False)
+        except (OSError, StorageError):
+            logger.exception("offsets_topic_not_made")
 
     async def _put(self, record: TopicRecord, *, validate_only: bool) -> Outcome:
         view = self._view(record)
@@ -180,7 +196,7 @@ class StandaloneStore:
             for index, made_in in enumerate(record.made_in_sessions)
         )
         config = TopicConfig(record.config, self._defaults.inherited)
-        return TopicView(record.name, record.topic_id, partitions, config)
+        return TopicView(record.name, record.topic_id, partitions, config, is_internal(record.name))
 
 
 def path_of(topic: str) -> str:

@@ -46,6 +46,7 @@ class StandaloneMembership:
                 setting(self._config, keys.NUM_PARTITIONS),
                 record.session,
                 topic_defaults(self._config),
+                self._config,
             ),
         )
         return record.cluster_id

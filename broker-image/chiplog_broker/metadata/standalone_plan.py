@@ -17,6 +17,8 @@ from chiplog_core.admin.checks import (
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
 from chiplog_core.ids import TopicId
+from chiplog_core.internal_topics import offsets_config, offsets_topic
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,19 @@ class Defaults:
     session: int
     inherited: Mapping[str, str] = field(default_factory=dict)
     """The broker's configuration, as far as topics inherit it."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """All of the broker's configuration."""
+
+
+def offsets_record(known: TopicRecord | None, defaults: Defaults, topic_id: UUID) -> TopicRecord:
+    """`__consumer_offsets` as it is to be. What it was made with stays, its configuration not."""
+    if known is None:
+        partitions = offsets_topic(defaults.config, brokers=1).partitions
+        sessions = (defaults.session,) * partitions
+    else:
+        topic_id, sessions = known.topic_id, known.made_in_sessions
+    config = offsets_config(defaults.config, replicas=1)
+    return TopicRecord(CONSUMER_OFFSETS, topic_id, sessions, config)
 
 
 def created(

@@ -108,6 +108,19 @@ def check_new_name(name: str, topics: Collection[str]) -> None:
         )
 
 
+def check_not_internal(name: str) -> None:
+    """Whether clients may delete, grow or configure a topic of this name. Raises `Refused`.
+
+    Apache Kafka's controller asks only for the right to. Growing splits every group (KIP-1268),
+    and what was deleted would be all that groups have committed.
+    """
+    if is_internal(name):
+        raise Refused(
+            Code.INVALID_TOPIC_EXCEPTION,
+            f"{name} belongs to the cluster itself: configure the cluster",
+        )
+
+
 def counts(operation: CreateTopic, facts: ClusterFacts) -> tuple[int, int]:
     """Partitions and replicas of a new topic, given by number or by placement."""
     if operation.assignments:

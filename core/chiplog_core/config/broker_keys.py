@@ -193,7 +193,7 @@ OFFSETS_TOPIC_SEGMENT_BYTES = ConfigKey(
     name="offsets.topic.segment.bytes",
     value_type=INT,
     default=100 * MIB,
-    minimum=1,
+    minimum=MIB,
     doc="Segment size of __consumer_offsets; small segments are compacted sooner and make a new "
     "coordinator's start quicker.",
 )

@@ -8,8 +8,14 @@ from chiplog_core import api
 from chiplog_core.conditions import Condition
 from chiplog_core.config.broker_keys import BROKER_KEYS
 from chiplog_core.config.topic_keys import Durability
-from chiplog_core.ids import MAX_INT32, MAX_INT64, BrokerId
-from chiplog_core.limits import MAX_BROKERS, MAX_CONDITIONS, MAX_LISTENERS
+from chiplog_core.ids import MAX_INT32, MAX_INT64, BrokerId, TopicId
+from chiplog_core.limits import (
+    MAX_BROKERS,
+    MAX_CONDITIONS,
+    MAX_LISTENERS,
+    MAX_PARTITIONS_PER_TOPIC,
+    MAX_REPLICAS,
+)
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.listener import Listener, ListenerStatus
 from chiplog_core.model.pod import Image, PodTemplate, PullPolicy, Resources
@@ -147,6 +153,15 @@ class BrokerClusterSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsTopicStatus:
+    """The topic in which groups keep their offsets."""
+
+    topic_id: Annotated[TopicId, "Kafka's id of the topic."]
+    partitions: Annotated[int, "Number of its partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
+    replicas: Annotated[int, "Number of replicas of each.", Range(1, MAX_REPLICAS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerClusterStatus:
     """What the cluster is, as of the last time the operator looked."""
 
@@ -172,8 +187,17 @@ class BrokerClusterStatus:
         "The addresses clients begin with.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
-    topics: Annotated[int | None, "Number of topics.", Range(0, MAX_INT32)] = None
-    partitions: Annotated[int | None, "Number of partitions.", Range(0, MAX_INT32)] = None
+    topics: Annotated[
+        int | None, "Number of topics, without those of the cluster itself.", Range(0, MAX_INT32)
+    ] = None
+    partitions: Annotated[
+        int | None, "Number of partitions of these topics.", Range(0, MAX_INT32)
+    ] = None
+    consumer_offsets: Annotated[
+        OffsetsTopicStatus | None,
+        "The topic __consumer_offsets, in which groups keep their offsets. By this id it is "
+        "found on the brokers' disks, should its PartitionMap be lost.",
+    ] = None
     offline_partitions: Annotated[
         int | None, "Partitions without a leader: they take and give nothing.", Range(0, MAX_INT32)
     ] = None

@@ -11,7 +11,12 @@ from typing import TypeAlias
 
 from chiplog_core import api, labels
 from chiplog_core.admin.answers import PartitionVerdict, Verdict
-from chiplog_core.admin.checks import check_configuration, check_creation, check_growth
+from chiplog_core.admin.checks import (
+    check_configuration,
+    check_creation,
+    check_growth,
+    check_not_internal,
+)
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import (
     ConfigureTopic,
@@ -234,11 +239,7 @@ class Decider:
         topic = named.topic
         if topic is None and named.map is None:
             raise _unknown(name)
-        if is_internal(name):
-            raise Refused(
-                Code.INVALID_TOPIC_EXCEPTION,
-                f"{name} belongs to the cluster itself: configure the BrokerCluster",
-            )
+        check_not_internal(name)
         if topic is None:
             raise Refused(
                 Code.POLICY_VIOLATION,

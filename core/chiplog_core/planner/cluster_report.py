@@ -12,6 +12,7 @@ from chiplog_core.planner.actions import Report
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.endpoints import bootstrap_addresses
 from chiplog_core.planner.members import Members
+from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.planner.settings import Settings
@@ -35,6 +36,8 @@ class ClusterFacts:
     problems: tuple[Problem, ...]
     counts: Counts
     rollout: Rollout
+    of_offsets: tuple[Verdict, ...] = ()
+    """What should be known of the topic of the groups' offsets."""
 
     @property
     def serving(self) -> tuple[BrokerId, ...]:
@@ -77,6 +80,7 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
         ),
         topics=counts.topics,
         partitions=counts.partitions,
+        consumer_offsets=offsets_status(world) or status.consumer_offsets,
         offline_partitions=counts.offline,
         under_replicated_partitions=counts.under_replicated,
     )
@@ -87,6 +91,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     verdicts.append(_stable(verdicts))
     if facts.settings.is_paused:
         verdicts.append(paused_verdict())
+    verdicts += facts.of_offsets
     verdicts += _disk_pressure(facts.world)
     regressed = sorted(
         name

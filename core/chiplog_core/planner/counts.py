@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.planner.members import Life, Members
+from chiplog_core.topic_name import is_internal
 
 
 @dataclass(slots=True)
@@ -23,7 +24,9 @@ class Counts:
     """All of them."""
 
     topics: int = 0
+    """Of users: those of the cluster itself are in all the other numbers."""
     partitions: int = 0
+    """Of these topics."""
     offline: int = 0
     under_replicated: int = 0
     lagging: set[BrokerId] = field(default_factory=set)
@@ -47,8 +50,9 @@ def count_partitions(maps: Mapping[str, PartitionMap], members: Members) -> Coun
         for generation in spec.generations:
             if generation.topic_id != spec.current:
                 continue
-            counts.topics += 1
-            counts.partitions += len(generation.partitions)
+            if not is_internal(name):
+                counts.topics += 1
+                counts.partitions += len(generation.partitions)
             for state in generation.partitions:
                 is_plain = len(state.replicas) == 1 and not state.reports_wanted
                 if not (is_plain and state.leader in usual):

@@ -9,6 +9,7 @@ from chiplog_core.model.partition_map import Generation, PartitionState
 from chiplog_core.placement import Load, Placement, place
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.world import World
+from chiplog_core.topic_name import is_internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,11 @@ class Room:
 
 
 def find_room(world: World, members: Members, intents: Mapping[BrokerId, BrokerIntent]) -> Room:
-    """Only brokers that are alive and to stay: a partition begins with a leader, or not at all."""
+    """Only brokers that are alive and to stay: a partition begins with a leader, or not at all.
+
+    Topics of the cluster itself are spread evenly by themselves and are no load, so that a user's
+    first topic begins with the first broker.
+    """
     refs = {
         broker_id: member.ref
         for broker_id, member in members.of.items()
@@ -58,7 +63,8 @@ def find_room(world: World, members: Members, intents: Mapping[BrokerId, BrokerI
         and intents.get(broker_id, BrokerIntent.SERVE) is BrokerIntent.SERVE
     }
     load = Load()
-    for partition_map in world.maps.values():
+    users = (one for name, one in world.maps.items() if not is_internal(name))
+    for partition_map in users:
         for generation in partition_map.spec.generations:
             load.add(state.replicas for state in generation.partitions)
     return Room({broker_id: members.of[broker_id].rack for broker_id in refs}, refs, load)

@@ -42,7 +42,8 @@ class Situation:
 
 @dataclass(slots=True)
 class MapsPlan:
-    """The writes, and what is to be told of each Topic, by its uid."""
+    """The writes, and what is to be told of each Topic, by its uid, and of a topic of the
+    cluster itself, by its name."""
 
     actions: list[Action] = field(default_factory=list)
     changing: set[str] = field(default_factory=set)

@@ -1,5 +1,7 @@
 """Maps of topics that have none: partitions are placed as soon as there is room for them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from chiplog_core import labels, names
@@ -7,20 +9,61 @@ from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.config.topic_keys import DURABILITY, Durability
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
-from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.metadata import Metadata, Uid
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic
+from chiplog_core.placement import Load
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import Room
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.rebuild import rebuild
+from chiplog_core.planner.settings import Settings
 from chiplog_core.planner.topic_config import configured
+from chiplog_core.topic_name import is_internal
 
 ASSEMBLY_TIME = timedelta(seconds=60)
 """How long the first topics of a cluster wait for its last brokers, so that they are spread over
 all of them. After that they go to the brokers there are: better uneven than never."""
 
 LOOK_AGAIN_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A topic as its Topic, or the cluster itself, wants it to be made."""
+
+    name: str
+    owner_uid: Uid | None
+    """None for a topic of the cluster itself."""
+    partitions: int
+    replicas: int
+    config: Mapping[str, str]
+    lost_id: TopicId | None = None
+    """The id it had, where there was a map of it."""
+    had_partitions: int = 1
+    is_spread_alone: bool = False
+    """Whether it is placed as if there were no other topic."""
+    remedy: str = ""
+    """What else can be done where its map is lost."""
+
+    @property
+    def waiter(self) -> str:
+        """By what the plan is told why it waits."""
+        return self.owner_uid or self.name
+
+
+def wish_of_topic(owner: Topic, settings: Settings) -> Wish:
+    """What a Topic asks for, or leaves to its cluster."""
+    return Wish(
+        name=owner.topic_name,
+        owner_uid=owner.metadata.uid,
+        partitions=owner.spec.partitions or settings.partitions,
+        replicas=owner.spec.replicas or settings.replicas,
+        config=given_topic_config(owner.spec.config).values,
+        lost_id=owner.status.topic_id,
+        had_partitions=owner.status.partitions or 1,
+        remedy=". To start empty instead, delete this Topic and make one of another name",
+    )
 
 
 class Places:
@@ -38,27 +81,28 @@ class Places:
             self._room = self._situation.find_room()
         return self._room
 
-    def suffice_for(self, replicas: int, owner: Topic) -> bool:
+    def suffice_for(self, replicas: int, waiter: str) -> bool:
         """Whether brokers can take the topic now; else the plan says why not."""
-        waits, uid = self._plan.waits, owner.metadata.uid
+        waits = self._plan.waits
         if self._assembling:
             which = ", ".join(map(str, self._assembling))
-            waits[uid] = Wait("WaitingForBrokers", f"waits for broker {which} to start")
+            waits[waiter] = Wait("WaitingForBrokers", f"waits for broker {which} to start")
             self._plan.look_again_ms = LOOK_AGAIN_MS
             return False
         if self._situation.settings.inherited is None:
-            waits[uid] = Wait("WaitingForCluster", "the BrokerCluster is not in order yet")
+            waits[waiter] = Wait("WaitingForCluster", "the BrokerCluster is not in order yet")
             return False
         available = len(self.room.racks)
         if available < replicas:
             message = f"needs {replicas} brokers that serve, and there are {available}"
-            waits[uid] = Wait("WaitingForBrokers", message)
+            waits[waiter] = Wait("WaitingForBrokers", message)
             return False
         return True
 
     def _awaited_brokers(self) -> tuple[BrokerId, ...]:
-        """Brokers never admitted yet, while the cluster is new and has no topic."""
-        if any(one.spec.generations for one in self._situation.world.maps.values()):
+        """Brokers never admitted yet, while the cluster is new and has no topic of a user."""
+        maps = self._situation.world.maps
+        if any(one.spec.generations for name, one in maps.items() if not is_internal(name)):
             return ()
         return tuple(filter(self._is_awaited, self._situation.broker_ids))
 
@@ -79,65 +123,62 @@ class NewMaps:
         self._plan = plan
         self._places = places
 
-    def first_map(self, name: str, owner: Topic) -> PartitionMap | None:
-        """With the data its Topic had before, where its map was lost."""
-        lost_id = owner.status.topic_id
-        if lost_id is None:
-            generation = self._first_generation(owner)
+    def first_map(self, wish: Wish) -> PartitionMap | None:
+        """With the data the topic had before, where its map was lost."""
+        if wish.lost_id is None:
+            generation = self._first_generation(wish)
         else:
-            generation = self._rebuilt(lost_id, owner)
+            generation = self._rebuilt(wish.lost_id, wish)
         if generation is None:
             return None
-        spec = elect_all(self._spec(owner, generation), self._situation.members)
+        spec = elect_all(self._spec(wish, generation), self._situation.members)
         cluster = self._situation.world.metadata
         return PartitionMap(
             metadata=Metadata(
-                name=names.partition_map(cluster.name, name),
+                name=names.partition_map(cluster.name, wish.name),
                 namespace=cluster.namespace,
                 labels=labels.of_cluster(cluster.name),
             ),
             spec=spec,
         )
 
-    def first_spec(self, owner: Topic) -> PartitionMapSpec | None:
+    def first_spec(self, wish: Wish) -> PartitionMapSpec | None:
         """Of a topic without any data."""
-        generation = self._first_generation(owner)
-        return None if generation is None else self._spec(owner, generation)
+        generation = self._first_generation(wish)
+        return None if generation is None else self._spec(wish, generation)
 
-    def _first_generation(self, owner: Topic) -> Generation | None:
-        settings = self._situation.settings
-        replicas = owner.spec.replicas or settings.replicas
-        if not self._places.suffice_for(replicas, owner):
+    def _first_generation(self, wish: Wish) -> Generation | None:
+        if not self._places.suffice_for(wish.replicas, wish.waiter):
             return None
-        count = owner.spec.partitions or settings.partitions
-        partitions = self._places.room.partitions((), count, replicas)
+        room = self._places.room
+        if wish.is_spread_alone:
+            room = replace(room, load=Load())
+        partitions = room.partitions((), wish.partitions, wish.replicas)
         return Generation(topic_id=self._situation.new_topic_id(), partitions=partitions)
 
-    def _spec(self, owner: Topic, generation: Generation) -> PartitionMapSpec:
-        own = given_topic_config(owner.spec.config).values
+    def _spec(self, wish: Wish, generation: Generation) -> PartitionMapSpec:
         inherited = self._situation.settings.inherited or {}
         spec = PartitionMapSpec(
             cluster=self._situation.world.metadata.name,
-            topic_name=owner.topic_name,
-            owner_uid=owner.metadata.uid,
+            topic_name=wish.name,
+            owner_uid=wish.owner_uid,
             current=generation.topic_id,
             min_isr=1,
-            durability=Durability(TopicConfig(own, inherited)[DURABILITY]),
+            durability=Durability(TopicConfig(wish.config, inherited)[DURABILITY]),
             generations=(generation,),
         )
-        return configured(spec, own, inherited)
+        return configured(spec, wish.config, inherited)
 
-    def _rebuilt(self, topic_id: TopicId, owner: Topic) -> Generation | None:
+    def _rebuilt(self, topic_id: TopicId, wish: Wish) -> Generation | None:
         members, reports = self._situation.members, self._situation.answers.reports
-        found = rebuild(topic_id, owner.status.partitions or 1, members, reports)
+        found = rebuild(topic_id, wish.had_partitions, members, reports)
         if isinstance(found, Generation):
             return found
         message = (
             f"the PartitionMap of topic id {topic_id} is gone and is rebuilt from the brokers' "
-            f"disks; not every replica of {_list_of(found)} was reported yet. To start empty "
-            "instead, delete this Topic and make one of another name"
+            f"disks; not every replica of {_list_of(found)} was reported yet{wish.remedy}"
         )
-        self._plan.waits[owner.metadata.uid] = Wait("MetadataMissing", message)
+        self._plan.waits[wish.waiter] = Wait("MetadataMissing", message)
         return None
 
 

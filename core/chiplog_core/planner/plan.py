@@ -18,6 +18,7 @@ from chiplog_core.planner.deletion import finalizer_changes
 from chiplog_core.planner.growth import find_room
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.members import find_members
+from chiplog_core.planner.offsets_topic import offsets_verdicts
 from chiplog_core.planner.other_reports import group_reports, unreadable_reports
 from chiplog_core.planner.ownership import find_owners
 from chiplog_core.planner.preferred import find_moves
@@ -68,6 +69,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         problems=brokers.problems,
         counts=counts,
         rollout=rollout,
+        of_offsets=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
     )
     actions: list[Action] = [*brokers.actions, *maps.actions, *admin.writes]
     actions += finalizer_changes(world, settings)

@@ -28,6 +28,8 @@ class Settings:
     problems: tuple[Problem, ...]
     """What is wrong with it. Then brokers stay as they are and topics inherit what they did."""
     is_paused: bool
+    config: Mapping[str, str] | None
+    """The brokers' configuration; None where the spec does not say it in a way that counts."""
     inherited: Mapping[str, str] | None
     """What topics inherit; None where that was never known."""
     partitions: int = 1
@@ -54,6 +56,7 @@ def find_settings(world: World) -> Settings:
         cluster=None if is_paused else cluster,
         problems=problems,
         is_paused=is_paused,
+        config=None if cluster is None or problems else config,
         inherited=inherited,
         partitions=broker_value(config, NUM_PARTITIONS) or 1,
         replicas=broker_value(config, DEFAULT_REPLICATION_FACTOR) or 1,

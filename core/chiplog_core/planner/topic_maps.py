@@ -6,7 +6,7 @@ version that went in, if it differs. A Topic that is wrong in some way changes n
 last good state runs on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from chiplog_core import api, labels
@@ -18,7 +18,8 @@ from chiplog_core.planner.deletion import confirmed, let_go, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
-from chiplog_core.planner.new_maps import NewMaps, Places
+from chiplog_core.planner.new_maps import NewMaps, Places, Wish, wish_of_topic
+from chiplog_core.planner.offsets_topic import offsets_config_of, offsets_wish
 from chiplog_core.planner.preferred import prefer_all
 from chiplog_core.planner.proposals import judge_all
 from chiplog_core.planner.regression import (
@@ -50,11 +51,17 @@ class MapPlanner:
             if observed is not None:
                 self._change(observed, owner)
             elif owner is not None and owner.metadata.deletion_timestamp is None:
-                made = self._new.first_map(name, owner)
-                if made is not None:
-                    self._plan.changing.add(name)
-                    self._plan.actions.append(Create(resource=made))
+                self._begin(wish_of_topic(owner, self._situation.settings))
+        offsets = offsets_wish(self._world, self._situation.settings)
+        if offsets is not None:
+            self._begin(offsets)
         return self._plan
+
+    def _begin(self, wish: Wish) -> None:
+        made = self._new.first_map(wish)
+        if made is not None:
+            self._plan.changing.add(wish.name)
+            self._plan.actions.append(Create(resource=made))
 
     def _change(self, observed: PartitionMap, owner: Topic | None) -> None:
         members, answers = self._situation.members, self._situation.answers
@@ -65,9 +72,9 @@ class MapPlanner:
             if not is_wanted and self._is_finished(observed, spec):
                 self._plan.actions.append(DeleteMap(resource=observed))
                 return
-        annotation = (
-            "" if owner is None else owner.metadata.annotations.get(labels.UNCLEAN_ELECTION, "")
-        )
+        # Where no Topic speaks for the map, as of a topic of the cluster itself, it is the home.
+        about = observed.metadata if owner is None else owner.metadata
+        annotation = about.annotations.get(labels.UNCLEAN_ELECTION, "")
         accepted = accepted_losses(annotation) if annotation else NOTHING_ACCEPTED
         spec, losses = settle_all(spec, members, answers, accepted)
         spec = judge_all(spec, members, answers.proposals)
@@ -96,7 +103,8 @@ class MapPlanner:
     def _wished(self, spec: PartitionMapSpec, owner: Topic | None) -> PartitionMapSpec:
         spec = confirmed(spec, self._world)
         if owner is None:
-            return self._inheriting(spec)
+            own = offsets_config_of(spec, self._situation.settings)
+            return self._inheriting(spec, own)
         if owner.metadata.deletion_timestamp is not None:
             return let_go(spec, owner, self._world) if self._world.is_complete else spec
         if unmanaged(owner.metadata):
@@ -125,16 +133,21 @@ class MapPlanner:
         spec = configured(spec, own, spec.inherited_config if inherited is None else inherited)
         return flushed(spec, self._world)
 
-    def _inheriting(self, spec: PartitionMapSpec) -> PartitionMapSpec:
+    def _inheriting(
+        self, spec: PartitionMapSpec, own: Mapping[str, str] | None = None
+    ) -> PartitionMapSpec:
         inherited = self._situation.settings.inherited
         if spec.current is None or inherited is None:
             return spec
-        return flushed(configured(spec, spec.config, inherited), self._world)
+        return flushed(
+            configured(spec, spec.config if own is None else own, inherited), self._world
+        )
 
     def _with_partitions(
         self, spec: PartitionMapSpec, current: Generation, wanted: int, owner: Topic
     ) -> PartitionMapSpec:
-        if not self._places.suffice_for(len(current.partitions[0].replicas), owner):
+        replicas = len(current.partitions[0].replicas)
+        if not self._places.suffice_for(replicas, owner.metadata.uid):
             return spec
         larger = grown(current, wanted, self._places.room)
         generations = tuple(
@@ -152,7 +165,7 @@ class MapPlanner:
             )
             self._plan.waits[owner.metadata.uid] = Wait("WaitingForDeletion", message)
             return spec
-        first = self._new.first_spec(owner)
+        first = self._new.first_spec(wish_of_topic(owner, self._situation.settings))
         return spec if first is None else first
 
 

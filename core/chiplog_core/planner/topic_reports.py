@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from chiplog_core import api, labels
+from chiplog_core import api
 from chiplog_core.conditions import ConditionType, Verdict, merge
-from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec, PartitionState
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.planner.actions import Announce, Report
 from chiplog_core.planner.counts import TopicCounts
@@ -15,10 +15,10 @@ from chiplog_core.planner.damage_reports import (
     damage_events,
     damage_verdict,
 )
+from chiplog_core.planner.disturbances import current_partitions, disturbance
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
-from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
 from chiplog_core.planner.settings import paused, unmanaged
-from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict, refused, told
+from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused, told
 from chiplog_core.validate.topic import warn_about_topic
 
 KEYS_REMAPPED = "KeysRemapped"
@@ -95,8 +95,9 @@ class _Reporter:
         if partition_map is None:
             return self._absent(topic, wait)
         counts = self._counts.get(topic.topic_name)
-        if counts is not None and (counts.offline or counts.questioned):
-            return self._disturbed(partition_map, counts)
+        disturbed = disturbance(self._situation, partition_map.spec, counts)
+        if disturbed is not None:
+            return fails(ConditionType.READY, *disturbed)
         if wait is not None:
             return _waiting(wait)
         return holds(ConditionType.READY, "Ready")
@@ -112,66 +113,6 @@ class _Reporter:
             message = "the BrokerCluster's spec does not read"
             return fails(ConditionType.READY, "WaitingForCluster", message)
         return None  # its finalizer or its map is being written
-
-    def _disturbed(self, partition_map: PartitionMap, counts: TopicCounts) -> Verdict:
-        if counts.questioned:
-            lines = (self._question(partition_map.spec, state) for state in counts.questioned)
-            return fails(ConditionType.READY, "RecordsAtRisk", "; ".join(lines))
-        brokers = sorted(
-            {
-                broker_id
-                for generation in partition_map.spec.generations
-                for state in generation.partitions
-                if state.partition in counts.offline
-                for broker_id in state.replicas
-            }
-        )
-        message = (
-            f"partition {numbered(counts.offline)} has no live leader; the replicas are on broker "
-            f"{numbered(brokers)}"
-        )
-        if consent := self._consent_without(partition_map.spec, counts):
-            message += (
-                ". Should the disks of those in sync be lost for good, the annotation "
-                f'{labels.UNCLEAN_ELECTION} with "{consent}" goes on with what other replicas '
-                "have, without the acknowledged records that only the lost ones held"
-            )
-        return fails(ConditionType.READY, "PartitionsOffline", message)
-
-    def _consent_without(self, spec: PartitionMapSpec, counts: TopicCounts) -> str:
-        """For partitions without a leader but with a replica that lives."""
-        of = self._situation.members.of
-        entries = []
-        for state in _current(spec):
-            if state.partition in counts.offline and state.leader is None:
-                there = {one for one in state.replicas if one in of and of[one].may_lead}
-                missing = [one for one in state.replicas if one not in there]
-                entries += [acceptance(state, missing)] if there else []
-        return ",".join(entries[:10])
-
-    def _question(self, spec: PartitionMapSpec, state: PartitionState) -> str:
-        topic_id = spec.current
-        assert topic_id is not None, "counted among current partitions"
-        situation = self._situation
-        missing = missing_reports(state, topic_id, situation.members, situation.answers.reports)
-        which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
-        if missing:
-            return (
-                f"{which} waits for broker {numbered(missing)} to report what it has. If it never "
-                f"will, set the annotation {labels.UNCLEAN_ELECTION} to "
-                f'"{acceptance(state, missing)}" to go on without it'
-            )
-        known = situation.answers.reports.get((topic_id, state.partition), {})
-        ends = ", ".join(
-            f"broker {broker_id} has records up to offset {report.log_end_offset}"
-            for broker_id, report in sorted(known.items())
-        )
-        why = "lost power" if counts_as_page_cache(spec) else "cannot vouch for its disk"
-        return (
-            f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
-            f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "
-            f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, ())}"'
-        )
 
     def _others(self, topic: Topic, partition_map: PartitionMap | None) -> Iterator[Verdict]:
         if unmanaged(topic.metadata):
@@ -224,17 +165,13 @@ def _waiting(wait: Wait) -> Verdict:
 
 
 def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
-    current = _current(spec)
+    current = current_partitions(spec)
     return replace(
         status,
         topic_id=spec.current,
         partitions=len(current),
         replicas=len(current[0].replicas) if current else 0,
     )
-
-
-def _current(spec: PartitionMapSpec) -> tuple[PartitionState, ...]:
-    return next((one.partitions for one in spec.generations if one.topic_id == spec.current), ())
 
 
 def _partitions(spec: PartitionMapSpec) -> int:

@@ -8,14 +8,20 @@ from chiplog_core.ids import ReplicaRef
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionState
 from chiplog_core.model.topic import Topic
+from chiplog_core.topic_name import is_internal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = "home"
 CLUSTER = "demo"
+SMALL_OFFSETS = {"offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1}
+"""So that the topic of the groups' offsets, which every cluster has, is on one broker only."""
 
 
 def cluster(replicas: int = 3, **spec: object) -> BrokerCluster:
     """A BrokerCluster as a user writes it."""
+    given = spec.get("config", {})
+    assert isinstance(given, Mapping)
+    spec["config"] = {**SMALL_OFFSETS, **given}
     return BrokerCluster.from_manifest(
         {
             "apiVersion": API_VERSION,
@@ -47,6 +53,11 @@ def partitions_of(
         for generation in one.spec.generations:
             for state in generation.partitions:
                 yield one.spec.topic_name, generation, state
+
+
+def of_users(maps: Mapping[str, PartitionMap]) -> dict[str, PartitionMap]:
+    """Those of topics that users asked for, by name."""
+    return {name: one for name, one in maps.items() if not is_internal(name)}
 
 
 def ref(text: str) -> ReplicaRef:

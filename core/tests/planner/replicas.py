@@ -35,7 +35,7 @@ from chiplog_core.model.broker_status import (
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.planner.actions import Action, Announce, RestartPod
 from tests.planner.model import Kubernetes
-from tests.planner.objects import partitions_of, topic
+from tests.planner.objects import of_users, partitions_of, topic
 
 Key: TypeAlias = tuple[TopicId, PartitionIndex]
 Record: TypeAlias = tuple[int, int]
@@ -101,7 +101,7 @@ class Replication:
     def states(self) -> dict[Key, PartitionState]:
         return {
             (generation.topic_id, state.partition): state
-            for _, generation, state in partitions_of(self.kubernetes.maps.values())
+            for _, generation, state in partitions_of(of_users(self.kubernetes.maps).values())
         }
 
     def log(self, broker_id: BrokerId, key: Key) -> list[Record]:

@@ -22,14 +22,19 @@ from hypothesis.stateful import (
 )
 
 from chiplog_core.conditions import ConditionStatus
-from chiplog_core.ids import BrokerId
+from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.broker_status import Tail
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 from tests.planner.model import Kubernetes
 from tests.planner.objects import partitions_of, topic
 
 EXPECTED = {"Ready", "ResourceConflict", "NotSupported", "RecordsAtRisk"}
 """What may be the matter with a topic after all brokers have come back."""
 
+REPLICATED_OFFSETS = {
+    "offsets.topic.num.partitions": 2,
+    "offsets.topic.replication.factor": 3,
+}
 PAGE_CACHE = {"chiplog.durability": "PageCache"}
 
 
@@ -115,8 +120,9 @@ class Cluster(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kubernetes = Kubernetes(3)
+        self.kubernetes = Kubernetes(3, config=REPLICATED_OFFSETS)
         self.replicas = 1
+        self.offsets_id: TopicId | None = None
 
     @initialize(replicas=st.sampled_from([1, 3]))
     def begin(self, replicas: int) -> None:
@@ -205,6 +211,13 @@ class Cluster(RuleBasedStateMachine):
         assert len(keys) == len(set(keys))
 
     @invariant()
+    def the_offsets_of_groups_are_never_begun_anew(self) -> None:
+        observed = self.kubernetes.maps[CONSUMER_OFFSETS].spec
+        self.offsets_id = self.offsets_id or observed.current
+        assert observed.current == self.offsets_id
+        assert len(observed.generations[0].partitions) == 2
+
+    @invariant()
     def nothing_buried_is_alive(self) -> None:
         alive = {one.topic_id for _, one, _ in partitions_of(self.kubernetes.maps.values())}
         assert not alive & self.kubernetes.buried
@@ -226,6 +239,10 @@ class Cluster(RuleBasedStateMachine):
             assert ready.reason in expected, ready
             if ready.status is ConditionStatus.TRUE:
                 self._is_led(one.topic_name)
+
+        told = {one.reason for one in self.kubernetes.cluster.status.conditions}
+        if "RecordsAtRisk" not in told:
+            self._is_led(CONSUMER_OFFSETS)
 
     def _is_led(self, name: str) -> None:
         sessions = {one: broker.spec.session for one, broker in self.kubernetes.brokers.items()}

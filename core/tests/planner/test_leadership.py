@@ -18,7 +18,7 @@ from chiplog_core.planner.actions import Replace
 from chiplog_core.planner.preferred import REST
 from chiplog_core.planner.regression import ANSWER_MS
 from tests.planner.model import Kubernetes
-from tests.planner.objects import partitions_of, topic
+from tests.planner.objects import of_users, partitions_of, topic
 from tests.planner.test_proposals import isr, propose, replicated
 
 PAGE_CACHE = {"chiplog.durability": "PageCache"}
@@ -32,12 +32,12 @@ def cluster(partitions: int = 3, **spec: Any) -> Kubernetes:
 
 
 def leaders(kubernetes: Kubernetes) -> str:
-    states = (state for _, _, state in partitions_of(kubernetes.maps.values()))
+    states = (state for _, _, state in partitions_of(of_users(kubernetes.maps).values()))
     return " ".join(str(state.leader) for state in states)
 
 
 def isrs(kubernetes: Kubernetes) -> list[str]:
-    states = (state for _, _, state in partitions_of(kubernetes.maps.values()))
+    states = (state for _, _, state in partitions_of(of_users(kubernetes.maps).values()))
     return [" ".join(map(str, sorted(state.isr))) for state in states]
 
 

@@ -20,7 +20,7 @@ from chiplog_core.planner.refusals import (
 )
 from chiplog_core.planner.world import World
 from tests.planner.model import Kubernetes
-from tests.planner.objects import NOW, partitions_of, topic
+from tests.planner.objects import NOW, of_users, partitions_of, topic
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 ANSWERED, REFUSED, SILENT = Attempt.ANSWERED, Attempt.REFUSED, Attempt.SILENT
@@ -46,7 +46,7 @@ def test_only_two_refusals_are_what_an_ended_process_looks_like(
 
 
 def cluster(replicas: int = 3) -> Kubernetes:
-    kubernetes = Kubernetes(3)
+    kubernetes = Kubernetes(3, config={"offsets.topic.replication.factor": 3})
     kubernetes.apply(topic(partitions=3, replicas=replicas))
     kubernetes.run()
     for broker_id, pod in kubernetes.pods.items():
@@ -153,7 +153,7 @@ def test_the_only_replica_is_never_given_up_by_a_refusal() -> None:
 
 
 def test_who_holds_no_partition_may_go() -> None:
-    kubernetes = Kubernetes(3)
+    kubernetes = Kubernetes(3, config={"offsets.topic.replication.factor": 3})
     kubernetes.run()
     kubernetes.pods[ONE] = replace(kubernetes.pods[ONE], address="10.1.0.1")
     assert doubted(kubernetes, who(kubernetes)) == ""
@@ -242,11 +242,12 @@ def test_a_false_refusal_costs_a_session_and_no_in_sync_replica_is_elected_twice
     """As the judge tells it: given up, renewing later, admitted anew."""
     kubernetes = cluster()
     whom = who(kubernetes)
-    before = {state.leader_epoch for _, _, state in partitions_of(kubernetes.maps.values())}
+    maps = of_users(kubernetes.maps)
+    before = {state.leader_epoch for _, _, state in partitions_of(maps.values())}
     kubernetes.ended[whom.incarnation] = "refuses connections"
     kubernetes.renewing.discard(whom.incarnation)
     kubernetes.settle()
-    states = [state for _, _, state in partitions_of(kubernetes.maps.values())]
+    states = [state for _, _, state in partitions_of(of_users(kubernetes.maps).values())]
     assert kubernetes.brokers[ONE].spec.fenced
     assert {state.leader.broker_id for state in states if state.leader} == {2, 3}
     assert all(ReplicaRef(ONE, Session(1)) not in state.isr for state in states)
@@ -256,7 +257,7 @@ def test_a_false_refusal_costs_a_session_and_no_in_sync_replica_is_elected_twice
     broker = kubernetes.brokers[ONE].spec
     assert (broker.admitted_incarnation, broker.session) == (whom.incarnation, 2)
     assert not broker.fenced
-    states = [state for _, _, state in partitions_of(kubernetes.maps.values())]
+    states = [state for _, _, state in partitions_of(of_users(kubernetes.maps).values())]
     assert max(state.leader_epoch for state in states) > max(before)
     assert who(kubernetes) == whom
 

@@ -7,6 +7,7 @@ import pytest
 
 from chiplog_core import names
 from chiplog_core.labels import MANIFEST_HASH, TOPIC_FINALIZER
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Unavailable
 
@@ -118,7 +119,8 @@ def test_an_operator_killed_at_any_write_is_harmless(
 
     bench.run(scenario())
     assert bench.ready(kinds.TOPICS, "orders") == ("True", "Ready")
-    assert len(bench.api.all_of(kinds.PARTITION_MAPS)) == 1
+    maps = [one["spec"]["topicName"] for one in bench.api.all_of(kinds.PARTITION_MAPS)]
+    assert sorted(maps) == ["__consumer_offsets", "orders"]
     assert len(bench.api.all_of(kinds.BROKERS)) == 3
     assert [broker.session for broker in bench.brokers.values()] == [1, 1, 1]
     assert not [call for call in bench.api.calls if call.verb == "delete"]
@@ -264,6 +266,28 @@ def test_a_topic_without_its_cluster_is_told_so_and_let_go(bench: Any) -> None:
     bench.run(scenario())
     assert bench.api.all_of(kinds.TOPICS) == []
     assert bench.one(kinds.PARTITION_MAPS, "demo.orders")["spec"]["current"]
+
+
+def test_a_cluster_applied_again_goes_on_with_the_offsets_of_its_groups(bench: Any) -> None:
+    def offsets() -> Any:
+        return bench.one(kinds.PARTITION_MAPS, names.partition_map(CLUSTER, CONSUMER_OFFSETS))
+
+    async def scenario() -> None:
+        async with bench.running():
+            await start(bench)
+            before = offsets()
+            assert "ownerReferences" not in before["metadata"]
+            await bench.api.delete(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
+            await bench.clock.advance(2)
+            assert offsets() == before
+            await bench.apply_cluster()
+            await bench.live(4.5)
+            assert offsets()["spec"] == before["spec"]
+
+    bench.run(scenario())
+    told = bench.one(kinds.BROKER_CLUSTERS, CLUSTER)["status"]["consumerOffsets"]
+    current = offsets()["spec"]["current"]
+    assert told == {"topicId": current, "partitions": 50, "replicas": 3}
 
 
 def test_what_people_delete_or_change_comes_back(bench: Any) -> None:

@@ -1,0 +1,50 @@
+"""What the topics are to be that a cluster makes for itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_core.config.broker_keys import (
+    OFFSETS_TOPIC_NUM_PARTITIONS,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+    OFFSETS_TOPIC_SEGMENT_BYTES,
+)
+from chiplog_core.config.effective import broker_value
+from chiplog_core.config.topic_keys import (
+    CLEANUP_POLICY,
+    COMPRESSION_TYPE,
+    MIN_INSYNC_REPLICAS,
+    SEGMENT_BYTES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTopic:
+    """`__consumer_offsets` as it is to be made."""
+
+    partitions: int
+    replicas: int
+
+
+def offsets_topic(broker_config: Mapping[str, str], brokers: int) -> OffsetsTopic:
+    """For a cluster of so many brokers, with this configuration."""
+    replicas = broker_value(broker_config, OFFSETS_TOPIC_REPLICATION_FACTOR) or 1
+    return OffsetsTopic(
+        partitions=broker_value(broker_config, OFFSETS_TOPIC_NUM_PARTITIONS) or 1,
+        replicas=min(replicas, brokers),
+    )
+
+
+def offsets_config(broker_config: Mapping[str, str], replicas: int) -> dict[str, str]:
+    """What `__consumer_offsets` sets itself, with the replicas it has.
+
+    The cluster's own `min.insync.replicas` is for users' records: with 1, one broker could lose
+    what a group committed; with as many as there are replicas, one broker that restarts would
+    stop all groups. So it is 2 where there are three replicas or more, else 1.
+    """
+    segment_bytes = broker_value(broker_config, OFFSETS_TOPIC_SEGMENT_BYTES)
+    return {
+        CLEANUP_POLICY.name: "compact",
+        COMPRESSION_TYPE.name: "producer",
+        MIN_INSYNC_REPLICAS.name: "2" if replicas >= 3 else "1",
+        SEGMENT_BYTES.name: str(segment_bytes),
+    }

@@ -1,0 +1,81 @@
+"""Why a topic does not serve, and what a person can do about it."""
+
+from chiplog_core import labels
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
+from chiplog_core.planner.counts import TopicCounts
+from chiplog_core.planner.maps_plan import Situation
+from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
+from chiplog_core.planner.verdicts import numbered
+
+
+def disturbance(
+    situation: Situation, spec: PartitionMapSpec, counts: TopicCounts | None
+) -> tuple[str, str] | None:
+    """(reason, message) of a condition; None where every partition has its leader."""
+    if counts is None or not (counts.offline or counts.questioned):
+        return None
+    if counts.questioned:
+        lines = (_question(situation, spec, state) for state in counts.questioned)
+        return "RecordsAtRisk", "; ".join(lines)
+    brokers = sorted(
+        {
+            broker_id
+            for generation in spec.generations
+            for state in generation.partitions
+            if state.partition in counts.offline
+            for broker_id in state.replicas
+        }
+    )
+    message = (
+        f"partition {numbered(counts.offline)} has no live leader; the replicas are on broker "
+        f"{numbered(brokers)}"
+    )
+    if consent := _consent_without(situation, spec, counts):
+        message += (
+            ". Should the disks of those in sync be lost for good, the annotation "
+            f'{labels.UNCLEAN_ELECTION} with "{consent}" goes on with what other replicas '
+            "have, without the acknowledged records that only the lost ones held"
+        )
+    return "PartitionsOffline", message
+
+
+def current_partitions(spec: PartitionMapSpec) -> tuple[PartitionState, ...]:
+    """Those that the name means now."""
+    return next((one.partitions for one in spec.generations if one.topic_id == spec.current), ())
+
+
+def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
+    """For partitions without a leader but with a replica that lives."""
+    of = situation.members.of
+    entries = []
+    for state in current_partitions(spec):
+        if state.partition in counts.offline and state.leader is None:
+            there: set[BrokerId] = {one for one in state.replicas if one in of and of[one].may_lead}
+            missing = [one for one in state.replicas if one not in there]
+            entries += [acceptance(state, missing)] if there else []
+    return ",".join(entries[:10])
+
+
+def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
+    topic_id = spec.current
+    assert topic_id is not None, "counted among current partitions"
+    missing = missing_reports(state, topic_id, situation.members, situation.answers.reports)
+    which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
+    if missing:
+        return (
+            f"{which} waits for broker {numbered(missing)} to report what it has. If it never "
+            f"will, set the annotation {labels.UNCLEAN_ELECTION} to "
+            f'"{acceptance(state, missing)}" to go on without it'
+        )
+    known = situation.answers.reports.get((topic_id, state.partition), {})
+    ends = ", ".join(
+        f"broker {broker_id} has records up to offset {report.log_end_offset}"
+        for broker_id, report in sorted(known.items())
+    )
+    why = "lost power" if counts_as_page_cache(spec) else "cannot vouch for its disk"
+    return (
+        f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
+        f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "
+        f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, ())}"'
+    )

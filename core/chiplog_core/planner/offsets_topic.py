@@ -1,0 +1,127 @@
+"""`__consumer_offsets`: a topic without a Topic, made with the cluster (replication.md section 5).
+
+Its configuration follows the BrokerCluster. What it was made with stays: groups find their
+coordinator by the number of partitions (KIP-1268), and nothing can add replicas yet. Its id is
+kept in the status of the BrokerCluster, so that a map that is lost is rebuilt from the brokers'
+disks and not begun anew, which would take from every group what it committed.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from chiplog_core import names, unbuilt
+from chiplog_core.conditions import ConditionType, Verdict
+from chiplog_core.config.broker_keys import (
+    OFFSETS_TOPIC_NUM_PARTITIONS,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+)
+from chiplog_core.internal_topics import offsets_config, offsets_topic
+from chiplog_core.model.broker_cluster import OffsetsTopicStatus
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.planner.counts import TopicCounts
+from chiplog_core.planner.damage_reports import damage_by_topic, damage_verdict
+from chiplog_core.planner.disturbances import current_partitions, disturbance
+from chiplog_core.planner.maps_plan import MapsPlan, Situation
+from chiplog_core.planner.new_maps import Wish
+from chiplog_core.planner.settings import Settings
+from chiplog_core.planner.verdicts import holds
+from chiplog_core.planner.world import World
+from chiplog_core.topic_name import CONSUMER_OFFSETS
+
+
+def offsets_wish(world: World, settings: Settings) -> Wish | None:
+    """The topic that is to be made; None where there is one, or it is not the time for it."""
+    cluster, config = settings.sound_cluster, settings.config
+    if not unbuilt.CLUSTERS_HAVE_GROUPS:
+        return None
+    if cluster is None or config is None or not world.is_complete:
+        return None
+    if CONSUMER_OFFSETS in world.maps or world.metadata.deletion_timestamp is not None:
+        return None
+    if names.partition_map(world.metadata.name, CONSUMER_OFFSETS) in world.unreadable_maps:
+        return None
+    wanted, had = offsets_topic(config, cluster.spec.replicas), cluster.status.consumer_offsets
+    replicas = wanted.replicas if had is None else had.replicas
+    return Wish(
+        name=CONSUMER_OFFSETS,
+        owner_uid=None,
+        partitions=wanted.partitions,
+        replicas=wanted.replicas,
+        config=offsets_config(config, replicas),
+        lost_id=None if had is None else had.topic_id,
+        had_partitions=1 if had is None else had.partitions,
+        is_spread_alone=True,
+    )
+
+
+def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str, str]:
+    """The configuration a map without an owner is to have."""
+    partitions = current_partitions(spec)
+    if spec.topic_name != CONSUMER_OFFSETS or settings.config is None or not partitions:
+        return spec.config
+    return offsets_config(settings.config, len(partitions[0].replicas))
+
+
+def offsets_status(world: World) -> OffsetsTopicStatus | None:
+    """What there is of the topic; None where there is no map that says it."""
+    observed = world.maps.get(CONSUMER_OFFSETS)
+    if observed is None or observed.spec.current is None:
+        return None
+    partitions = current_partitions(observed.spec)
+    return OffsetsTopicStatus(
+        topic_id=observed.spec.current,
+        partitions=len(partitions),
+        replicas=len(partitions[0].replicas),
+    )
+
+
+def offsets_verdicts(
+    situation: Situation, plan: MapsPlan, counts: Mapping[str, TopicCounts]
+) -> Iterator[Verdict]:
+    """What the owner of the BrokerCluster should know of it: there is no Topic to say it."""
+    observed, wait = situation.world.maps.get(CONSUMER_OFFSETS), plan.waits.get(CONSUMER_OFFSETS)
+    if observed is None:
+        if wait is not None:
+            yield holds(ConditionType.WARNING, wait.reason, f"{CONSUMER_OFFSETS}: {wait.message}")
+        return
+    matter = _matter(situation, observed, counts.get(CONSUMER_OFFSETS))
+    if matter is not None:
+        yield holds(ConditionType.WARNING, *matter)
+    current = observed.spec.current
+    damaged = damage_by_topic(situation.world).get(current, ()) if current is not None else ()
+    if damaged:
+        found = damage_verdict(damaged)
+        message = f"{CONSUMER_OFFSETS}: {found.message}"
+        yield holds(ConditionType.REPLICAS_DAMAGED, found.reason, message)
+
+
+def _matter(
+    situation: Situation, observed: PartitionMap, counts: TopicCounts | None
+) -> tuple[str, str] | None:
+    disturbed = disturbance(situation, observed.spec, counts)
+    if disturbed is not None:
+        reason, message = disturbed
+        where = f"{CONSUMER_OFFSETS} (annotations: PartitionMap {observed.metadata.name})"
+        return reason, f"{where}: {message}"
+    differences = "; ".join(_differences(situation.settings, observed.spec))
+    return ("NotSupported", differences) if differences else None
+
+
+def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
+    """Between what the spec asks for and what the topic was made with."""
+    cluster, partitions = settings.sound_cluster, current_partitions(spec)
+    if cluster is None or settings.config is None or not partitions:
+        return
+    wanted = offsets_topic(settings.config, cluster.spec.replicas)
+    replicas = len(partitions[0].replicas)
+    if wanted.partitions != len(partitions):
+        yield (
+            f"spec.config[{OFFSETS_TOPIC_NUM_PARTITIONS.name}] is {wanted.partitions}, but "
+            f"{CONSUMER_OFFSETS} was made with {len(partitions)}, by which groups find their "
+            "coordinator: it stays so"
+        )
+    if wanted.replicas != replicas:
+        yield (
+            f"{CONSUMER_OFFSETS} was made with {replicas} replicas and would have "
+            f"{wanted.replicas} now ({OFFSETS_TOPIC_REPLICATION_FACTOR.name}), but replicas "
+            "cannot be added or moved yet"
+        )
