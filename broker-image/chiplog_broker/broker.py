@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers.read_replicas import ReadReplicas
@@ -96,6 +97,7 @@ class Broker:
         """What its readers need not say again."""
         self._cluster: ClusterView
         self._replicas: Replicas
+        self._coordinator: Coordinator
         self._directory: LogDirectory
 
     async def start(self) -> None:
@@ -133,6 +135,10 @@ class Broker:
         self._directory.health.on_failure(self._went_offline)
         self._begun.push_async_callback(self._close_logs)
         self._follow_leaders()
+        self._coordinator = Coordinator(
+            self._cluster, self._replicas, ports.clock, ports.rng, self._config
+        )
+        self._begun.push_async_callback(self._coordinator.close)
         self._begun.push_async_callback(membership.leave)
         store = await membership.join(
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
@@ -266,8 +272,10 @@ class Broker:
                 self._data_path,
                 self.requests,
                 self.fetch_sessions,
+                self._coordinator,
             )
         )
+        self._coordinator.start()
         dispatcher = Dispatcher(table, self.requests)
         self._begun.push_async_callback(dispatcher.drain)
         limits = connection_limits(self._config)
@@ -288,6 +296,8 @@ class Broker:
         self._membership.listening(BrokerView(self._cluster.broker_id, rack, endpoints))
         for acceptor in acceptors:
             await acceptor.accept()
+        # First of all those who wait to join a group are answered: connections end after that.
+        self._begun.push_async_callback(self._coordinator.close)
 
 
 def session_id(rng: Rng) -> int:

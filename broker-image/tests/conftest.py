@@ -332,6 +332,10 @@ class Client:
             ),
         )
 
+    async def users_topics(self) -> list[str]:
+        """The names of all topics but the cluster's own."""
+        return [one.name for one in (await self.metadata()).topics if not one.is_internal]
+
     async def topic_id(self, name: str) -> UUID:
         found = (await self.metadata(name)).topics[0].topic_id
         assert isinstance(found, UUID)
@@ -371,7 +375,8 @@ class Kit:
         self.disk = FaultyDisk(self.folder / "data")
         self.metadata = FaultyDisk(self.folder / "metadata")
         ports = Ports(SystemClock(), SystemRng(), self.disk, self.metadata)
-        self.broker = Broker(ports, config or {}, listeners or [PLAINTEXT], str(self.folder))
+        config = {"offsets.topic.num.partitions": "1", **(config or {})}
+        self.broker = Broker(ports, config, listeners or [PLAINTEXT], str(self.folder))
         return self.broker
 
     @asynccontextmanager

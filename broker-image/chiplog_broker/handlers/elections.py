@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.handlers.topics import milliseconds
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.operations import ElectLeaders

@@ -10,6 +10,7 @@ from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server.peer import Peer
+from chiplog_core.topic_name import is_internal
 
 LARGEST_CONSUMER_ID = -1
 """What consumers say instead of a broker's id; -2 is a consumer that debugs."""
@@ -29,6 +30,17 @@ class Leaders:
         except PartitionError:
             self._check_exists(topic, index)
             raise
+
+    def changeable(self, topic: str, index: int) -> Partition:
+        """The partition, for a client that adds or deletes records. Raises `PartitionError`.
+
+        Not of the cluster's own topics: one foreign record there, and nobody can read what groups
+        committed. Apache Kafka lets a client in that calls itself `__admin_client`.
+        """
+        if is_internal(topic):
+            message = f"only the cluster itself changes the records of {topic}"
+            raise PartitionError(ErrorCode.invalid_topic_exception, message)
+        return self.get(topic, index)
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """As `get`, for consumers that may also read a follower (KIP-392).

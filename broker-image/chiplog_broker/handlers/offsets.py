@@ -95,7 +95,7 @@ class OffsetHandlers:
     async def _delete(self, types: Any, topic: str, wanted: Any) -> object:
         code, low_watermark = ErrorCode.none, NO_OFFSET
         try:
-            partition = self._leaders.get(topic, wanted.partition_index)
+            partition = self._leaders.changeable(topic, wanted.partition_index)
             offset = wanted.offset
             if offset == TO_HIGH_WATERMARK:
                 offset = partition.high_watermark

@@ -57,7 +57,7 @@ class ProduceHandler:
         if acks not in VALID_ACKS:
             return ProducePartitionResponse(index, ErrorCode.invalid_required_acks)
         try:
-            replica = self._leaders.get(topic, index)
+            replica = self._leaders.changeable(topic, index)
             appended = replica.append(
                 partition.records or memoryview(b""), now_ms, for_all=acks == ACKS_ALL
             )

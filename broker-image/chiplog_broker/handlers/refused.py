@@ -1,9 +1,4 @@
-"""What is not built yet or switched off, refused in the words that clients act on.
-
-A coordinator that is not there yet is asked for again, so consumers that only assign
-partitions go on working. A transactional producer must fail for good: a code that says
-"later" would make it try for ever.
-"""
+"""What is not built yet or switched off, refused in the words that clients act on."""
 
 from typing import Any
 
@@ -12,27 +7,7 @@ from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 
-GROUP = 0
 NO_AUTHORIZER = "No Authorizer is configured."
-
-
-def find_coordinator(call: Call[Any]) -> object:
-    """Groups are not served yet; transactions are refused fatally."""
-    types = answers(ApiKey.FIND_COORDINATOR)
-    if call.message.key_type == GROUP:
-        code, why = ErrorCode.coordinator_not_available, "consumer groups are not built yet"
-    else:
-        code = ErrorCode.transactional_id_authorization_failed
-        why = "transactions are not built yet"
-    return types.FindCoordinatorResponse(
-        throttle_time=NO_THROTTLE,
-        coordinators=tuple(
-            types.Coordinator(
-                key=key, node_id=-1, host="", port=-1, error_code=code, error_message=why
-            )
-            for key in call.message.coordinator_keys
-        ),
-    )
 
 
 def describe_acls(_: Call[Any]) -> object:

@@ -4,15 +4,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers import refused
 from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.configs import ConfigHandlers
+from chiplog_broker.handlers.coordinators import CoordinatorFinder
 from chiplog_broker.handlers.elections import ElectionHandler
 from chiplog_broker.handlers.fetch import FetchHandler
+from chiplog_broker.handlers.group_admin import GroupAdminHandlers
+from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
+from chiplog_broker.handlers.groups import GroupHandlers
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.log_dirs import LogDirHandlers
 from chiplog_broker.handlers.metadata import MetadataHandlers
+from chiplog_broker.handlers.offset_deletion import OffsetDeletion
 from chiplog_broker.handlers.offsets import OffsetHandlers
 from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
@@ -46,6 +52,7 @@ class Parts:
     data_path: str
     metrics: RequestMetrics
     fetch_sessions: FetchSessionCache
+    coordinator: Coordinator
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
@@ -65,13 +72,25 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         parts.config,
     )
     sasl = SaslHandlers(parts.clock)
+    finder = CoordinatorFinder(parts.cluster, parts.coordinator)
+    groups = GroupHandlers(parts.coordinator)
+    group_admin = GroupAdminHandlers(parts.coordinator)
+    group_offsets = GroupOffsetHandlers(parts.coordinator, parts.cluster, parts.config)
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
     return {
         ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock),
         ApiKey.FETCH: fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: metadata.metadata,
-        ApiKey.FIND_COORDINATOR: refused.find_coordinator,
+        ApiKey.OFFSET_COMMIT: group_offsets.offset_commit,
+        ApiKey.OFFSET_FETCH: group_offsets.offset_fetch,
+        ApiKey.FIND_COORDINATOR: finder.find_coordinator,
+        ApiKey.JOIN_GROUP: groups.join_group,
+        ApiKey.HEARTBEAT: groups.heartbeat,
+        ApiKey.LEAVE_GROUP: groups.leave_group,
+        ApiKey.SYNC_GROUP: groups.sync_group,
+        ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
+        ApiKey.LIST_GROUPS: group_admin.list_groups,
         ApiKey.SASL_HANDSHAKE: sasl.handshake,
         ApiKey.API_VERSIONS: api_versions,
         ApiKey.CREATE_TOPICS: topics.create_topics,
@@ -87,8 +106,10 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
         ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
         ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+        ApiKey.DELETE_GROUPS: group_admin.delete_groups,
         ApiKey.ELECT_LEADERS: ElectionHandler(parts.cluster, parts.store).elect_leaders,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+        ApiKey.OFFSET_DELETE: OffsetDeletion(parts.coordinator, parts.cluster).offset_delete,
         ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
         ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,

@@ -5,7 +5,6 @@ which was meant.
 """
 
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 
 from chiplog_broker.handlers.at_once import all_of
@@ -14,7 +13,7 @@ from chiplog_broker.handlers.config_entries import config_source
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.operations import CreateTopic, DeleteTopic, GrowTopic
@@ -132,10 +131,6 @@ class TopicHandlers:
                 )
             )
         return types.CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
-
-
-def milliseconds(timeout: timedelta) -> int:
-    return timeout // timedelta(milliseconds=1)
 
 
 def creation_result(types: Any, name: str, outcome: Outcome) -> object:

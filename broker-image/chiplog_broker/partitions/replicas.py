@@ -73,6 +73,10 @@ class Replicas:
         """Called when a replica here cannot go on by itself, or can again."""
         self.outdated: Callable[[str], None] = _nobody_applies
         """Called with a topic whose replicas here are to be made anew what its map says."""
+        self.on_changed: Callable[[str], None] = _nobody_applies
+        """Called with a topic whose replicas here came, went, lead now or do not any more."""
+        self.on_deleted: Callable[[UUID], None] = _nobody_deletes
+        """Called with the id of a topic that was deleted with its data."""
         self._debts = Debts()
         self._was_short = False
         self._quarantining: set[asyncio.Task[None]] = set()
@@ -190,6 +194,7 @@ class Replicas:
                 await self._check_whole(name, view)
                 partition.is_whole = not self._directory.is_refetching(name)
                 await self._take_part(partition, view, topic.min_isr)
+            self.on_changed(topic.name)
 
     async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:
         """Make room for a copy of what was found damaged, where somebody else can give it.
@@ -287,20 +292,23 @@ class Replicas:
     async def release(self, name: str) -> None:
         """Stop serving a topic. Its data stays, and is found again if the topic comes back."""
         async with self._changing:
-            for partition in self._of_topic(name):
+            for partition in self.of_topic(name):
                 await self._release(partition)
+            self.on_changed(name)
 
     async def delete(self, name: str, topic_id: UUID) -> None:
         """Remove the data of exactly this topic: another id behind the name is another topic."""
         async with self._changing:
             self._proposals.forget(topic_id)
-            for partition in self._of_topic(name):
+            for partition in self.of_topic(name):
                 if partition.log.topic_id == topic_id:
                     await self._release(partition)
             for held in self._logs_of(topic_id):
                 self._debts.forget(held.partition)
                 await self._directory.delete(held.partition)
             await self._directory.forget_damage(name, topic_id)
+            self.on_changed(name)
+            self.on_deleted(topic_id)
 
     async def flush(self, topic_id: UUID) -> None:
         """Make durable everything that is held of a topic."""
@@ -356,7 +364,8 @@ class Replicas:
         """What the checkpoint file records."""
         return {partition.name: partition.high_watermark for partition in self}
 
-    def _of_topic(self, name: str) -> list[Partition]:
+    def of_topic(self, name: str) -> list[Partition]:
+        """The replicas here of a topic's partitions."""
         return [self._partitions[name, index] for index in self._indexes.get(name, ())]
 
     def _logs_of(self, topic_id: UUID) -> list[PartitionLog]:
@@ -365,7 +374,7 @@ class Replicas:
     async def _release_others(self, topic: TopicView) -> None:
         """Let go of what is not this topic's here any more: another id's, or moved away."""
         held_here = {one.index for one in topic.partitions if self._broker_id in one.replicas}
-        for partition in self._of_topic(topic.name):
+        for partition in self.of_topic(topic.name):
             same = partition.log.topic_id == topic.topic_id
             if not same or partition.name.partition not in held_here:
                 await self._release(partition)
@@ -424,6 +433,7 @@ class Replicas:
             if partition is not None:
                 self._debts.owe(name, debt_of(partition))
                 await self._release(partition)
+                self.on_changed(name.topic)
             try:
                 await self._directory.quarantine_damaged(name, found)
             except StorageError as failed:
@@ -451,6 +461,10 @@ def debt_of(partition: Partition) -> Debt:
 
 def _nobody_applies(_topic: str) -> None:
     """Nobody knows topics."""
+
+
+def _nobody_deletes(_topic_id: UUID) -> None:
+    """Nobody knows what was committed for topics."""
 
 
 def _nobody() -> None:

@@ -1,0 +1,28 @@
+"""Reading what a partition of `__consumer_offsets` holds, without holding up the event loop."""
+
+import asyncio
+
+from chiplog_broker.groups.fold import GroupsState
+from chiplog_broker.partitions.partition import Partition
+
+SLICE_BYTES = 256 * 1024
+"""After so much the event loop has its turn."""
+
+
+async def load(partition: Partition) -> GroupsState:
+    """The groups as of the log's end. Nobody may append meanwhile.
+
+    Raises `RecordsError`, `StorageError`.
+    """
+    log = partition.log
+    state = GroupsState(log.log_start_offset)
+    offset, end_offset = log.log_start_offset, log.end_offset
+    while offset < end_offset:
+        found = log.read(offset, SLICE_BYTES, end_offset, min_one=True)
+        if found.size_bytes:
+            state.apply(found.read())
+        elif found.next_offset <= offset:
+            break  # compaction left nothing up to the end
+        offset = found.next_offset
+        await asyncio.sleep(0)
+    return state

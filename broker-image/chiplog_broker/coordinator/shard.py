@@ -1,0 +1,339 @@
+"""One partition of `__consumer_offsets`, for as long as this broker leads it in one epoch."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+from chiplog_broker.coordinator.errors import GroupError, group_code
+from chiplog_broker.coordinator.group_log import GroupLog
+from chiplog_broker.coordinator.holding import Told, outcome
+from chiplog_broker.groups.batches import commit_records, group_record, tombstones
+from chiplog_broker.groups.forgetting import expired_keys, keys_of_group, keys_of_topic
+from chiplog_broker.groups.keys import Key, OffsetCommitKey
+from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.answers import Answer, Effect, Joined, Left, Store, Synced
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.description import Description
+from chiplog_core.groups.limits import Limits
+from chiplog_core.groups.membership import Membership
+from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
+from chiplog_core.groups.stored import StoredGroup
+from chiplog_core.model.group_status import GroupState
+
+logger = logging.getLogger(__name__)
+
+OK = ErrorCode.none
+
+A = TypeVar("A", Joined, Synced, Left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all shards of a broker share."""
+
+    limits: Callable[[], Limits]
+    new_member_id: Callable[[str], str]
+    now_ms: Callable[[], int]
+    """Milliseconds since 1970 that never go back."""
+
+
+class Shard:
+    """The groups of one partition. Everything runs on the event loop's thread."""
+
+    def __init__(self, partition: Partition, around: Surroundings) -> None:
+        self.partition = partition
+        self._around = around
+        self._log = GroupLog(partition, around.now_ms)
+        self._members: dict[str, Membership] = {}
+        """Those that have members, or had some a moment ago."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._waiting: dict[object, Callable[[Joined | Synced | Left], None]] = {}
+        self.is_loaded = False
+        self.failure = ""
+        """Why it could not be loaded."""
+        self._is_over = False
+
+    # -- coming and going
+
+    async def load(self) -> None:
+        """Learn what there is; then, or with a `failure`, it answers."""
+        name, began_ms = str(self.partition.name), self._around.now_ms()
+        try:
+            await self._log.load()
+        except PartitionError:
+            return  # it is led elsewhere, or its disk failed
+        except Exception as failed:
+            # Whatever it was, nobody may coordinate groups of which not all is known.
+            self.failure = str(failed)
+            logger.exception("groups_not_loaded", extra={"partition": name})
+            return
+        self._take_up()
+        if groups := len(self._log.state.group_ids()):
+            took_ms = self._around.now_ms() - began_ms
+            extra = {"partition": name, "groups": groups, "took_ms": took_ms}
+            logger.info("groups_loaded", extra=extra)
+
+    def _take_up(self) -> None:
+        self.is_loaded = True
+        for group_id in self._log.state.group_ids():
+            stored = self._log.state.group(group_id)
+            if stored is not None and stored.members:
+                self._settle(group_id, self._membership(group_id))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this broker still leads the partition as it did when this was made."""
+        return self.partition.leader_epoch == self._log.epoch
+
+    def give_up(self) -> None:
+        """Another broker coordinates from now on: all who wait are told to look for it."""
+        self._is_over = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for membership in self._members.values():
+            self._tell(membership.abandon(Code.NOT_COORDINATOR))
+        self._members.clear()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it is for this to answer, now or when it is loaded."""
+        if self._is_over or self.partition.is_isolated:
+            return False
+        try:
+            self._log.check()
+        except PartitionError:
+            return False
+        return True
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it will answer for its groups soon."""
+        return self.is_leading and not self.is_loaded and not self.failure
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it may answer for its groups now."""
+        return self.is_loaded and self.is_leading
+
+    def check(self) -> None:
+        """Raises `GroupError` unless this may answer for its groups now."""
+        if not self.is_leading:
+            raise GroupError(ErrorCode.not_coordinator)
+        if self.failure:
+            raise GroupError(ErrorCode.coordinator_not_available, self.failure)
+        if not self.is_loaded:
+            raise GroupError(ErrorCode.coordinator_load_in_progress)
+
+    # -- members
+
+    def join(self, group_id: str, request: Join, respond: Callable[[Joined], None]) -> None:
+        membership, token = self._membership(group_id), self._waits(respond)
+        self._carry_out(group_id, membership.join(token, request, self._around.now_ms()))
+
+    def sync(self, group_id: str, request: Sync, respond: Callable[[Synced], None]) -> None:
+        membership, token = self._membership(group_id), self._waits(respond)
+        self._carry_out(group_id, membership.sync(token, request, self._around.now_ms()))
+
+    def leave(
+        self, group_id: str, leaving: Sequence[Leaving], respond: Callable[[Left], None]
+    ) -> None:
+        membership, token = self._membership(group_id), self._waits(respond)
+        self._carry_out(group_id, membership.leave(token, leaving, self._around.now_ms()))
+
+    def heartbeat(self, group_id: str, identity: Identity, respond: Told) -> None:
+        membership = self._membership(group_id)
+        code = ErrorCode(membership.heartbeat(identity, self._around.now_ms()))
+        self._settle(group_id, membership)
+        self._log.answer(respond, group_id, code)
+
+    # -- offsets
+
+    def commit(
+        self,
+        group_id: str,
+        identity: Identity,
+        commits: Mapping[TopicPartition, CommittedOffset],
+        respond: Told,
+    ) -> None:
+        """`respond` is told what became of all of them: where it is told of no error, all are
+        stored. Of what does not fit into one batch a part may be stored with an error too.
+        """
+        if identity.generation >= 0 and not self.exists(group_id):
+            self._log.answer(respond, group_id, ErrorCode.illegal_generation)
+            return
+        membership, now_ms = self._membership(group_id), self._around.now_ms()
+        code = ErrorCode(membership.check_commit(identity, now_ms))
+        self._settle(group_id, membership)
+        if code is OK:
+            self._log.append_for(
+                respond, group_id, lambda: commit_records(group_id, commits, now_ms)
+            )
+        else:
+            self._log.answer(respond, group_id, code)
+
+    def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        """All that a group has committed, whichever topic of a name it was for."""
+        return self._log.state.offsets(group_id)
+
+    async def until_safe(self, group_id: str) -> None:
+        """Return when what is known of a group *now* may be told. Raises `GroupError`.
+
+        What is to be told must be put together before: later there may be more to know.
+        """
+        await self._until(partial(self._log.safety.when_safe, group_id))
+
+    async def until_all_safe(self) -> None:
+        """The same, for all groups."""
+        await self._until(self._log.safety.when_all_safe)
+
+    async def _until(self, safe: Callable[[Told], None]) -> None:
+        code = await outcome(safe)
+        if code is not OK:
+            raise GroupError(code)
+
+    def forget_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], respond: Told
+    ) -> None:
+        keys = [OffsetCommitKey(group_id, one) for one in partitions]
+        self._log.append_for(respond, group_id, lambda: tombstones(keys, self._around.now_ms()))
+
+    # -- groups as a whole
+
+    def exists(self, group_id: str) -> bool:
+        return group_id in self._members or group_id in self._log.state
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids of all groups."""
+        return iter(sorted(self._log.state.group_ids() | self._members.keys()))
+
+    def describe(self, group_id: str) -> Description:
+        """A group that `exists`."""
+        membership = self._membership(group_id)
+        description = membership.describe()
+        self._settle(group_id, membership)
+        return description
+
+    def delete(self, group_id: str, respond: Told) -> None:
+        """Forget all that there is of a group without members."""
+        if not self.exists(group_id):
+            self._log.answer(respond, group_id, ErrorCode.group_id_not_found)
+            return
+        if self.describe(group_id).state is not GroupState.EMPTY:
+            self._log.answer(respond, group_id, ErrorCode.non_empty_group)
+            return
+        keys = keys_of_group(self._log.state, group_id)
+        code = self._log.append_for(
+            respond, group_id, lambda: tombstones(keys, self._around.now_ms())
+        )
+        if code is OK and (timer := self._timers.pop(group_id, None)):
+            # Nobody is a member; what ends with the group are ids that were asked for.
+            timer.cancel()
+            del self._members[group_id]
+
+    def expire(self, retention_ms: int) -> None:
+        """Forget what nobody came back for."""
+        now_ms = self._around.now_ms()
+        for group_id in self:
+            membership = self._members.get(group_id)
+            keys = expired_keys(
+                self._log.state,
+                group_id,
+                is_rebalancing=membership is not None
+                and membership.state not in {GroupState.EMPTY, GroupState.STABLE},
+                now_ms=now_ms,
+                retention_ms=retention_ms,
+            )
+            if keys and self._forget(group_id, keys) is OK:
+                extra = {"group": group_id, "partition": str(self.partition.name)}
+                logger.info("offsets_expired", extra={**extra, "records": len(keys)})
+
+    def forget_topic(self, topic_id: UUID) -> None:
+        """Forget what was committed for a topic that was deleted."""
+        for group_id, keys in keys_of_topic(self._log.state, topic_id).items():
+            self._forget(group_id, keys)
+
+    # -- carrying out
+
+    def _membership(self, group_id: str) -> Membership:
+        """As it is now, as it was stored, or without anybody; to be followed by `_settle`."""
+        membership = self._members.get(group_id)
+        if membership is None:
+            around, stored = self._around, self._log.state.group(group_id)
+            given = around.limits(), around.new_member_id
+            if stored is None:
+                membership = Membership(group_id, *given)
+            else:
+                now_ms = around.now_ms()
+                membership = Membership.from_stored(group_id, stored, *given, now_ms)
+            self._members[group_id] = membership
+        return membership
+
+    def _waits(self, respond: Callable[[A], None]) -> object:
+        token = object()
+        self._waiting[token] = respond  # type: ignore[assignment] # its answers are of this type
+        return token
+
+    def _carry_out(self, group_id: str, effects: Sequence[Effect]) -> None:
+        membership = self._members[group_id]
+        code = OK
+        for effect in effects:
+            if isinstance(effect, Store) and code is OK:
+                code = self._store(group_id, effect.group)
+                if code is not OK:
+                    # What it believes was not stored: it begins again with what was.
+                    del self._members[group_id]
+                    self._tell(membership.abandon(group_code(code)))
+                    membership = self._membership(group_id)
+            elif isinstance(effect, Answer):
+                self._answer(group_id, effect, code)
+        self._settle(group_id, membership)
+
+    def _answer(self, group_id: str, effect: Answer, refused: ErrorCode) -> None:
+        respond, answer = self._waiting.pop(effect.token), effect.answer
+
+        def then(code: ErrorCode) -> None:
+            respond(answer if code is OK else type(answer)(code=group_code(code)))
+
+        if refused is OK:
+            self._log.safety.when_safe(group_id, then)
+        else:
+            then(refused)
+
+    def _tell(self, effects: Sequence[Effect]) -> None:
+        """Bad news need not be safe."""
+        for effect in effects:
+            if isinstance(effect, Answer):
+                self._waiting.pop(effect.token)(effect.answer)
+
+    def _settle(self, group_id: str, membership: Membership) -> None:
+        """Look at a group again when it has something to do; forget one that has nothing."""
+        if timer := self._timers.pop(group_id, None):
+            timer.cancel()
+        due_ms = membership.next_deadline_ms
+        if due_ms is not None:
+            delay_s = max(due_ms - self._around.now_ms(), 0) / 1000
+            loop = asyncio.get_running_loop()
+            self._timers[group_id] = loop.call_later(delay_s, self._advance, group_id)
+        elif membership.state is GroupState.EMPTY:
+            self._members.pop(group_id, None)
+
+    def _advance(self, group_id: str) -> None:
+        del self._timers[group_id]
+        membership = self._members[group_id]
+        self._carry_out(group_id, membership.advance(self._around.now_ms()))
+
+    def _store(self, group_id: str, stored: StoredGroup) -> ErrorCode:
+        now_ms = self._around.now_ms()
+        return self._log.append(group_id, lambda: [group_record(group_id, stored, now_ms)])
+
+    def _forget(self, group_id: str, keys: Sequence[Key]) -> ErrorCode:
+        return self._log.append(group_id, lambda: tombstones(keys, self._around.now_ms()))

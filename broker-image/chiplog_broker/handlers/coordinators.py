@@ -1,0 +1,71 @@
+"""FindCoordinator: the broker that leads a group's partition of `__consumer_offsets`.
+
+A transactional producer must fail for good, as transactions are not built: a code that says
+"later" would make it try for ever.
+"""
+
+from typing import Any
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import NodeEndpoint
+from chiplog_core.topic_name import CONSUMER_OFFSETS
+
+GROUP = 0
+TRANSACTION = 1
+NOWHERE = NodeEndpoint(-1, "", -1)
+
+
+class CoordinatorFinder:
+    """Any broker knows it, from who leads what."""
+
+    def __init__(self, cluster: ClusterView, coordinator: Coordinator) -> None:
+        self._cluster = cluster
+        self._coordinator = coordinator
+
+    def find_coordinator(self, call: Call[Any]) -> object:
+        types = answers(ApiKey.FIND_COORDINATOR)
+        found = []
+        for key in call.message.coordinator_keys:
+            code, why, node = ErrorCode.none, None, NOWHERE
+            try:
+                node = self._find(key, call.message.key_type, call.peer.listener.name)
+            except GroupError as refused:
+                code, why = refused.code, str(refused)
+            found.append(
+                types.Coordinator(
+                    key=key,
+                    node_id=node.node_id,
+                    host=node.host,
+                    port=node.port,
+                    error_code=code,
+                    error_message=why,
+                )
+            )
+        return types.FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(found))
+
+    def _find(self, group_id: str, key_type: int, listener: str) -> NodeEndpoint:
+        """Raises `GroupError`."""
+        if key_type == TRANSACTION:
+            raise GroupError(
+                ErrorCode.transactional_id_authorization_failed, "transactions are not built yet"
+            )
+        if key_type != GROUP:
+            raise GroupError(ErrorCode.invalid_request, f"there is no key type {key_type}")
+        index = self._coordinator.partition_of(group_id)
+        topic = self._cluster.topic(CONSUMER_OFFSETS)
+        assert topic is not None, "it has this partition"
+        leader_id = topic.leader_to_tell(topic.partitions[index])
+        node = next(
+            (one for one in self._cluster.nodes(listener) if one.node_id == leader_id), None
+        )
+        if node is None:
+            raise GroupError(
+                ErrorCode.coordinator_not_available, "its coordinator is being elected"
+            )
+        return node

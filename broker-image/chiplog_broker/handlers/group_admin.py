@@ -1,0 +1,135 @@
+"""Groups from the outside: DescribeGroups, ListGroups, DeleteGroups."""
+
+from functools import partial
+from typing import Any
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.holding import outcome
+from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.groups.description import Description, MemberDescription
+from chiplog_core.model.group_status import GroupState
+
+CLASSIC = "classic"
+NOT_FOUND_FROM_VERSION = 6
+
+
+class GroupAdminHandlers:
+    """What tools ask of the groups that this broker coordinates."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def describe_groups(self, call: Call[Any]) -> object:
+        types, version = answers(ApiKey.DESCRIBE_GROUPS), call.header.version
+
+        async def described(group_id: str) -> object:
+            try:
+                shard = self._coordinator.shard(group_id)
+                group = shard.describe(group_id) if shard.exists(group_id) else None
+                await shard.until_safe(group_id)
+            except GroupError as refused:
+                return not_described(types, group_id, refused.code, "")
+            if group is not None:
+                return described_group(types, group_id, group)
+            # What is not there is dead, and from some version on an error too (KIP-1043).
+            is_error = version >= NOT_FOUND_FROM_VERSION
+            code = ErrorCode.group_id_not_found if is_error else ErrorCode.none
+            return not_described(types, group_id, code, GroupState.DEAD)
+
+        groups = await all_of(described(one) for one in call.message.groups)
+        return types.DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
+
+    async def list_groups(self, call: Call[Any]) -> object:
+        """Of all groups coordinated here; a tool adds up what all brokers say."""
+        types, request = answers(ApiKey.LIST_GROUPS), call.message
+        states = {one.lower() for one in request.states_filter}
+        kinds = {one.lower() for one in request.types_filter}
+        code, listed = ErrorCode.none, []
+        try:
+            listed = await self._list()
+        except GroupError as refused:
+            code = refused.code
+        return types.ListGroupsResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=code,
+            groups=tuple(
+                types.ListedGroup(
+                    group_id=group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state.value,
+                    group_type=CLASSIC,
+                )
+                for group_id, group in listed
+                if not states or group.state.value.lower() in states
+                if not kinds or CLASSIC in kinds
+            ),
+        )
+
+    async def _list(self) -> list[tuple[str, Description]]:
+        """Raises `GroupError` where that would be less than all."""
+        if any(one.is_loading for one in self._coordinator):
+            raise GroupError(ErrorCode.coordinator_load_in_progress)
+        serving = [one for one in self._coordinator if one.is_serving]
+        listed = [(group_id, one.describe(group_id)) for one in serving for group_id in one]
+        await all_of(one.until_all_safe() for one in serving)
+        return listed
+
+    async def delete_groups(self, call: Call[Any]) -> object:
+        types = answers(ApiKey.DELETE_GROUPS)
+
+        async def deleted(group_id: str) -> object:
+            return types.DeletableGroupResult(
+                group_id=group_id, error_code=await self._delete(group_id)
+            )
+
+        # A group that is named twice is deleted once, and answered twice.
+        results = await all_of(deleted(one) for one in call.message.groups_names)
+        return types.DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
+
+    async def _delete(self, group_id: str) -> ErrorCode:
+        try:
+            shard = self._coordinator.shard(group_id)
+        except GroupError as refused:
+            return refused.code
+        return await outcome(partial(shard.delete, group_id))
+
+
+def not_described(types: Any, group_id: str, code: ErrorCode, state: str) -> object:
+    is_missing = code is ErrorCode.group_id_not_found
+    return types.DescribedGroup(
+        error_code=code,
+        error_message=f"Group {group_id} not found." if is_missing else None,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )
+
+
+def described_group(types: Any, group_id: str, group: Description) -> object:
+    return types.DescribedGroup(
+        error_code=ErrorCode.none,
+        error_message=None,
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol,
+        members=tuple(described_member(types, one) for one in group.members),
+    )
+
+
+def described_member(types: Any, member: MemberDescription) -> object:
+    return types.DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata,
+        member_assignment=member.assignment,
+    )

@@ -1,0 +1,205 @@
+"""How far groups have come: OffsetCommit and OffsetFetch.
+
+A commit is for a topic and not for a name: where the topic was made anew it counts as absent.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TypeAlias
+from uuid import UUID
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.call import Answer, Call
+from chiplog_broker.metadata.view import ClusterView, TopicView
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.offset_messages import (
+    IDS_FROM_VERSION,
+    NO_LEADER_EPOCH,
+    RETENTION_OF_BROKER,
+    CommittedTopic,
+    FoundGroup,
+    FoundPartition,
+    FoundTopic,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    TopicRef,
+    WantedGroup,
+    WantedTopic,
+)
+from chiplog_broker.settings import setting
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.config import broker_keys as keys
+from chiplog_core.groups.requests import Identity
+
+NO_OFFSET = -1
+GROUP_ERRORS_FROM_VERSION = 2
+
+Refused: TypeAlias = dict[tuple[int, int], ErrorCode]
+"""Codes by place: of the topic in the request, and of the partition in the topic."""
+
+
+class GroupOffsetHandlers:
+    """Asks the coordinator; which topics there are the cluster's view says."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        cluster: ClusterView,
+        config: Mapping[str, str],
+    ) -> None:
+        self._coordinator = coordinator
+        self._cluster = cluster
+        self._config = config
+
+    def offset_commit(self, call: Call[OffsetCommitRequest]) -> asyncio.Future[Answer] | object:
+        request = call.message
+        try:
+            shard = self._coordinator.shard(request.group_id)
+        except GroupError as problem:
+            return committed(request, {}, problem.code)
+        refused, commits = self._checked(request)
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        who = Identity(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation,
+        )
+        shard.commit(
+            request.group_id,
+            who,
+            commits,
+            lambda code: call.answer(waiting, lambda: committed(request, refused, code)),
+        )
+        return waiting
+
+    def _checked(
+        self, request: OffsetCommitRequest
+    ) -> tuple[Refused, dict[TopicPartition, CommittedOffset]]:
+        """What cannot be committed, and what can: of one that is named twice, the last."""
+        refused: Refused = {}
+        commits: dict[TopicPartition, CommittedOffset] = {}
+        longest_bytes = setting(self._config, keys.OFFSET_METADATA_MAX_BYTES)
+        now_ms = self._coordinator.now_ms()
+        expires = request.retention_ms != RETENTION_OF_BROKER
+        for place, topic in enumerate(request.topics):
+            view, unknown = self._known(topic.topic)
+            for index, one in enumerate(topic.partitions):
+                metadata = one.metadata or ""
+                if view is None:
+                    refused[place, index] = unknown
+                elif not 0 <= one.number < len(view.partitions):
+                    refused[place, index] = ErrorCode.unknown_topic_or_partition
+                elif len(metadata.encode()) > longest_bytes:
+                    refused[place, index] = ErrorCode.offset_metadata_too_large
+                else:
+                    commits[TopicPartition(view.name, one.number)] = CommittedOffset(
+                        offset=one.offset,
+                        leader_epoch=one.leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp_ms=now_ms,
+                        expire_timestamp_ms=now_ms + request.retention_ms if expires else None,
+                        topic_id=view.topic_id,
+                    )
+        return refused, commits
+
+    async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
+        by_id = call.header.version >= IDS_FROM_VERSION
+        found = await all_of(self._fetch(one, by_id=by_id) for one in call.message.groups)
+        if call.header.version < GROUP_ERRORS_FROM_VERSION:
+            found = [
+                told_by_partition(*one) for one in zip(call.message.groups, found, strict=True)
+            ]
+        return OffsetFetchResponse(tuple(found))
+
+    async def _fetch(self, wanted: WantedGroup, *, by_id: bool) -> FoundGroup:
+        try:
+            shard = self._coordinator.shard(wanted.group_id)
+            offsets = shard.offsets(wanted.group_id)
+            topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
+            found = tuple(self._found(offsets, one) for one in topics)
+            await shard.until_safe(wanted.group_id)
+        except GroupError as refused:
+            return FoundGroup(wanted.group_id, (), refused.code)
+        return FoundGroup(wanted.group_id, found, ErrorCode.none)
+
+    def _all_of(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], *, by_id: bool
+    ) -> list[WantedTopic]:
+        """What there are commits for, of topics that there are."""
+        indexes: dict[str, list[int]] = {}
+        for partition, commit in offsets.items():
+            view = self._cluster.topic(partition.topic)
+            if view is not None and commit.is_for(view.topic_id):
+                indexes.setdefault(partition.topic, []).append(partition.partition)
+        return [
+            WantedTopic(self._ref(name, by_id=by_id), tuple(sorted(of_topic)))
+            for name, of_topic in sorted(indexes.items())
+        ]
+
+    def _ref(self, name: str, *, by_id: bool) -> TopicRef:
+        view = self._cluster.topic(name)
+        return TopicRef(None, view.topic_id) if by_id and view is not None else TopicRef(name)
+
+    def _found(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic
+    ) -> FoundTopic:
+        view, unknown = self._known(wanted.topic)
+        # A name that nobody knows has no commits; an id that nobody knows is an error.
+        code = unknown if view is None and wanted.topic.name is None else ErrorCode.none
+        found = []
+        for index in wanted.partitions:
+            commit = None if view is None else offsets.get(TopicPartition(view.name, index))
+            if commit is None or view is None or not commit.is_for(view.topic_id):
+                found.append(FoundPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", code))
+            else:
+                known = commit.offset, commit.leader_epoch, commit.metadata
+                found.append(FoundPartition(index, *known, ErrorCode.none))
+        return FoundTopic(wanted.topic, tuple(found))
+
+    def _known(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
+        """The topic, and what to say where there is none."""
+        if topic.name is not None:
+            return self._cluster.topic(topic.name), ErrorCode.unknown_topic_or_partition
+        topic_id: UUID | None = topic.topic_id
+        view = None if topic_id is None else self._cluster.topic_with_id(topic_id)
+        return view, ErrorCode.unknown_topic_id
+
+
+def committed(
+    request: OffsetCommitRequest, refused: Refused, code: ErrorCode
+) -> OffsetCommitResponse:
+    """`code` is that of all that were not refused by themselves."""
+    return OffsetCommitResponse(
+        tuple(
+            CommittedTopic(
+                topic.topic,
+                tuple(
+                    (one.number, refused.get((place, index), code))
+                    for index, one in enumerate(topic.partitions)
+                ),
+            )
+            for place, topic in enumerate(request.topics)
+        )
+    )
+
+
+def told_by_partition(wanted: WantedGroup, found: FoundGroup) -> FoundGroup:
+    """The first version has no code for a group: each partition says it."""
+    if found.error_code is ErrorCode.none:
+        return found
+    topics = tuple(
+        FoundTopic(
+            topic.topic,
+            tuple(
+                FoundPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", found.error_code)
+                for index in topic.partitions
+            ),
+        )
+        for topic in wanted.topics or ()
+    )
+    return found._replace(topics=topics)

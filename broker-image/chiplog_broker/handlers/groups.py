@@ -1,0 +1,193 @@
+"""Members of consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeAlias, TypeVar
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError, group_code
+from chiplog_broker.coordinator.shard import Shard
+from chiplog_broker.handlers.call import Answer, Call
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.groups.answers import Joined, Left, Synced
+from chiplog_core.groups.codes import Code
+from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
+
+A = TypeVar("A")
+Respond: TypeAlias = Callable[[A], None]
+Waiting: TypeAlias = asyncio.Future[Answer]
+
+KNOWN_MEMBERS_FROM_VERSION = 4
+PROTOCOL_FROM_VERSION = 5
+"""A Sync says which protocol it is for (KIP-559)."""
+SKIPS_ASSIGNMENT_FROM_VERSION = 9
+
+
+class GroupHandlers:
+    """Asks the coordinator, which answers when it can."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def join_group(self, call: Call[Any]) -> Waiting | object:
+        request = call.message
+        asked = Join(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=call.header.client_id or "",
+            client_host=f"/{call.peer.host}",
+            session_timeout_ms=milliseconds(request.session_timeout),
+            rebalance_timeout_ms=milliseconds(
+                request.session_timeout
+                if request.rebalance_timeout < timedelta(0)
+                else request.rebalance_timeout
+            ),
+            protocol_type=request.protocol_type,
+            protocols=tuple((one.name, one.metadata) for one in request.protocols),
+            requires_known_member_id=call.header.version >= KNOWN_MEMBERS_FROM_VERSION,
+            supports_skipping_assignment=call.header.version >= SKIPS_ASSIGNMENT_FROM_VERSION,
+            reason=request.reason or "",
+        )
+        group_id = request.group_id
+
+        def refused(code: ErrorCode) -> object:
+            return joined(Joined(code=group_code(code), member_id=asked.member_id))
+
+        def ask(shard: Shard, respond: Respond[Joined]) -> None:
+            shard.join(group_id, asked, respond)
+
+        return self._ask(call, group_id, ask, joined, refused)
+
+    def sync_group(self, call: Call[Any]) -> Waiting | object:
+        request = call.message
+        named = request.protocol_type, request.protocol_name
+        if call.header.version >= PROTOCOL_FROM_VERSION and None in named:
+            return synced(Synced(code=Code.INCONSISTENT_GROUP_PROTOCOL))
+        asked = Sync(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments={one.member_id: one.assignment for one in request.assignments},
+        )
+
+        def ask(shard: Shard, respond: Respond[Synced]) -> None:
+            shard.sync(request.group_id, asked, respond)
+
+        def refused(code: ErrorCode) -> object:
+            return synced(Synced(code=group_code(code)))
+
+        return self._ask(call, request.group_id, ask, synced, refused)
+
+    def heartbeat(self, call: Call[Any]) -> Waiting | object:
+        request = call.message
+        asked = Identity(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+        )
+
+        def ask(shard: Shard, respond: Respond[ErrorCode]) -> None:
+            shard.heartbeat(request.group_id, asked, respond)
+
+        return self._ask(call, request.group_id, ask, beaten, put_off)
+
+    def leave_group(self, call: Call[Any]) -> Waiting | object:
+        request = call.message
+        leaving = [
+            Leaving(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                reason=one.reason or "",
+            )
+            for one in request.members
+        ]
+
+        def ask(shard: Shard, respond: Respond[Left]) -> None:
+            shard.leave(request.group_id, leaving, respond)
+
+        def refused(code: ErrorCode) -> object:
+            return left(Left(code=group_code(code)))
+
+        return self._ask(call, request.group_id, ask, left, refused)
+
+    def _ask(
+        self,
+        call: Call[Any],
+        group_id: str,
+        ask: Callable[[Shard, Respond[A]], None],
+        made: Callable[[A], object],
+        refused: Callable[[ErrorCode], object],
+    ) -> Waiting | object:
+        """Have a group's shard answer; `made` makes a message of that, `refused` of a code."""
+        if not group_id:
+            return refused(ErrorCode.invalid_group_id)
+        try:
+            shard = self._coordinator.shard(group_id)
+        except GroupError as problem:
+            return refused(problem.code)
+        waiting: Waiting = asyncio.get_running_loop().create_future()
+        ask(shard, lambda answer: call.answer(waiting, lambda: made(answer)))
+        return waiting
+
+
+def joined(answer: Joined) -> object:
+    types = answers(ApiKey.JOIN_GROUP)
+    return types.JoinGroupResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode(answer.code),
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=tuple(
+            types.JoinGroupResponseMember(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                metadata=one.metadata,
+            )
+            for one in answer.members
+        ),
+    )
+
+
+def synced(answer: Synced) -> object:
+    return answers(ApiKey.SYNC_GROUP).SyncGroupResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode(answer.code),
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )
+
+
+def beaten(code: ErrorCode) -> object:
+    return answers(ApiKey.HEARTBEAT).HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=code)
+
+
+def put_off(code: ErrorCode) -> object:
+    """As Kafka does it: what is loading will know the member, whose client knows no such code."""
+    is_loading = code is ErrorCode.coordinator_load_in_progress
+    return beaten(ErrorCode.none if is_loading else code)
+
+
+def left(answer: Left) -> object:
+    types = answers(ApiKey.LEAVE_GROUP)
+    return types.LeaveGroupResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode(answer.code),
+        members=tuple(
+            types.MemberResponse(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                error_code=ErrorCode(one.code),
+            )
+            for one in answer.members
+        ),
+    )

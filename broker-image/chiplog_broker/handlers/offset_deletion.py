@@ -1,0 +1,107 @@
+"""OffsetDelete: a group forgets commits for topics that none of its members subscribes to.
+
+Kafka's KIP-496. Like every answer about groups, this one waits until what it tells of is safe.
+"""
+
+from functools import partial
+from typing import Any
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.holding import outcome
+from chiplog_broker.groups.consumer_protocol import CONSUMER, subscribed_topics
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.description import Description
+
+
+class OffsetDeletion:
+    """Asks the coordinator; which topics there are the cluster's view says."""
+
+    def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
+        self._coordinator = coordinator
+        self._cluster = cluster
+
+    async def offset_delete(self, call: Call[Any]) -> object:
+        """Each partition is answered by itself, but for what concerns the whole group."""
+        types, request = answers(ApiKey.OFFSET_DELETE), call.message
+        asked = {
+            topic.name: tuple(one.partition_index for one in topic.partitions)
+            for topic in request.topics
+        }
+        code = ErrorCode.none
+        codes: dict[TopicPartition, ErrorCode] = {}
+        try:
+            codes = await self._delete(request.group_id, asked)
+        except GroupError as refused:
+            code, asked = refused.code, {}
+        return types.OffsetDeleteResponse(
+            error_code=code,
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                types.OffsetDeleteResponseTopic(
+                    name=name,
+                    partitions=tuple(
+                        types.OffsetDeleteResponsePartition(
+                            partition_index=index, error_code=codes[TopicPartition(name, index)]
+                        )
+                        for index in indexes
+                    ),
+                )
+                for name, indexes in asked.items()
+            ),
+        )
+
+    async def _delete(
+        self, group_id: str, asked: dict[str, tuple[int, ...]]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """What became of each partition. Raises `GroupError`."""
+        if not group_id:
+            raise GroupError(ErrorCode.invalid_group_id)
+        shard = self._coordinator.shard(group_id)
+        if not shard.exists(group_id):
+            await shard.until_safe(group_id)
+            raise GroupError(ErrorCode.group_id_not_found)
+        in_use = topics_in_use(shard.describe(group_id))
+        codes = {
+            TopicPartition(name, index): self._code(name, index, in_use)
+            for name, indexes in asked.items()
+            for index in indexes
+        }
+        stored = shard.offsets(group_id)
+        wanted = [one for one, code in codes.items() if not code and one in stored]
+        code = await outcome(partial(shard.forget_offsets, group_id, wanted))
+        if code is not ErrorCode.none:
+            raise GroupError(code)
+        return codes
+
+    def _code(self, name: str, index: int, in_use: frozenset[str] | None) -> ErrorCode:
+        view = self._cluster.topic(name)
+        if view is None or not 0 <= index < len(view.partitions):
+            return ErrorCode.unknown_topic_or_partition
+        if in_use is None or name in in_use:
+            return ErrorCode.group_subscribed_to_topic
+        return ErrorCode.none
+
+
+def topics_in_use(group: Description) -> frozenset[str] | None:
+    """The topics that members of a group subscribe to; None where it may be any, as nobody can
+    know while the group rebalances.
+
+    Raises `GroupError` for a group with members that are no consumers.
+    """
+    if not group.members:
+        return frozenset()
+    if group.protocol_type != CONSUMER:
+        raise GroupError(ErrorCode.non_empty_group)
+    in_use: frozenset[str] = frozenset()
+    for member in group.members:
+        subscribed = subscribed_topics(member.metadata)
+        if subscribed is None:
+            return None
+        in_use |= subscribed
+    return in_use

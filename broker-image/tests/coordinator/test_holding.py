@@ -1,0 +1,158 @@
+"""Answers that wait for the high watermark, and what is kept while they do."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chiplog_broker.coordinator import holding
+from chiplog_broker.coordinator.holding import Safety, outcome
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.writer import NewRecord, build_batch
+from tests.coordinator.groups_kit import OK, partition_of, running
+
+if TYPE_CHECKING:
+    from tests.conftest import Kit
+
+
+def append(partition: Partition) -> int:
+    """A record whose sync may wait; where it ends."""
+    batch = build_batch([NewRecord(b"value", key=b"key", timestamp_ms=1)])
+    return partition.append(memoryview(batch), 1, for_all=True).last_offset + 1
+
+
+class Told(list[ErrorCode]):
+    """What callbacks were told."""
+
+    def __call__(self, code: ErrorCode) -> None:
+        self.append(code)
+
+
+def test_a_group_waits_for_its_own_records_only(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit):
+            partition = partition_of(kit)
+            safety, mine, others = Safety(partition), Told(), Told()
+            kit.disk.may_sync.clear()
+            safety.appended("mine", append(partition))
+            safety.when_safe("others", others)
+            safety.when_safe("mine", mine)
+            assert (mine, others) == ([], [OK])
+            kit.disk.may_sync.set()
+            assert await outcome(lambda told: safety.when_safe("mine", told)) is OK
+            assert mine == [OK], "once, and in order"
+            safety.when_safe("mine", mine)
+            assert mine == [OK, OK]
+
+    kit.run(scenario)
+
+
+def test_all_groups_are_safe_when_the_last_one_is(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit):
+            partition, told = partition_of(kit), Told()
+            safety = Safety(partition)
+            safety.when_all_safe(told)
+            assert told == [OK]
+            kit.disk.may_sync.clear()
+            safety.appended("one", append(partition))
+            safety.when_all_safe(told)
+            assert told == [OK]
+            kit.disk.may_sync.set()
+            assert await outcome(safety.when_all_safe) is OK
+            assert told == [OK, OK]
+
+    kit.run(scenario)
+
+
+def test_who_waits_for_too_long_is_told_so_once(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "TIMEOUT_S", 0.05)
+
+    async def scenario() -> None:
+        async with running(kit):
+            partition, told = partition_of(kit), Told()
+            safety = Safety(partition)
+            kit.disk.may_sync.clear()
+            safety.appended("g", append(partition))
+            safety.when_safe("g", told)
+            code = await outcome(lambda one: safety.when_safe("g", one))
+            assert code is ErrorCode.coordinator_not_available
+            assert told == [code]
+            kit.disk.may_sync.set()
+            assert await outcome(lambda one: safety.when_safe("g", one)) is OK
+            assert told == [code], "it was told already"
+
+    kit.run(scenario)
+
+
+def test_who_asks_again_and_again_while_the_disk_hangs_leaves_nothing_behind(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "TIMEOUT_S", 0.01)
+
+    async def scenario() -> None:
+        async with running(kit):
+            partition = partition_of(kit)
+            safety = Safety(partition)
+            kit.disk.may_sync.clear()
+            safety.appended("g", append(partition))
+            for _ in range(20):
+                await outcome(lambda one: safety.when_safe("g", one))
+            assert partition.waiting_produces == 1
+
+    kit.run(scenario)
+
+
+def test_groups_whose_records_are_safe_are_not_remembered(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit):
+            partition = partition_of(kit)
+            safety = Safety(partition)
+            for index in range(100):
+                safety.appended(f"group-{index}", append(partition))
+                kit.disk.may_sync.clear()
+            assert len(safety) > 90
+            kit.disk.may_sync.set()
+            assert await outcome(safety.when_all_safe) is OK
+            for _ in range(100):
+                safety.appended("last", append(partition))
+            assert len(safety) == 1
+
+    kit.run(scenario)
+
+
+def test_a_partition_that_is_led_elsewhere_says_so(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit):
+            partition, told = partition_of(kit), Told()
+            safety = Safety(partition)
+            kit.disk.may_sync.clear()
+            safety.appended("g", append(partition))
+            safety.when_safe("g", told)
+            partition.resign()
+            assert told == [ErrorCode.not_coordinator]
+
+    kit.run(scenario)
+
+
+def test_who_asks_and_does_not_wait_is_told_nothing(kit: "Kit") -> None:
+    """Its answer must not get in the way of those of others."""
+
+    async def scenario() -> None:
+        async with running(kit):
+            partition, told = partition_of(kit), Told()
+            safety = Safety(partition)
+            kit.disk.may_sync.clear()
+            safety.appended("g", append(partition))
+            gone = asyncio.ensure_future(outcome(lambda one: safety.when_safe("g", one)))
+            await asyncio.sleep(0)
+            gone.cancel()
+            safety.when_safe("g", told)
+            kit.disk.may_sync.set()
+            await outcome(lambda one: safety.when_safe("g", one))
+            assert told == [OK]
+
+    kit.run(scenario)

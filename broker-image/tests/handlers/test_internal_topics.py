@@ -1,0 +1,115 @@
+"""`__consumer_offsets` of a standalone broker: there from the start, and nobody's to change."""
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tests.conftest import Client, Kit
+
+OK = ErrorCode.none
+INVALID = ErrorCode.invalid_topic_exception
+OFFSETS = "__consumer_offsets"
+LATEST = -1
+SEVERAL = {"offsets_topic_num_partitions": "50"}
+
+
+async def described(client: "Client") -> Any:
+    (topic,) = (await client.metadata(OFFSETS)).topics
+    return topic
+
+
+async def grow(client: "Client", name: str, count: int) -> ErrorCode:
+    types = client.types(ApiKey.CREATE_PARTITIONS)
+    topic = types.CreatePartitionsTopic(name=name, count=count, assignments=None)
+    timeout = client.fetch_request(None, wait_ms=5000).max_wait
+    request = types.CreatePartitionsRequest(topics=(topic,), timeout=timeout, validate_only=False)
+    return ErrorCode((await client.ask(ApiKey.CREATE_PARTITIONS, request)).results[0].error_code)
+
+
+def test_it_is_there_before_the_first_group(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(**SEVERAL) as client:
+            topic = await described(client)
+            assert topic.is_internal
+            assert [one.leader_id for one in topic.partitions] == [1] * 50
+            code, configs = await client.configs(OFFSETS)
+            assert code is OK
+            assert {name: configs[name].value for name in configs} | {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "min.insync.replicas": "1",
+                "segment.bytes": "104857600",
+            } == {name: configs[name].value for name in configs}
+            assert (await client.offset(OFFSETS, LATEST))[0] is OK
+
+    kit.run(scenario)
+
+
+def test_nobody_creates_deletes_grows_or_configures_it(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(**SEVERAL) as client:
+            before = await described(client)
+            assert await client.create(OFFSETS) is ErrorCode.topic_already_exists
+            assert await client.create("__transaction_state") is INVALID
+            assert await client.delete(OFFSETS) is INVALID
+            assert await grow(client, OFFSETS, 60) is INVALID
+            code, message = await client.alter(OFFSETS, ("cleanup.policy", 0, "delete"))
+            assert (code, message) == (
+                INVALID,
+                "__consumer_offsets belongs to the cluster itself: configure the cluster",
+            )
+            assert await described(client) == before
+
+    kit.run(scenario)
+
+
+def test_no_client_writes_to_it_or_deletes_from_it(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            for acks in (1, -1):
+                (answer,) = await client.produce(OFFSETS, kit.batch(b"x"), acks=acks)
+                assert answer.error_code == INVALID
+                assert "only the cluster itself" in answer.error_message
+            assert (await client.delete_records(OFFSETS, 0))[0] is INVALID
+            topic_id = await client.topic_id(OFFSETS)
+            assert await client.fetch(topic_id, (0, 0)) == [(OK, b"")], "but it may be read"
+
+    kit.run(scenario)
+
+
+def test_what_it_was_made_with_stays_and_its_configuration_follows(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(offsets_topic_num_partitions="3") as client:
+            before = await described(client)
+        changed = {"offsets_topic_segment_bytes": "2097152", **SEVERAL}
+        async with kit.running(**changed) as client:
+            after = await described(client)
+            assert (after.topic_id, len(after.partitions)) == (before.topic_id, 3)
+            _, configs = await client.configs(OFFSETS, "segment.bytes")
+            assert configs["segment.bytes"].value == "2097152"
+            # A topic's reign begins anew with the session.
+            assert after.partitions[0].leader_epoch == before.partitions[0].leader_epoch + 1
+
+    kit.run(scenario)
+
+
+def test_where_the_disk_has_no_room_for_it_the_next_start_makes_it(kit: "Kit") -> None:
+    async def scenario() -> None:
+        broker = kit.new_broker()
+        kit.disk.make_error = OSError(errno.ENOSPC, "no space left on device")
+        await broker.start()
+        try:
+            client = await kit.client()
+            assert (await described(client)).error_code == ErrorCode.unknown_topic_or_partition
+            kit.disk.make_error = None
+            assert await client.create("orders") is OK, "all else goes on"
+        finally:
+            kit.close_clients()
+            await broker.stop()
+        async with kit.running() as client:
+            assert (await described(client)).error_code == OK
+
+    kit.run(scenario)
