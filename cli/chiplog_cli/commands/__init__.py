@@ -1,0 +1,1 @@
+"""The commands. Each asks the ports, lets pure functions decide, and prints."""

@@ -1,0 +1,84 @@
+"""`chiplog consume`: records on standard output."""
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from chiplog_cli import records, topic_choice
+from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.facts import EARLIEST, LATEST, TopicPartition
+from chiplog_cli.options import checked, command
+from chiplog_cli.port import KafkaAdmin
+from chiplog_cli.printing import show_next
+from chiplog_cli.progress import progress
+from chiplog_cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "consume")(consume)
+
+
+def consume(
+    session: Session,
+    *,
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC:PARTITIONS", help="Like orders, or orders:0,2-4.")
+    ],
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Not only what is written from now on.")
+    ] = False,
+    max_messages: Annotated[
+        int | None, typer.Option(min=1, help="End after so many; else never.")
+    ] = None,
+    timeout_ms: Annotated[
+        int | None, typer.Option(min=1, help="End when no record came for so long.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="Go on where this group is, and commit what is read."),
+    ] = None,
+) -> None:
+    """Print records: partition, offset, key and value, until Ctrl-C."""
+    chosen = checked(lambda: topic_choice.choice([topic]), "TOPIC")
+    ((name, partitions),) = chosen.items()
+    if group is not None and partitions is not None:
+        raise typer.BadParameter(
+            "a group shares all partitions: leave them away, or --group", param_hint="TOPIC"
+        )
+    admin = session.admin
+    topic_choice.checked_names([name], admin.topic_names())
+    starts = {} if group is not None else _starts(admin, chosen, from_beginning=from_beginning)
+    from chiplog_cli.librdkafka.consuming import Reading, reading  # noqa: PLC0415 - as produce
+
+    wanted = Reading(
+        topic=name,
+        group=group,
+        from_beginning=from_beginning,
+        starts=starts,
+        limit=max_messages,
+        silence_s=None if timeout_ms is None else timeout_ms / 1000,
+    )
+    with (
+        progress(f"consuming from {name}", max_messages, hidden=sys.stdout.isatty()) as advance,
+        reading(session.connection, wanted) as found,
+    ):
+        for record in found:
+            show_next(session.form, records.document(record), partial(records.text, record))
+            advance(1)
+
+
+def _starts(
+    admin: KafkaAdmin, chosen: topic_choice.Choice, *, from_beginning: bool
+) -> Mapping[TopicPartition, int]:
+    """Where to begin, as a number: "the end" said by name would be later than this moment."""
+    places = topic_choice.chosen_partitions(admin.describe_topics(chosen), chosen)
+    said = admin.offsets(dict.fromkeys(places, EARLIEST if from_beginning else LATEST))
+    starts = {}
+    for at, answer in said.items():
+        if isinstance(answer, BrokerRefused):
+            raise answer
+        starts[at] = answer
+    return starts

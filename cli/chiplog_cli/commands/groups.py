@@ -1,0 +1,240 @@
+"""`chiplog groups …`: what `kafka-consumer-groups.sh` does."""
+
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from chiplog_cli import group_lag, group_reset, group_view, topic_choice
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.facts import EARLIEST, LATEST, Group, TopicPartition
+from chiplog_cli.options import Command, checked, command
+from chiplog_cli.port import KafkaAdmin
+from chiplog_cli.printing import remark, show
+from chiplog_cli.progress import progress
+from chiplog_cli.reset_strategy import ResetStrategy, Strategy, ToMoment, strategy_of
+from chiplog_cli.session import Session
+
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(name="groups", help="Consumer groups.", no_args_is_help=True)
+    commands: Mapping[str, Command] = {
+        "list": list_,
+        "describe": describe,
+        "reset": reset,
+        "delete": delete,
+    }
+    for name, function in commands.items():
+        command(group, name)(function)
+    app.add_typer(group)
+
+
+def list_(
+    session: Session,
+    *,
+    state: Annotated[bool, typer.Option("--state", help="Show type and state, too.")] = False,
+) -> None:
+    """Names of all groups."""
+    found = session.admin.list_groups()
+    show(
+        session.form,
+        group_view.list_documents(found),
+        lambda: group_view.list_text(found, states=state),
+    )
+
+
+def describe(
+    session: Session,
+    *,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups; where none: all.")
+    ] = None,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show members in place of partitions.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --members: show what they read, too.")
+    ] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Show state and coordinator in place of partitions.")
+    ] = False,
+) -> None:
+    """Where groups are: committed offset, end and lag of each partition, and who reads it."""
+    if members and state:
+        raise typer.BadParameter("--members and --state exclude each other: use one of them")
+    admin = session.admin
+    wanted = names or [one.group_id for one in admin.list_groups()]
+    groups: list[Group] = []
+    rows: list[group_lag.Row] = []
+    with progress("describing groups", len(wanted)) as advance:
+        for name in wanted:
+            groups.append(_existing(admin, name))
+            if not members and not state:
+                rows += _rows(admin, groups[-1])
+            advance(1)
+
+    for group in groups:
+        if said := group_view.remark(group):
+            remark(said)
+    documents = [_document(group, rows) for group in groups]
+    show(session.form, documents, lambda: _text(groups, rows, members, verbose, state))
+
+
+def _text(
+    groups: list[Group], rows: list[group_lag.Row], members: bool, verbose: bool, state: bool
+) -> str:
+    if state:
+        return group_view.state_text(groups)
+    if members:
+        return group_view.members_text(groups, verbose=verbose)
+    return group_lag.text(rows) if rows else ""
+
+
+def _document(group: Group, rows: list[group_lag.Row]) -> dict[str, Any]:
+    own = [row for row in rows if row.group_id == group.group_id]
+    lag = {"totalLag": group_lag.total_lag(own), "partitions": group_lag.documents(own)}
+    return {**group_view.document(group), **(lag if own else {})}
+
+
+def _existing(admin: KafkaAdmin, name: str) -> Group:
+    group = admin.describe_group(name)
+    if group_view.does_not_exist(group):
+        raise CannotDo(
+            f"Consumer group '{name}' does not exist", "`chiplog groups list` shows all groups"
+        )
+    return group
+
+
+def _rows(admin: KafkaAdmin, group: Group) -> list[group_lag.Row]:
+    """What is committed is read before the ends: a lag is never made of a newer commit."""
+    committed = admin.committed(group.group_id)
+    ends = admin.offsets(dict.fromkeys(group_lag.partitions_of(group, committed), LATEST))
+    return group_lag.rows(group, committed, ends)
+
+
+def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
+    session: Session,
+    *,
+    name: Name,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC[:PARTITIONS]", help="What to reset, like orders:0,2-4."),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Reset all the group has committed offsets for.")
+    ] = False,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="To the first record.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To where it is; else to the latest.")
+    ] = False,
+    to_offset: Annotated[str | None, typer.Option(metavar="OFFSET", help="To this offset.")] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENT", help="To the first record since, like 2026-01-31T12:00:00Z."
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="To so long before now, like 30m, 7d or PT1H30M."),
+    ] = None,
+    shift_by: Annotated[
+        str | None,
+        typer.Option(metavar="RECORDS", help="So many records on, or back where below 0."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it; else only show the plan.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the plan, as without.")
+    ] = False,
+) -> None:
+    """Put a group's committed offsets elsewhere. Shows the plan, and does it with --execute."""
+    given = {
+        ResetStrategy.TO_EARLIEST: to_earliest,
+        ResetStrategy.TO_LATEST: to_latest,
+        ResetStrategy.TO_CURRENT: to_current,
+        ResetStrategy.TO_OFFSET: to_offset,
+        ResetStrategy.TO_DATETIME: to_datetime,
+        ResetStrategy.BY_DURATION: by_duration,
+        ResetStrategy.SHIFT_BY: shift_by,
+    }
+    strategy = checked(lambda: strategy_of(given, now_ms=time.time_ns() // 1_000_000))
+    chosen = checked(lambda: topic_choice.choice(topic or []), "--topic")
+    if bool(chosen) == all_topics:
+        raise typer.BadParameter("use either --topic or --all-topics to say what to reset")
+    if execute and dry_run:
+        raise typer.BadParameter("--execute and --dry-run exclude each other: use one of them")
+    admin = session.admin
+    group_reset.check_inactive(admin.describe_group(name))
+    planned = _plan(admin, name, chosen, strategy)
+    for one in planned:
+        if one.note:
+            remark(one.note)
+    if execute:
+        admin.commit(name, {one.at: one.new_offset for one in planned})
+    show(
+        session.form,
+        group_reset.document(name, planned, executed=execute),
+        lambda: group_reset.text(name, planned),
+    )
+    if not execute:
+        remark("Nothing is changed yet: --execute does it.")
+
+
+def _plan(
+    admin: KafkaAdmin, name: str, chosen: topic_choice.Choice, strategy: Strategy
+) -> list[group_reset.Planned]:
+    committed = admin.committed(name)
+    places = _places(admin, chosen) if chosen else list(committed)
+    if not places:
+        raise CannotDo(
+            f"the group '{name}' has committed no offsets", "name what to reset with --topic"
+        )
+    of_time = None
+    if isinstance(strategy, ToMoment):
+        of_time = admin.offsets(dict.fromkeys(places, strategy.timestamp_ms))
+    return group_reset.plan(
+        strategy,
+        group_reset.standings(
+            places,
+            committed=committed,
+            earliest=admin.offsets(dict.fromkeys(places, EARLIEST)),
+            latest=admin.offsets(dict.fromkeys(places, LATEST)),
+            of_time=of_time,
+        ),
+    )
+
+
+def _places(admin: KafkaAdmin, chosen: topic_choice.Choice) -> list[TopicPartition]:
+    names = topic_choice.checked_names(list(chosen), admin.topic_names())
+    return topic_choice.chosen_partitions(admin.describe_topics(names), chosen)
+
+
+def delete(
+    session: Session,
+    *,
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")],
+) -> None:
+    """Delete groups without members, with their committed offsets."""
+    admin = session.admin
+    deleted: list[str] = []
+    try:
+        with progress("deleting groups", len(names)) as advance:
+            for name in names:
+                admin.delete_group(name)
+                deleted.append(name)
+                advance(1)
+    finally:
+        # Also where one cannot be deleted: those before it are gone.
+        show(
+            session.form,
+            {"deleted": deleted},
+            lambda: "\n".join(f"Deleted consumer group {one}." for one in deleted),
+        )

@@ -1,0 +1,77 @@
+"""`chiplog offsets …`: what `kafka-get-offsets.sh` does."""
+
+from typing import Annotated
+
+import typer
+
+from chiplog_cli import offset_view, topic_choice
+from chiplog_cli.errors import BrokerRefused, CannotDo
+from chiplog_cli.facts import Offsets, TopicPartition
+from chiplog_cli.options import checked, command
+from chiplog_cli.printing import remark, show
+from chiplog_cli.progress import progress
+from chiplog_cli.session import Session
+
+AT_ONCE = 1000
+"""Partitions that are asked for in one round, between which progress is shown."""
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        name="offsets", help="How far the partitions of topics reach.", no_args_is_help=True
+    )
+    command(group, "get")(get)
+    app.add_typer(group)
+
+
+def get(
+    session: Session,
+    *,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC:PARTITIONS", help="Like orders, or orders:0,2-4; where none: all."
+        ),
+    ] = None,
+    time: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="latest, earliest, max-timestamp, milliseconds since 1970, or a moment like "
+            "2026-01-31T12:00:00Z: the first record since.",
+        ),
+    ] = "latest",
+    exclude_internal_topics: Annotated[
+        bool, typer.Option("--exclude-internal-topics", help="Leave Kafka's own topics out.")
+    ] = False,
+) -> None:
+    """The offset of each partition, as topic:partition:offset."""
+    timestamp = checked(lambda: offset_view.timestamp(time), "--time")
+    chosen = checked(lambda: topic_choice.choice(topics or []), "TOPIC")
+    admin = session.admin
+    names = topic_choice.checked_names(list(chosen), admin.topic_names())
+    if exclude_internal_topics:
+        names = topic_choice.without_internal(names)
+    every: topic_choice.Choice = chosen or dict.fromkeys(names)
+    places = topic_choice.chosen_partitions(admin.describe_topics(names), every)
+    found: dict[TopicPartition, int | BrokerRefused] = {}
+    with progress("asking for offsets", len(places)) as advance:
+        for first in range(0, len(places), AT_ONCE):
+            some = places[first : first + AT_ONCE]
+            found.update(admin.offsets(dict.fromkeys(some, timestamp)))
+            advance(len(some))
+    show(
+        session.form,
+        offset_view.documents(found),
+        lambda: offset_view.text(found),
+    )
+    _tell_skipped(found)
+
+
+def _tell_skipped(found: Offsets) -> None:
+    """Raises `CannotDo` where some partitions did not answer: what was printed is not all."""
+    skipped = offset_view.skipped(found)
+    for line in skipped:
+        remark(line)
+    if skipped:
+        raise CannotDo(f"{len(skipped)} of {len(found)} partitions did not answer")

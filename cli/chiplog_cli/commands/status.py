@@ -1,0 +1,34 @@
+"""`chiplog status`."""
+
+import typer
+
+from chiplog_cli import status_view
+from chiplog_cli.options import command
+from chiplog_cli.printing import show
+from chiplog_cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "status")(status)
+
+
+def status(session: Session) -> None:
+    """How the cluster is.
+
+    With --cluster what the operator says of it on Kubernetes: conditions, listeners, Topics. Else
+    what its brokers say.
+    """
+    if session.kubernetes is not None:
+        from chiplog_cli import kube_view  # noqa: PLC0415 - with all of Chiplog's resources
+
+        described = session.kubernetes.describe()
+        show(session.form, kube_view.document(described), lambda: kube_view.text(described))
+        return
+    admin = session.admin
+    cluster = admin.describe_cluster()
+    topics = admin.describe_topics(admin.topic_names())
+    show(
+        session.form,
+        status_view.document(cluster, topics),
+        lambda: status_view.text(cluster, topics),
+    )

@@ -1,0 +1,123 @@
+"""`chiplog top`: the cluster, looked at again and again."""
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import count, pairwise
+from typing import Annotated
+
+import typer
+
+from chiplog_cli import group_lag, top_view
+from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.facts import DEAD, EARLIEST, LATEST, Group, Offsets, TopicPartition
+from chiplog_cli.moments import length_ms
+from chiplog_cli.options import checked, command
+from chiplog_cli.port import KafkaAdmin
+from chiplog_cli.printing import Format, show_next
+from chiplog_cli.session import Session
+from chiplog_cli.top_view import GroupLook, Look
+
+SHORTEST_MS = 100
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "top")(top)
+
+
+def top(
+    session: Session,
+    *,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between looks.")] = "2s",
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", min=1, help="End after so many; else never.")
+    ] = None,
+) -> None:
+    """Throughput, leaders and lag, live: by broker, topic and group."""
+    interval_ms = checked(lambda: length_ms(interval), "--interval")
+    if interval_ms < SHORTEST_MS:
+        raise typer.BadParameter(
+            f"is {interval_ms} ms: write {SHORTEST_MS}ms or more", param_hint="--interval"
+        )
+    pairs = pairwise(_looks(session.admin, interval_ms / 1000, iterations))
+    if session.form is Format.TABLE and sys.stdout.isatty():
+        _live(pairs)
+        return
+    for before, now in pairs:
+        show_next(session.form, top_view.document(before, now), partial(_with_gap, before, now))
+
+
+def _with_gap(before: Look, now: Look) -> str:
+    return top_view.text(before, now) + "\n"
+
+
+def _live(pairs: Iterator[tuple[Look, Look]]) -> None:
+    from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415
+
+    with Live(Text("looking twice …"), screen=True, auto_refresh=False) as shown:
+        for before, now in pairs:
+            shown.update(Text(top_view.text(before, now), no_wrap=True), refresh=True)
+
+
+def _looks(admin: KafkaAdmin, interval_s: float, iterations: int | None) -> Iterator[Look]:
+    """One look more than is shown: a rate is between two.
+
+    Brokers that do not answer for a while end it only at the first look. Later ones then say so,
+    and show what was last known.
+    """
+    last = look(admin)
+    yield last
+    for _ in range(iterations) if iterations else count():
+        time.sleep(interval_s)
+        try:
+            last = look(admin)
+        except BrokerRefused as error:
+            last = replace(last, at_s=time.monotonic(), remarks=(str(error),))
+        yield last
+
+
+def look(admin: KafkaAdmin) -> Look:
+    """Everything at about one moment. Groups come first: a lag is never made of a newer commit."""
+    cluster = admin.describe_cluster()
+    topics = admin.describe_topics(admin.topic_names())
+    remarks: list[str] = []
+    groups: list[tuple[Group, dict[TopicPartition, int]]] = []
+    try:
+        names = [one.group_id for one in admin.list_groups()]
+        described = [(admin.describe_group(name), admin.committed(name)) for name in names]
+        groups = [(group, offsets) for group, offsets in described if group.state != DEAD]
+    except BrokerRefused as error:
+        remarks.append(str(error))
+    places = [
+        TopicPartition(topic.name, one.partition)
+        for topic in topics
+        for one in topic.partitions
+        if one.leader is not None
+    ]
+    starts = admin.offsets(dict.fromkeys(places, EARLIEST))
+    ends = admin.offsets(dict.fromkeys(places, LATEST))
+    return Look(
+        at_s=time.monotonic(),
+        cluster=cluster,
+        topics=tuple(topics),
+        starts=_known(starts),
+        ends=_known(ends),
+        groups=tuple(_group(group, offsets, ends) for group, offsets in groups),
+        remarks=tuple(remarks),
+    )
+
+
+def _group(group: Group, committed: dict[TopicPartition, int], ends: Offsets) -> GroupLook:
+    return GroupLook(
+        group_id=group.group_id,
+        state=group.state,
+        members=len(group.members),
+        lag=group_lag.total_lag(group_lag.rows(group, committed, ends)),
+    )
+
+
+def _known(said: Offsets) -> dict[TopicPartition, int]:
+    return {at: answer for at, answer in said.items() if isinstance(answer, int)}

@@ -1,0 +1,180 @@
+"""`chiplog topics …`: what `kafka-topics.sh` does."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from chiplog_cli import topic_view
+from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.facts import NewTopic, Partition, Topic
+from chiplog_cli.numbers import key_and_value
+from chiplog_cli.options import Command, checked, command
+from chiplog_cli.printing import show
+from chiplog_cli.progress import progress
+from chiplog_cli.session import Session
+from chiplog_cli.topic_choice import checked_names, without_internal
+
+ALREADY_EXISTS = "TOPIC_ALREADY_EXISTS"
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
+Config = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="Under Kafka's name, like retention.ms=86400000."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(name="topics", help="Topics and their partitions.", no_args_is_help=True)
+    commands: Mapping[str, Command] = {
+        "list": list_,
+        "describe": describe,
+        "create": create,
+        "alter": alter,
+        "delete": delete,
+    }
+    for name, function in commands.items():
+        command(group, name)(function)
+    app.add_typer(group)
+
+
+def list_(
+    session: Session,
+    *,
+    exclude_internal: Annotated[
+        bool, typer.Option("--exclude-internal", help="Leave Kafka's own topics out.")
+    ] = False,
+) -> None:
+    """Names of all topics."""
+    names = session.admin.topic_names()
+    shown = without_internal(names) if exclude_internal else names
+    show(session.form, shown, lambda: "\n".join(shown))
+
+
+def describe(
+    session: Session,
+    *,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics; where none: all.")
+    ] = None,
+    under_replicated_partitions: Annotated[
+        bool, typer.Option("--under-replicated-partitions", help="Only partitions that lack some.")
+    ] = False,
+    unavailable_partitions: Annotated[
+        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False,
+) -> None:
+    """Partitions, replicas and configuration."""
+    admin = session.admin
+    wanted = checked_names(names or [], admin.topic_names())
+    topics = admin.describe_topics(wanted)
+    if under_replicated_partitions or unavailable_partitions:
+        keep = topic_view.unavailable if unavailable_partitions else topic_view.under_replicated
+        topics = [_with_only(topic, keep) for topic in topics]
+        topics = [topic for topic in topics if topic.partitions]
+        documents = topic_view.documents(topics, {})
+        show(session.form, documents, lambda: topic_view.partitions_text(topics))
+        return
+    configs = admin.topic_configs(wanted)
+    documents = topic_view.documents(topics, configs)
+    show(session.form, documents, lambda: topic_view.describe_text(topics, configs))
+
+
+def _with_only(topic: Topic, keep: Callable[[Partition], bool]) -> Topic:
+    return replace(topic, partitions=tuple(one for one in topic.partitions if keep(one)))
+
+
+def create(
+    session: Session,
+    *,
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Else the cluster's num.partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, help="Else the cluster's default.replication.factor.")
+    ] = None,
+    config: Config = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Do nothing where it exists.")
+    ] = False,
+) -> None:
+    """Create a topic."""
+    wanted = NewTopic(
+        name=name,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        config=_config(config),
+    )
+    created = True
+    try:
+        session.admin.create_topic(wanted)
+    except BrokerRefused as error:
+        if not if_not_exists or error.code != ALREADY_EXISTS:
+            raise
+        created = False
+    told = {"topic": name, "created": created}
+    show(session.form, told, lambda: f"Created topic {name}." if created else "")
+
+
+def alter(
+    session: Session,
+    *,
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="How many it is to have; they can only grow.")
+    ] = None,
+    config: Config = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Follow the broker's configuration again."),
+    ] = None,
+) -> None:
+    """Change configuration, or let a topic have more partitions."""
+    values, deleted = _config(config), delete_config or []
+    if partitions is None and not values and not deleted:
+        raise typer.BadParameter(
+            "nothing is to be changed: use --partitions, --config or --delete-config"
+        )
+    if both := set(values) & set(deleted):
+        raise typer.BadParameter(f"{min(both)!r} is set and deleted: use one of the two")
+    admin = session.admin
+    if values or deleted:
+        admin.alter_config(name, values, deleted)
+    if partitions is not None:
+        admin.create_partitions(name, partitions)
+    told = {"topic": name, "partitions": partitions, "config": values, "deletedConfig": deleted}
+    show(session.form, told, lambda: f"Completed updating topic {name}.")
+
+
+def delete(
+    session: Session,
+    *,
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")],
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Do nothing about topics that do not exist.")
+    ] = False,
+) -> None:
+    """Delete topics with all their records."""
+    admin = session.admin
+    there = admin.topic_names()
+    wanted = [one for one in names if one in there] if if_exists else names
+    deleted: list[str] = []
+    try:
+        with progress("deleting topics", len(names)) as advance:
+            for name in checked_names(wanted, there) if wanted else []:
+                admin.delete_topic(name)
+                deleted.append(name)
+                advance(1)
+    finally:
+        # Also where one cannot be deleted: those before it are gone.
+        show(
+            session.form,
+            {"deleted": deleted},
+            lambda: "\n".join(f"Deleted topic {one}." for one in deleted),
+        )
+
+
+def _config(texts: list[str] | None) -> dict[str, str]:
+    return checked(lambda: dict(key_and_value(text) for text in texts or []), "--config")

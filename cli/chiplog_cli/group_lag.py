@@ -1,0 +1,97 @@
+"""How far the members of a group are: the rows of `kafka-consumer-groups.sh --describe`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.facts import Group, Member, Offsets, TopicPartition
+from chiplog_cli.tables import table
+
+HEADER = (
+    *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
+    *("CONSUMER-ID", "HOST", "CLIENT-ID"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One partition of a group, or a member that has none; None is what nobody knows."""
+
+    group_id: str
+    at: TopicPartition | None
+    committed: int | None = None
+    end: int | None = None
+    member: Member | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records not consumed yet; never negative.
+
+        Both numbers are not of one instant. The end is read last, so that it is the newer one;
+        a commit beyond the end can only have been made by hand, or be of records that were lost.
+        """
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+def partitions_of(group: Group, committed: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+    """What to ask the end of: all that has an offset or a member."""
+    return set(committed) | {at for member in group.members for at in member.partitions}
+
+
+def rows(group: Group, committed: Mapping[TopicPartition, int], ends: Offsets) -> list[Row]:
+    """By topic and partition; members without a partition stand last."""
+    owners = {at: member for member in group.members for at in member.partitions}
+    found = [
+        Row(
+            group_id=group.group_id,
+            at=at,
+            committed=committed.get(at),
+            end=_known(ends.get(at)),
+            member=owners.get(at),
+        )
+        for at in sorted(partitions_of(group, committed))
+    ]
+    idle = sorted(
+        (one for one in group.members if not one.partitions), key=lambda one: one.member_id
+    )
+    return found + [Row(group_id=group.group_id, at=None, member=one) for one in idle]
+
+
+def total_lag(found: Iterable[Row]) -> int | None:
+    """None where no partition has a committed offset."""
+    lags = [row.lag for row in found if row.lag is not None]
+    return sum(lags) if lags else None
+
+
+def text(found: Iterable[Row]) -> str:
+    return table(HEADER, (_cells(row) for row in found))
+
+
+def documents(found: Iterable[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": row.at.topic if row.at else None,
+            "partition": row.at.partition if row.at else None,
+            "currentOffset": row.committed,
+            "logEndOffset": row.end,
+            "lag": row.lag,
+            "consumerId": row.member.member_id if row.member else None,
+            "host": row.member.host if row.member else None,
+            "clientId": row.member.client_id if row.member else None,
+        }
+        for row in found
+    ]
+
+
+def _cells(row: Row) -> tuple[object, ...]:
+    topic, partition = row.at or (None, None)
+    member = row.member
+    who = (member.member_id, member.host, member.client_id) if member else (None, None, None)
+    return (row.group_id, topic, partition, row.committed, row.end, row.lag, *who)
+
+
+def _known(answer: int | BrokerRefused | None) -> int | None:
+    return answer if isinstance(answer, int) else None

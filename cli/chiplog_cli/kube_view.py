@@ -1,0 +1,152 @@
+"""What `status --cluster` shows: the conditions that the operator keeps, and where to connect."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.status_view import pairs
+from chiplog_cli.tables import table
+from chiplog_core.conditions import Condition, ConditionStatus, ConditionType
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import ListenerType
+from chiplog_core.model.topic import Topic
+
+CONDITION_HEADER = ("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
+TOPIC_HEADER = ("TOPIC", "NAMESPACE", "PARTITIONS", "REPLICAS", "READY", "REASON", "MESSAGE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A BrokerCluster and the Topics that name it."""
+
+    cluster: BrokerCluster
+    topics: tuple[Topic, ...]
+
+
+def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluster: bool) -> str:
+    """Where clients begin, from the status of a BrokerCluster. Raises `CannotDo`.
+
+    Without `listener` the first one that reaches where we are: from outside of Kubernetes
+    (`in_cluster` is false) one of type nodeport or loadbalancer, from inside an internal one;
+    where there is none of these, the first there is.
+    """
+    name = cluster.metadata.name
+    addresses = {one.name: one.bootstrap_servers for one in cluster.status.listeners}
+    if not addresses:
+        raise CannotDo(
+            f"BrokerCluster '{name}' has no listener yet", f"`chiplog status --cluster {name}`"
+        )
+    if listener is not None:
+        if listener not in addresses:
+            known = ", ".join(sorted(addresses))
+            raise CannotDo(f"--listener '{listener}' is none of '{name}'", f"use one of {known}")
+        return addresses[listener]
+    types = {one.name: one.type for one in cluster.spec.listeners}
+    for one, address in addresses.items():
+        is_internal = types.get(one, ListenerType.INTERNAL) is ListenerType.INTERNAL
+        if is_internal is in_cluster:
+            return address
+    return next(iter(addresses.values()))
+
+
+def belongs(topic: Topic, cluster: BrokerCluster) -> bool:
+    """Whether the Topic names this cluster."""
+    reference = topic.spec.cluster_ref
+    namespace = reference.namespace or topic.metadata.namespace
+    return (reference.name, namespace) == (cluster.metadata.name, cluster.metadata.namespace)
+
+
+def document(described: Described) -> dict[str, Any]:
+    cluster, status = described.cluster, described.cluster.status
+    return {
+        "name": cluster.metadata.name,
+        "namespace": cluster.metadata.namespace,
+        "clusterId": status.cluster_id,
+        "replicas": cluster.spec.replicas,
+        "readyReplicas": status.ready_replicas,
+        "topics": status.topics,
+        "partitions": status.partitions,
+        "offlinePartitions": status.offline_partitions,
+        "underReplicatedPartitions": status.under_replicated_partitions,
+        "listeners": [
+            {"name": one.name, "bootstrapServers": one.bootstrap_servers}
+            for one in status.listeners
+        ],
+        "conditions": [_condition(one) for one in status.conditions],
+        "topicObjects": [_topic(one) for one in described.topics],
+    }
+
+
+def text(described: Described) -> str:
+    told = document(described)
+    about = {
+        "BrokerCluster": f"{told['namespace']}/{told['name']}",
+        "Cluster id": told["clusterId"] or "unknown",
+        "Brokers": f"{_or_unknown(told['readyReplicas'])} of {told['replicas']} ready",
+        "Topics": _or_unknown(told["topics"]),
+        "Partitions": f"{_or_unknown(told['partitions'])} "
+        f"({_or_unknown(told['offlinePartitions'])} offline, "
+        f"{_or_unknown(told['underReplicatedPartitions'])} under-replicated)",
+    }
+    for one in told["listeners"]:
+        about[f"Listener {one['name']}"] = one["bootstrapServers"]
+    conditions = [tuple(one.values()) for one in told["conditions"]]
+    topics = [_topic_row(one) for one in told["topicObjects"]]
+    parts = [pairs(about), table(CONDITION_HEADER, conditions), table(TOPIC_HEADER, topics)]
+    return "\n\n".join(parts)
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.topic_name,
+        "namespace": topic.metadata.namespace,
+        "partitions": topic.status.partitions,
+        "replicas": topic.status.replicas,
+        "conditions": [_condition(one) for one in topic.status.conditions],
+    }
+
+
+def _topic_row(topic: Mapping[str, Any]) -> tuple[object, ...]:
+    told = _main(topic["conditions"])
+    facts = (topic[key] for key in ("topic", "namespace", "partitions", "replicas"))
+    return (*facts, told.get("status"), told.get("reason"), told.get("message"))
+
+
+def _main(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Ready; but where that is true and there is a warning, the warning's words."""
+    by_type = {one["type"]: one for one in conditions}
+    ready = by_type.get(ConditionType.READY, {})
+    warning = by_type.get(ConditionType.WARNING)
+    if warning and warning["status"] == ready.get("status") == ConditionStatus.TRUE:
+        return {**ready, "reason": warning["reason"], "message": warning["message"]}
+    return ready
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": condition.type,
+        "status": condition.status.value,
+        "lastTransitionTime": _time(condition.last_transition_time),
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _or_unknown(value: object) -> object:
+    return "unknown" if value is None else value
+
+
+def of_cluster(topics: Iterable[Topic], cluster: BrokerCluster) -> tuple[Topic, ...]:
+    """Those that name the cluster, by their names."""
+    return tuple(
+        sorted(
+            (one for one in topics if belongs(one, cluster)),
+            key=lambda one: (one.topic_name, one.metadata.namespace),
+        )
+    )

@@ -1,0 +1,90 @@
+"""BrokerClusters and Topics as the API server has them, and how we reach it."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.kube_view import Described, bootstrap_servers, of_cluster
+from chiplog_cli.target import ByName, kubeconfig_of
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.topic import Topic
+from chiplog_core.problems import InvalidManifest
+from chiplog_kube.api import ApiError, Forbidden, KubeApi, NotFound
+from chiplog_kube.connection import Connection, NoConnection, find
+from chiplog_kube.http_api import HttpKubeApi
+from chiplog_kube.http_transport import Limits
+from chiplog_kube.kinds import BROKER_CLUSTERS, TOPICS
+
+Answer = TypeVar("Answer")
+
+
+class Kubernetes:
+    """One BrokerCluster on Kubernetes, as options name it. Raises `CannotDo`."""
+
+    def __init__(self, named: ByName, timeout_s: float) -> None:
+        self._named = named
+        self._limits = Limits(connect_s=min(5.0, timeout_s), request_s=timeout_s, list_s=timeout_s)
+        path = named.kubeconfig or kubeconfig_of(os.environ, Path.home())
+        self._in_cluster = path is None
+        try:
+            self._connection = find(path)
+        except NoConnection as error:
+            raise CannotDo(
+                f"--cluster {named.name}: {error}",
+                "give --kubeconfig FILE, or name the brokers with --bootstrap-server",
+            ) from error
+        self._namespace = named.namespace or self._connection.namespace
+
+    def bootstrap_servers(self) -> str:
+        """Where clients of the cluster begin."""
+        cluster = self._ask(self._cluster)
+        return bootstrap_servers(cluster, self._named.listener, in_cluster=self._in_cluster)
+
+    def describe(self) -> Described:
+        """The cluster with the Topics of all namespaces, or of its own if others are not ours."""
+        return self._ask(self._described)
+
+    async def _described(self, api: KubeApi) -> Described:
+        cluster = await self._cluster(api)
+        try:
+            found = await api.list_(TOPICS)
+        except Forbidden:
+            found = await api.list_(TOPICS, self._namespace)
+        topics = [Topic.from_manifest(one) for one in found.items]
+        return Described(cluster=cluster, topics=of_cluster(topics, cluster))
+
+    async def _cluster(self, api: KubeApi) -> BrokerCluster:
+        try:
+            found = await api.get(BROKER_CLUSTERS, self._namespace, self._named.name)
+        except NotFound as error:
+            raise CannotDo(
+                f"--cluster: there is no BrokerCluster '{self._named.name}' in namespace "
+                f"'{self._namespace}'",
+                "`kubectl get brokerclusters -A` shows all; name its namespace with -n",
+            ) from error
+        return BrokerCluster.from_manifest(found)
+
+    def _ask(self, question: Callable[[KubeApi], Awaitable[Answer]]) -> Answer:
+        async def answered() -> Answer:
+            async with HttpKubeApi(self._connection, self._limits) as api:
+                return await question(api)
+
+        return _run(answered(), self._connection)
+
+
+def _run(answered: "Awaitable[Answer]", connection: Connection) -> Answer:
+    async def one() -> Answer:
+        return await answered
+
+    try:
+        return asyncio.run(one())
+    except InvalidManifest as error:
+        raise CannotDo(f"an object cannot be read: {error}", "is this chiplog too old?") from error
+    except ApiError as error:
+        raise CannotDo(
+            f"the API server {connection.server} does not help: {error}",
+            "check --kubeconfig, and what `kubectl get brokerclusters` says",
+        ) from error

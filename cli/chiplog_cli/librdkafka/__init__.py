@@ -1,0 +1,1 @@
+"""The ports to the brokers by confluent-kafka, which is librdkafka."""

@@ -1,0 +1,198 @@
+"""`KafkaAdmin` by librdkafka's admin client: topics, configuration, offsets."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    OffsetSpec,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic as CreatedTopic
+
+from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.facts import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    Broker,
+    Cluster,
+    NewTopic,
+    Offsets,
+    Partition,
+    Topic,
+    TopicPartition,
+)
+from chiplog_cli.librdkafka.connecting import Connection
+from chiplog_cli.librdkafka.failures import REMEDIES, TIMED_OUT, refused
+
+DEFAULT = -1
+"""Of CreateTopics: the cluster's num.partitions and default.replication.factor."""
+
+GRACE_S = 2.0
+"""librdkafka itself ends a request in time; a thread that waits for it waits a little longer."""
+
+
+class LibrdkafkaTopics:
+    """Everything of the port but the groups. Its threads end with the process."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._timeout_s = connection.timeout_s
+        self._admin = AdminClient(connection.settings())
+
+    # ---- looking ----
+
+    def describe_cluster(self) -> Cluster:
+        asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
+        found = self._result(asked, "the cluster")
+        controller = found.controller
+        return Cluster(
+            cluster_id=found.cluster_id,
+            controller=None if controller is None or controller.id < 0 else controller.id,
+            brokers=tuple(sorted((broker_of(one) for one in found.nodes), key=lambda one: one.id)),
+        )
+
+    def topic_names(self) -> list[str]:
+        try:
+            return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException as error:
+            raise refused(error, "topics") from error
+
+    def describe_topics(self, names: Iterable[str]) -> list[Topic]:
+        wanted = list(names)
+        if not wanted:
+            return []
+        asked = self._admin.describe_topics(
+            TopicCollection(wanted), request_timeout=self._timeout_s
+        )
+        return [topic_of(self._result(asked[name], f"topic '{name}'")) for name in wanted]
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        return {
+            resource.name: {
+                entry.name: entry.value
+                for entry in self._result(one, f"topic '{resource.name}'").values()
+                if entry.source != ConfigSource.DEFAULT_CONFIG.value
+            }
+            for resource, one in asked.items()
+        }
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        if not wanted:
+            return {}
+        asked = {Place(*at): _spec(timestamp) for at, timestamp in wanted.items()}
+        answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
+        return {
+            TopicPartition(place.topic, place.partition): self._offset(place, one)
+            for place, one in answers.items()
+        }
+
+    def _offset(self, place: Place, answer: "Future[Any]") -> int | BrokerRefused:
+        try:
+            return int(self._result(answer, f"{place.topic}-{place.partition}").offset)
+        except BrokerRefused as error:
+            return error
+
+    # ---- changing ----
+
+    def create_topic(self, topic: NewTopic) -> None:
+        made = CreatedTopic(
+            topic.name,
+            DEFAULT if topic.partitions is None else topic.partitions,
+            DEFAULT if topic.replication_factor is None else topic.replication_factor,
+            config=dict(topic.config),
+        )
+        asked = self._admin.create_topics([made], **self._limits())
+        self._result(asked[topic.name], f"topic '{topic.name}'")
+
+    def delete_topic(self, name: str) -> None:
+        asked = self._admin.delete_topics([name], **self._limits())
+        self._result(asked[name], f"topic '{name}'")
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        asked = self._admin.create_partitions([NewPartitions(topic, total)], **self._limits())
+        self._result(asked[topic], f"topic '{topic}'")
+
+    def alter_config(self, topic: str, values: Mapping[str, str], deleted: Iterable[str]) -> None:
+        entries = [
+            *(_change(key, value, AlterConfigOpType.SET) for key, value in values.items()),
+            *(_change(key, None, AlterConfigOpType.DELETE) for key in deleted),
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        asked = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+        for one in asked.values():
+            self._result(one, f"topic '{topic}'")
+
+    # ---- waiting ----
+
+    def _limits(self) -> dict[str, float]:
+        """A change is answered when it is made, not when it is written down."""
+        return {"operation_timeout": self._timeout_s, "request_timeout": self._timeout_s}
+
+    def _result(self, asked: "Future[Any]", what: str) -> Any:
+        try:
+            return asked.result(self._timeout_s + GRACE_S)
+        except KafkaException as error:
+            raise refused(error, what) from error
+        except NotInTime as error:
+            raise BrokerRefused(
+                TIMED_OUT, f"{what}: no answer in time", REMEDIES[TIMED_OUT]
+            ) from error
+
+
+def broker_of(node: Any) -> Broker:
+    return Broker(id=node.id, host=node.host, port=node.port, rack=node.rack)
+
+
+def topic_of(found: Any) -> Topic:
+    return Topic(
+        name=found.name,
+        topic_id=topic_id_text(str(found.topic_id)),
+        is_internal=bool(found.is_internal),
+        partitions=tuple(
+            sorted(
+                (
+                    Partition(
+                        partition=one.id,
+                        leader=None if one.leader is None or one.leader.id < 0 else one.leader.id,
+                        replicas=tuple(node.id for node in one.replicas),
+                        isr=tuple(node.id for node in one.isr),
+                    )
+                    for one in found.partitions
+                ),
+                key=lambda one: one.partition,
+            )
+        ),
+    )
+
+
+def topic_id_text(base64: str) -> str:
+    """The id as Kafka writes it. librdkafka uses the alphabet that is not safe in URLs."""
+    return base64.rstrip("=").replace("+", "-").replace("/", "_")
+
+
+def _spec(timestamp: int) -> OffsetSpec:
+    named: Mapping[int, Callable[[], OffsetSpec]] = {
+        LATEST: OffsetSpec.latest,
+        EARLIEST: OffsetSpec.earliest,
+        MAX_TIMESTAMP: OffsetSpec.max_timestamp,
+    }
+    made: OffsetSpec = OffsetSpec.for_timestamp(timestamp)
+    return named[timestamp]() if timestamp in named else made
+
+
+def _change(key: str, value: str | None, operation: AlterConfigOpType) -> ConfigEntry:
+    return ConfigEntry(key, value, incremental_operation=operation)

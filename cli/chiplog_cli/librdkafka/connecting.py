@@ -1,0 +1,54 @@
+"""Whether anybody listens at an address, and what every librdkafka client is told."""
+
+import socket
+from dataclasses import dataclass
+
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.target import addresses
+
+CLIENT_ID = "chiplog-cli"
+CONNECT_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Brokers that were reached, and how long to wait for what is asked of them."""
+
+    bootstrap_servers: str
+    timeout_s: float
+
+    def settings(self) -> dict[str, str | int | float | bool]:
+        """Of any client. What goes wrong it tells us; it need not print it, too."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "client.id": CLIENT_ID,
+            "log_level": 0,
+            "socket.connection.setup.timeout.ms": max(1000, int(self.timeout_s * 1000)),
+        }
+
+
+def connect(bootstrap_servers: str, given_by: str, timeout_s: float) -> Connection:
+    """Look whether one of the addresses takes connections; raises `CannotDo` with the reason.
+
+    librdkafka would go on trying and then say that the time was up, but neither which address
+    nor why. The connection that is made costs one round trip and is closed again.
+    """
+    try:
+        places = addresses(bootstrap_servers)
+    except ValueError as error:
+        raise CannotDo(f"{given_by}: {error}") from error
+    reasons = []
+    for host, port in places:
+        try:
+            with socket.create_connection((host, port), min(timeout_s, CONNECT_LIMIT_S)):
+                return Connection(bootstrap_servers=bootstrap_servers, timeout_s=timeout_s)
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {_reason(error)}")
+    raise CannotDo(
+        f"{given_by}: no broker can be reached ({'; '.join(reasons)})",
+        "check the address, and that a broker listens there",
+    )
+
+
+def _reason(error: OSError) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)

@@ -1,0 +1,100 @@
+"""Records out of a topic, by librdkafka's consumer: with a group, or partition by partition."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from chiplog_cli.facts import TopicPartition
+from chiplog_cli.librdkafka.connecting import Connection
+from chiplog_cli.librdkafka.failures import refused
+from chiplog_cli.records import Record
+
+NO_GROUP = "chiplog-cli"
+"""librdkafka asks for a group's name even where it joins none."""
+
+POLL_S = 0.2
+BATCH = 500
+MANY = sys.maxsize
+PASSING = frozenset(
+    {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._PARTITION_EOF}  # noqa: SLF001
+)
+"""What librdkafka tells and then overcomes by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What to read: either with a group, or the given partitions from the given offsets on."""
+
+    topic: str
+    group: str | None = None
+    from_beginning: bool = False
+    starts: Mapping[TopicPartition, int]
+    limit: int | None = None
+    """End after so many records; None: never."""
+    silence_s: float | None = None
+    """End after so long without a record; None: never."""
+
+
+@contextmanager
+def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Record]]":
+    """The records, one after the other. Raises `BrokerRefused`.
+
+    What a group read counts as consumed when the next record is asked for; that much is committed
+    in the end, and every few seconds before it.
+    """
+    consumer = Consumer(
+        {
+            **connection.settings(),
+            "group.id": wanted.group or NO_GROUP,
+            "enable.auto.commit": wanted.group is not None,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest" if wanted.from_beginning else "latest",
+        }
+    )
+    try:
+        if wanted.group is None:
+            consumer.assign([Place(*at, offset) for at, offset in wanted.starts.items()])
+        else:
+            consumer.subscribe([wanted.topic])
+        yield _records(consumer, wanted)
+    except KafkaException as error:
+        raise refused(error, f"topic '{wanted.topic}'") from error
+    finally:
+        consumer.close()
+
+
+def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
+    """Ends by itself only where there is a limit or a silence to end it."""
+    left = MANY if wanted.limit is None else wanted.limit
+    last_s = time.monotonic()
+    while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):
+        for message in consumer.consume(min(left, BATCH), timeout=POLL_S):
+            if (error := message.error()) is not None:
+                if error.code() in PASSING:
+                    continue
+                raise refused(error, f"topic '{wanted.topic}'")
+            yield _record(message)
+            if wanted.group is not None:
+                consumer.store_offsets(message=message)
+            left -= 1
+            last_s = time.monotonic()
+
+
+def _record(message: "Message[bytes, bytes]") -> Record:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None, "a message that came from a broker has a place"
+    assert offset is not None, "a message that came from a broker has a place"
+    kind, timestamp_ms = message.timestamp()
+    return Record(
+        topic=message.topic() or "",
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp_ms if kind else -1,
+        key=message.key(),
+        value=message.value(),
+    )

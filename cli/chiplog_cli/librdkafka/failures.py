@@ -1,0 +1,55 @@
+"""What librdkafka reports, as one line with a remedy."""
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+
+from chiplog_cli.errors import BrokerRefused
+
+# Kafka's names, where librdkafka has shorter ones of its own.
+NAMES: Mapping[str, str] = {
+    "UNKNOWN_TOPIC_OR_PART": "UNKNOWN_TOPIC_OR_PARTITION",
+    "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
+    "NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER",
+    "_NOENT": "LEADER_NOT_AVAILABLE",
+    "_UNKNOWN_PARTITION": "UNKNOWN_TOPIC_OR_PARTITION",
+    "_UNKNOWN_TOPIC": "UNKNOWN_TOPIC_OR_PARTITION",
+    "_UNSUPPORTED_FEATURE": "UNSUPPORTED_VERSION",
+}
+
+TIMED_OUT = "REQUEST_TIMED_OUT"
+NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_MSG_TIMED_OUT"})
+
+REMEDIES: Mapping[str, str] = {
+    TIMED_OUT: "the address was reached, but a broker that should answer was not; see "
+    "`chiplog status`, or give --request-timeout more time",
+    "_UNKNOWN_PARTITION": "`chiplog topics describe` shows its partitions",
+    "UNKNOWN_TOPIC_OR_PARTITION": "`chiplog topics list` shows all topics",
+    "LEADER_NOT_AVAILABLE": "`chiplog topics describe --unavailable-partitions` shows who is "
+    "missing",
+    "UNSUPPORTED_VERSION": "these brokers do not serve it",
+    "COORDINATOR_NOT_AVAILABLE": "try again in a moment",
+    "COORDINATOR_LOAD_IN_PROGRESS": "try again in a moment",
+    "NOT_COORDINATOR": "try again in a moment",
+    "NON_EMPTY_GROUP": "stop its consumers first",
+    "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers first",
+    "REBALANCE_IN_PROGRESS": "the group has members: stop its consumers first",
+    "GROUP_ID_NOT_FOUND": "`chiplog groups list` shows all groups",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first",
+    "TOPIC_ALREADY_EXISTS": "use --if-not-exists to go on then",
+}
+"""Where the broker's own words do not say what to do. Chiplog's mostly do."""
+
+
+def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:
+    """`what` names what was tried, like "topic 'orders'"."""
+    told = error.args[0] if isinstance(error, KafkaException) else error
+    if not isinstance(told, KafkaError):
+        return BrokerRefused("UNKNOWN_SERVER_ERROR", f"{what}: {told}")
+    name = told.name()
+    if name in NO_ANSWER:
+        return BrokerRefused(TIMED_OUT, f"{what}: no answer in time", REMEDIES[TIMED_OUT])
+    code = NAMES.get(name, name)
+    words = told.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
+    remedy = REMEDIES.get(name) or REMEDIES.get(code, "")
+    return BrokerRefused(code, f"{what}: {words} ({code})", remedy)

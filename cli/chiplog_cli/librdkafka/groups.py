@@ -1,0 +1,99 @@
+"""The rest of `KafkaAdmin`: consumer groups and what they committed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
+from confluent_kafka import TopicPartition as Place
+
+from chiplog_cli.facts import Group, GroupListing, Member, TopicPartition
+from chiplog_cli.librdkafka.admin import LibrdkafkaTopics, broker_of
+from chiplog_cli.librdkafka.failures import refused
+
+# Kafka's words, where librdkafka has others.
+STATES: Mapping[ConsumerGroupState, str] = {
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+}
+
+
+class LibrdkafkaAdmin(LibrdkafkaTopics):
+    """`KafkaAdmin` as a whole."""
+
+    def list_groups(self) -> list[GroupListing]:
+        found = self._result(
+            self._admin.list_consumer_groups(request_timeout=self._timeout_s), "consumer groups"
+        )
+        if found.errors:
+            raise refused(found.errors[0], "consumer groups")
+        listings = (
+            GroupListing(group_id=one.group_id, state=_state(one.state), type=_type(one.type))
+            for one in found.valid
+        )
+        return sorted(listings, key=lambda one: one.group_id)
+
+    def describe_group(self, group_id: str) -> Group:
+        asked = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout_s)
+        found = self._result(asked[group_id], _named(group_id))
+        coordinator = found.coordinator
+        return Group(
+            group_id=group_id,
+            state=_state(found.state),
+            assignor=found.partition_assignor or "",
+            coordinator=None if coordinator is None else broker_of(coordinator),
+            members=tuple(
+                sorted((_member(one) for one in found.members), key=lambda one: one.member_id)
+            ),
+        )
+
+    def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        asked = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group_id)], request_timeout=self._timeout_s
+        )
+        offsets = {}
+        for one in self._result(asked[group_id], _named(group_id)).topic_partitions:
+            if one.error is not None:
+                raise refused(one.error, f"{_named(group_id)}, {one.topic}-{one.partition}")
+            if one.offset >= 0:
+                offsets[TopicPartition(one.topic, one.partition)] = one.offset
+        return offsets
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        wanted = [Place(at.topic, at.partition, offset) for at, offset in offsets.items()]
+        asked = self._admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group_id, wanted)], request_timeout=self._timeout_s
+        )
+        for one in self._result(asked[group_id], _named(group_id)).topic_partitions:
+            if one.error is not None:
+                raise refused(one.error, f"{_named(group_id)}, {one.topic}-{one.partition}")
+
+    def delete_group(self, group_id: str) -> None:
+        asked = self._admin.delete_consumer_groups([group_id], request_timeout=self._timeout_s)
+        self._result(asked[group_id], _named(group_id))
+
+
+def _named(group_id: str) -> str:
+    return f"group '{group_id}'"
+
+
+def _member(found: Any) -> Member:
+    return Member(
+        member_id=found.member_id,
+        client_id=found.client_id,
+        host=found.host,
+        group_instance_id=found.group_instance_id or None,
+        partitions=tuple(
+            sorted(
+                TopicPartition(one.topic, one.partition)
+                for one in found.assignment.topic_partitions
+            )
+        ),
+    )
+
+
+def _state(state: ConsumerGroupState) -> str:
+    return STATES.get(state, state.name.capitalize())
+
+
+def _type(kind: ConsumerGroupType) -> str:
+    return kind.name.capitalize()

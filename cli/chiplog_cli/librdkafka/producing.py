@@ -1,0 +1,91 @@
+"""Records into a topic, by librdkafka's idempotent producer."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from chiplog_cli.errors import BrokerRefused
+from chiplog_cli.librdkafka.connecting import Connection
+from chiplog_cli.librdkafka.failures import refused
+
+ANY_PARTITION = -1
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where records go; a partition of None leaves it to the key."""
+
+    topic: str
+    partition: int | None = None
+    compression: str = "none"
+
+
+class RecordProducer:
+    """Sends records of one topic and counts those that were acknowledged by all replicas.
+
+    A key goes to the partition that Java's producer would choose for it (murmur2): a record
+    written by hand lies with the others of its key.
+    """
+
+    def __init__(self, connection: Connection, to: Destination) -> None:
+        self._to = to
+        self._producer = Producer(
+            {
+                **connection.settings(),
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "compression.codec": to.compression,
+                "linger.ms": 5,
+                "delivery.timeout.ms": max(1_000, int(connection.timeout_s * 1000)),
+            }
+        )
+        self.acknowledged: Counter[int] = Counter()
+        """Records of each partition."""
+        self._failed: KafkaError | None = None
+        self._failures = 0
+
+    def send(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a record; waits while too many are on their way. Raises `BrokerRefused`."""
+        partition = ANY_PARTITION if self._to.partition is None else self._to.partition
+        while True:
+            try:
+                self._producer.produce(
+                    self._to.topic,
+                    value=value,
+                    key=key,
+                    partition=partition,
+                    on_delivery=self._told,
+                )
+                break
+            except BufferError:
+                self._producer.poll(POLL_S)
+            except KafkaException as error:
+                raise refused(error, f"topic '{self._to.topic}'") from error
+        self._producer.poll(0)
+        self._check()
+
+    def finish(self) -> None:
+        """Wait until every record is acknowledged or refused. Raises `BrokerRefused`."""
+        while self._producer.flush(POLL_S):
+            pass
+        self._check()
+
+    def _told(self, error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
+        """Called within `poll` and `flush` with what became of a record."""
+        if error is not None:
+            self._failed = self._failed or error
+            self._failures += 1
+        else:
+            self.acknowledged[message.partition() or 0] += 1
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            why = refused(self._failed, f"topic '{self._to.topic}'")
+            raise BrokerRefused(
+                why.code,
+                f"{why.message}; {self.acknowledged.total()} records are acknowledged, "
+                f"{self._failures + len(self._producer)} are not",
+                why.remedy,
+            )

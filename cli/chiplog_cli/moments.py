@@ -1,0 +1,61 @@
+"""Moments and lengths of time as users type them, in milliseconds.
+
+Kafka's tools take `2026-01-31T12:00:00.000` and ISO 8601 durations; manifests of Chiplog take
+`7d`. Both are understood everywhere.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from chiplog_core.durations import (
+    DAY_MS,
+    DURATION_MEANING,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    Duration,
+    duration_ms,
+)
+
+_ISO = re.compile(
+    r"P(?:(?P<days>\d{1,9})D)?"
+    r"(?:T(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
+    r"(?:(?P<seconds>\d{1,9})(?:\.(?P<fraction>\d{1,3})\d*)?S)?)?",
+    re.ASCII,
+)
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_UNITS_MS = {"days": DAY_MS, "hours": HOUR_MS, "minutes": MINUTE_MS, "seconds": SECOND_MS}
+
+
+def length_ms(text: str) -> int:
+    """Of `7d`, or of `P7D`, `PT1H30M`, `PT0.5S`; a `ValueError` says how to write it."""
+    if not text.startswith("P"):
+        try:
+            return duration_ms(Duration(text))
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not {DURATION_MEANING}, or PT1H30M") from error
+    match = _ISO.fullmatch(text)
+    if match is None or text.endswith(("P", "T")):
+        raise ValueError(f"{text!r} is no duration of ISO 8601: write P7D, PT1H30M or 90m")
+    whole = sum(int(match[name] or 0) * unit_ms for name, unit_ms in _UNITS_MS.items())
+    return whole + int((match["fraction"] or "0").ljust(3, "0"))
+
+
+def moment_ms(text: str) -> int:
+    """Milliseconds since 1970 of a moment; one without a zone is UTC, as for Kafka's tools."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is no moment: write 2026-01-31T12:00:00Z, or with a zone +01:00"
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment_text(timestamp_ms: int) -> str:
+    """The moment, to the millisecond and in UTC."""
+    moment = _EPOCH + timestamp_ms * _MILLISECOND
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

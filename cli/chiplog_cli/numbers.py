@@ -1,0 +1,30 @@
+"""Numbers and lists of them as users type them. Whatever does not read is a `ValueError`."""
+
+MAX_SPAN = 100_000
+"""More partitions than any topic has: a typing error shall not fill the memory."""
+
+
+def partition_numbers(text: str) -> tuple[int, ...]:
+    """Of `0,2,4-7`, in ascending order, both ends of a span included."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not _is_number(first) or (dash and not _is_number(last)):
+            raise ValueError(f"{text!r} are no partitions: write numbers and spans, like 0,2,4-7")
+        low, high = int(first), int(last) if dash else int(first)
+        if not 0 <= high - low < MAX_SPAN:
+            raise ValueError(f"{part.strip()!r} is no span of partitions: write the smaller first")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """Of `retention.ms=1000`; the value may hold further equals signs, or be empty."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"{text!r} sets nothing: write KEY=VALUE, like retention.ms=86400000")
+    return key.strip(), value.strip()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10

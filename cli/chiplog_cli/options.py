@@ -1,0 +1,148 @@
+"""The options that all commands share, declared once: where the cluster is, and how to answer.
+
+They may stand before the command, too (`kubectl chiplog -n shop topics list`); what stands behind
+it wins.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.moments import length_ms
+from chiplog_cli.printing import Format
+from chiplog_cli.session import Session
+from chiplog_cli.target import ENVIRONMENT, target
+
+DEFAULT_TIMEOUT = "15s"
+
+T = TypeVar("T")
+
+
+def _shared(  # noqa: PLR0913 - they are what all commands share
+    *,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...", help=f"Brokers to begin with; else what {ENVIRONMENT} says."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The BrokerCluster on Kubernetes, in place of brokers."),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="Of the BrokerCluster; else kubectl's."
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="How to reach Kubernetes; else as kubectl finds it."),
+    ] = None,
+    listener: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Of the BrokerCluster; else the one that reaches where you are."
+        ),
+    ] = None,
+    request_timeout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help=f"How long to wait for an answer; else {DEFAULT_TIMEOUT}."
+        ),
+    ] = None,
+    output: Annotated[
+        Format | None, typer.Option("--output", "-o", help="How to print; else a table.")
+    ] = None,
+) -> None:
+    """Declares the options; nothing calls it."""
+
+
+SHARED = tuple(inspect.signature(_shared).parameters.values())
+NAMES = tuple(one.name for one in SHARED)
+
+Command = Callable[..., None]
+
+
+def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
+    """Make a function a command. It gets a `Session` first, then its own options.
+
+    `CannotDo` ends it with one line and exit status 1; options that do not go together, with
+    exit status 2.
+    """
+
+    def register(function: Command) -> Command:
+        own = list(inspect.signature(function).parameters.values())[1:]
+
+        def run(context: typer.Context, **given: Any) -> None:
+            shared = {one: given.pop(one) for one in NAMES}
+            try:
+                function(_session({**(context.obj or {}), **_used(shared)}), **given)
+            except CannotDo as error:
+                typer.echo(f"chiplog: {error}", err=True)
+                raise typer.Exit(1) from error
+
+        _pretend(run, [*own, *SHARED], doc=function.__doc__)
+        group.command(name)(run)
+        return function
+
+    return register
+
+
+def remember(app: typer.Typer, doc: str) -> None:
+    """Let the shared options stand before the command, too."""
+
+    def run(context: typer.Context, **given: Any) -> None:
+        context.obj = _used(given)
+
+    _pretend(run, list(SHARED), doc=doc)
+    app.callback()(run)
+
+
+def _pretend(run: Command, parameters: list[inspect.Parameter], doc: str | None) -> None:
+    """Let typer see these parameters, behind the context."""
+    context = inspect.Parameter(
+        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    )
+    shown = [
+        context,
+        *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters),
+    ]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    run.__doc__ = doc
+
+
+def _used(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _session(used: Mapping[str, Any]) -> Session:
+    """Raises a usage error where the options do not go together."""
+    given = {name: used.get(name) for name in NAMES}
+    return Session(
+        target=checked(lambda: target(given, os.environ)),
+        form=given["output"] or Format.TABLE,
+        timeout_s=timeout_s(given["request_timeout"] or DEFAULT_TIMEOUT),
+    )
+
+
+def timeout_s(text: str) -> float:
+    """Of `--request-timeout`, more than nothing; a usage error says how to write it."""
+    length = checked(lambda: length_ms(text), "--request-timeout")
+    if length < 1:
+        raise typer.BadParameter("waits for nothing: write 15s", param_hint="--request-timeout")
+    return length / 1000
+
+
+def checked(read: Callable[[], T], option: str | None = None) -> T:
+    """What `read` makes of options; its `ValueError` becomes a usage error, exit status 2."""
+    try:
+        return read()
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error

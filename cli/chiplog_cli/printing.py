@@ -1,0 +1,55 @@
+"""What a command found out, in the form the user asked for, on standard output."""
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Format(StrEnum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def show(
+    form: Format, document: "Mapping[str, Any] | Sequence[Any]", text: Callable[[], str]
+) -> None:
+    """One answer. The text is only made where it is asked for; nothing is printed for none."""
+    match form:
+        case Format.TABLE:
+            if shown := text():
+                typer.echo(shown)
+        case Format.JSON:
+            typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        case Format.YAML:
+            typer.echo(_yaml(document), nl=False)
+
+
+def show_next(form: Format, document: "Mapping[str, Any]", text: Callable[[], str]) -> None:
+    """One of many answers: a line of JSON each, or documents of one YAML stream."""
+    match form:
+        case Format.TABLE:
+            typer.echo(text())
+        case Format.JSON:
+            typer.echo(json.dumps(document, ensure_ascii=False))
+        case Format.YAML:
+            typer.echo("---\n" + _yaml(document), nl=False)
+
+
+def remark(text: str) -> None:
+    """Something to know about the answer, where it does not end up in a pipe."""
+    typer.echo(text, err=True)
+
+
+def _yaml(document: object) -> str:
+    import yaml  # noqa: PLC0415 - tables need none
+
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))

@@ -1,0 +1,38 @@
+"""A bar on standard error for what takes long, where a person looks at it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Advance = Callable[[int], None]
+"""Called with how much more is done."""
+
+
+@contextmanager
+def progress(what: str, total: int | None = None, *, hidden: bool = False) -> Iterator[Advance]:
+    """Shows how much of `total` is done; only counts where that is None.
+
+    Nothing is shown, and nothing imported, where standard error is no terminal; nor where it is
+    `hidden`, because the command types or prints on that terminal meanwhile.
+    """
+    if hidden or not sys.stderr.isatty():
+        yield _unseen
+        return
+    from rich.console import Console  # noqa: PLC0415 - pipes and short commands need none
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda count: shown.advance(task, count)
+
+
+def _unseen(_count: int) -> None:
+    pass

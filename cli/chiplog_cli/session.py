@@ -1,0 +1,50 @@
+"""One run of a command: which cluster it is about, and what is opened only when it is needed."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from chiplog_cli.port import KafkaAdmin
+from chiplog_cli.printing import Format
+from chiplog_cli.target import ByAddress, ByName
+
+if TYPE_CHECKING:
+    from chiplog_cli.kubernetes import Kubernetes
+    from chiplog_cli.librdkafka.connecting import Connection
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the options that all commands share come to."""
+
+    target: ByAddress | ByName
+    form: Format
+    timeout_s: float
+
+    @cached_property
+    def kubernetes(self) -> "Kubernetes | None":
+        """Where the cluster was named by --cluster. Raises `CannotDo`."""
+        if isinstance(self.target, ByAddress):
+            return None
+        from chiplog_cli.kubernetes import Kubernetes  # noqa: PLC0415 - most commands need none
+
+        return Kubernetes(self.target, self.timeout_s)
+
+    @cached_property
+    def connection(self) -> "Connection":
+        """To brokers that were reached. Raises `CannotDo`."""
+        from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as below
+
+        if isinstance(self.target, ByAddress):
+            return connect(self.target.bootstrap_servers, self.target.given_by, self.timeout_s)
+        assert self.kubernetes is not None, "a cluster is named by an address, or on Kubernetes"
+        found = self.kubernetes.bootstrap_servers()
+        return connect(found, f"--cluster {self.target.name}", self.timeout_s)
+
+    @cached_property
+    def admin(self) -> KafkaAdmin:
+        """The brokers' answers. Raises `CannotDo`."""
+        connection = self.connection
+        from chiplog_cli.librdkafka.groups import LibrdkafkaAdmin  # noqa: PLC0415 - 50 ms
+
+        return LibrdkafkaAdmin(connection)

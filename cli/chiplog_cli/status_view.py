@@ -1,0 +1,52 @@
+"""What `status` shows of a cluster that is asked through Kafka's protocol."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from chiplog_cli.facts import Broker, Cluster, Partition, Topic
+from chiplog_cli.tables import table
+
+BROKER_HEADER = ("BROKER", "ADDRESS", "RACK", "LEADERS", "REPLICAS")
+
+
+def document(cluster: Cluster, topics: Sequence[Topic]) -> dict[str, Any]:
+    partitions = [one for topic in topics for one in topic.partitions]
+    return {
+        "clusterId": cluster.cluster_id,
+        "controller": cluster.controller,
+        "topics": len(topics),
+        "partitions": len(partitions),
+        "offlinePartitions": sum(one.leader is None for one in partitions),
+        "underReplicatedPartitions": sum(one.is_under_replicated for one in partitions),
+        "brokers": [_broker(one, partitions) for one in cluster.brokers],
+    }
+
+
+def _broker(broker: Broker, partitions: Iterable[Partition]) -> dict[str, Any]:
+    held = [one for one in partitions if broker.id in one.replicas]
+    return {
+        "broker": broker.id,
+        "address": f"{broker.host}:{broker.port}",
+        "rack": broker.rack,
+        "leaders": sum(one.leader == broker.id for one in held),
+        "replicas": len(held),
+    }
+
+
+def text(cluster: Cluster, topics: Sequence[Topic]) -> str:
+    told = document(cluster, topics)
+    brokers = [tuple(one.values()) for one in told["brokers"]]
+    about = {
+        "Cluster id": told["clusterId"] or "unknown",
+        "Controller": "none" if told["controller"] is None else f"broker {told['controller']}",
+        "Topics": told["topics"],
+        "Partitions": f"{told['partitions']} ({told['offlinePartitions']} offline, "
+        f"{told['underReplicatedPartitions']} under-replicated)",
+    }
+    return f"{pairs(about)}\n\n{table(BROKER_HEADER, brokers)}"
+
+
+def pairs(about: dict[str, Any]) -> str:
+    """`Name:  value` lines, as `kubectl describe` has them."""
+    width = max(map(len, about)) + 1
+    return "\n".join(f"{name + ':':<{width}} {value}" for name, value in about.items())

@@ -1,0 +1,24 @@
+"""Rows of text as columns that line up, as Kafka's tools print them."""
+
+from collections.abc import Iterable, Sequence
+
+NONE = "-"
+"""Stands where there is no value."""
+
+GAP = 2
+
+
+def cell(value: object) -> str:
+    return NONE if value is None or value == "" else str(value)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A line for the header and one for each row, without blanks at their ends."""
+    lines = [list(header), *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_line(line, widths) for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (text.ljust(width) for text, width in zip(cells, widths, strict=True))
+    return (" " * GAP).join(padded).rstrip()

@@ -1,0 +1,84 @@
+"""Which cluster a command is about, out of its options and the environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ENVIRONMENT = "CHIPLOG_BOOTSTRAP"
+KUBECONFIG = "KUBECONFIG"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByAddress:
+    """Brokers that clients begin with."""
+
+    bootstrap_servers: str
+    given_by: str
+    """The option or variable that says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByName:
+    """A BrokerCluster on Kubernetes; a namespace of None is that of the kubeconfig's context."""
+
+    name: str
+    namespace: str | None
+    kubeconfig: Path | None
+    listener: str | None
+
+
+ONLY_WITH_CLUSTER = ("namespace", "kubeconfig", "listener")
+
+
+def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> ByAddress | ByName:
+    """The cluster; a `ValueError` says which option is missing or one too many.
+
+    `given` holds bootstrap_server, cluster, namespace, kubeconfig and listener, None where an
+    option was not used. Options win over the environment.
+    """
+    address, name = given["bootstrap_server"], given["cluster"]
+    if address and name:
+        raise ValueError("--bootstrap-server and --cluster name two clusters: use one of them")
+    if name:
+        path = given["kubeconfig"]
+        return ByName(
+            name=name,
+            namespace=given["namespace"],
+            kubeconfig=Path(path) if path else None,
+            listener=given["listener"],
+        )
+    for option in ONLY_WITH_CLUSTER:
+        if given[option]:
+            raise ValueError(f"--{option} goes with --cluster: name the BrokerCluster")
+    if address:
+        return ByAddress(bootstrap_servers=address, given_by="--bootstrap-server")
+    if environment.get(ENVIRONMENT):
+        return ByAddress(bootstrap_servers=environment[ENVIRONMENT], given_by=ENVIRONMENT)
+    raise ValueError(
+        "no cluster is named: use --bootstrap-server HOST:PORT, or --cluster NAME on Kubernetes, "
+        f"or set {ENVIRONMENT}"
+    )
+
+
+def addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
+    """Of `host:port,[::1]:port`; a `ValueError` says how to write them."""
+    return [_address(text.strip()) for text in bootstrap_servers.split(",")]
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is no address: write HOST:PORT, like 127.0.0.1:9092")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def kubeconfig_of(environment: Mapping[str, str], home: Path) -> Path | None:
+    """The file that kubectl would read: the first of KUBECONFIG, else the one at home.
+
+    None where there is none: then we are in a pod, or nowhere.
+    """
+    named = [part for part in environment.get(KUBECONFIG, "").split(":") if part]
+    for path in (*map(Path, named), home / ".kube" / "config"):
+        if path.is_file():
+            return path
+    return Path(named[0]) if named else None

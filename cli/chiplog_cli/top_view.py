@@ -1,0 +1,145 @@
+"""What `top` shows: rates between two looks at the cluster, who leads, and how far groups are.
+
+Throughput is counted in records, by how far the ends of the partitions moved: Kafka's protocol
+does not tell bytes. Brokers' metrics do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chiplog_cli.facts import Cluster, Topic, TopicPartition
+from chiplog_cli.tables import table
+
+BROKER_HEADER = ("BROKER", "ADDRESS", "LEADERS", "REPLICAS", "RECORDS/S")
+TOPIC_HEADER = ("TOPIC", "PARTITIONS", "OFFLINE", "UNDER-REPLICATED", "RECORDS", "RECORDS/S")
+GROUP_HEADER = ("GROUP", "STATE", "MEMBERS", "LAG")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLook:
+    """A group at one moment; `lag` is None where nothing was committed."""
+
+    group_id: str
+    state: str
+    members: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The cluster at one moment, by a clock that only goes on."""
+
+    at_s: float
+    cluster: Cluster
+    topics: tuple[Topic, ...]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    groups: tuple[GroupLook, ...] = ()
+    remarks: tuple[str, ...] = field(default=())
+    """What could not be found out, and why."""
+
+
+def rates(before: Look | None, now: Look) -> dict[TopicPartition, float]:
+    """Records a second of each partition that both looks know; never negative.
+
+    An end goes back where a topic was made anew under its name: nothing is known of it then.
+    """
+    if before is None or now.at_s <= before.at_s:
+        return {}
+    passed_s = now.at_s - before.at_s
+    return {
+        at: (end - before.ends[at]) / passed_s
+        for at, end in now.ends.items()
+        if before.ends.get(at, end + 1) <= end
+    }
+
+
+def document(before: Look | None, now: Look) -> dict[str, Any]:
+    """Everything that is shown; a rate is null in the first look."""
+    found = rates(before, now)
+    return {
+        "brokers": [_broker(now, found, broker.id) for broker in now.cluster.brokers],
+        "topics": [_topic(now, found, topic) for topic in now.topics],
+        "groups": [
+            {"group": one.group_id, "state": one.state, "members": one.members, "lag": one.lag}
+            for one in now.groups
+        ],
+        "remarks": list(now.remarks),
+    }
+
+
+def text(before: Look | None, now: Look) -> str:
+    """The tables one below the other, the busiest topic and the largest lag first."""
+    told = document(before, now)
+    addresses = {one.id: f"{one.host}:{one.port}" for one in now.cluster.brokers}
+    brokers = [
+        (
+            one["broker"],
+            addresses[one["broker"]],
+            one["leaders"],
+            one["replicas"],
+            _rate(one["recordsPerSecond"]),
+        )
+        for one in told["brokers"]
+    ]
+    topics = [
+        (*(one[key] for key in _TOPIC_KEYS), _rate(one["recordsPerSecond"]))
+        for one in sorted(told["topics"], key=_busiest)
+    ]
+    groups = [
+        (one["group"], one["state"], one["members"], one["lag"])
+        for one in sorted(told["groups"], key=_furthest)
+    ]
+    parts = [table(BROKER_HEADER, brokers), table(TOPIC_HEADER, topics)]
+    parts += [table(GROUP_HEADER, groups)] if groups else []
+    parts += ["\n".join(now.remarks)] if now.remarks else []
+    return "\n\n".join(parts)
+
+
+_TOPIC_KEYS = ("topic", "partitions", "offline", "underReplicated", "records")
+
+
+def _broker(now: Look, found: Mapping[TopicPartition, float], broker: int) -> dict[str, Any]:
+    partitions = [
+        (TopicPartition(topic.name, one.partition), one)
+        for topic in now.topics
+        for one in topic.partitions
+    ]
+    led = [at for at, one in partitions if one.leader == broker]
+    return {
+        "broker": broker,
+        "leaders": len(led),
+        "replicas": sum(broker in one.replicas for _, one in partitions),
+        "recordsPerSecond": _sum(found, led),
+    }
+
+
+def _topic(now: Look, found: Mapping[TopicPartition, float], topic: Topic) -> dict[str, Any]:
+    places = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
+    known = [at for at in places if at in now.ends and at in now.starts]
+    return {
+        "topic": topic.name,
+        "partitions": len(places),
+        "offline": sum(one.leader is None for one in topic.partitions),
+        "underReplicated": sum(one.is_under_replicated for one in topic.partitions),
+        "records": sum(now.ends[at] - now.starts[at] for at in known),
+        "recordsPerSecond": _sum(found, places),
+    }
+
+
+def _sum(found: Mapping[TopicPartition, float], places: Sequence[TopicPartition]) -> float | None:
+    known = [found[at] for at in places if at in found]
+    return round(sum(known), 1) if known else None
+
+
+def _rate(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
+
+
+def _busiest(topic: Mapping[str, Any]) -> tuple[float, str]:
+    return -(topic["recordsPerSecond"] or 0), topic["topic"]
+
+
+def _furthest(group: Mapping[str, Any]) -> tuple[int, str]:
+    return -(group["lag"] or 0), group["group"]

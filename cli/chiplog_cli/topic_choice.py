@@ -1,0 +1,55 @@
+"""Which partitions a command is about, out of `--topic orders:0,2-4` and its like."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.facts import Topic, TopicPartition
+from chiplog_cli.numbers import partition_numbers
+from chiplog_core.problems import nearest
+from chiplog_core.topic_name import is_internal
+
+Choice = Mapping[str, tuple[int, ...] | None]
+"""Partitions of each topic; None means all."""
+
+
+def choice(texts: Iterable[str]) -> Choice:
+    """Of `orders` and `orders:0,2-4`; a `ValueError` says how to write it."""
+    chosen: dict[str, tuple[int, ...] | None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        if not topic:
+            raise ValueError(f"{text!r} names no topic: write TOPIC or TOPIC:PARTITIONS")
+        if topic in chosen:
+            raise ValueError(f"{topic!r} is named twice: write all its partitions at once")
+        chosen[topic] = partition_numbers(numbers) if colon else None
+    return chosen
+
+
+def chosen_partitions(topics: Iterable[Topic], chosen: Choice) -> list[TopicPartition]:
+    """Of the described topics those that were chosen. Raises `CannotDo` for one that is not."""
+    found: list[TopicPartition] = []
+    for topic in topics:
+        there = {one.partition for one in topic.partitions}
+        wanted = chosen[topic.name]
+        missing = set(wanted or ()) - there
+        if missing:
+            raise CannotDo(
+                f"topic '{topic.name}' has no partition {min(missing)}",
+                f"its partitions are 0 to {len(there) - 1}",
+            )
+        found += [TopicPartition(topic.name, one) for one in sorted(wanted or there)]
+    return found
+
+
+def checked_names(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
+    """The wanted topics, all there are where none is named; `CannotDo` for one that is not."""
+    for name in wanted:
+        if name not in there:
+            near = nearest(name, there)
+            remedy = f"did you mean '{near}'?" if near else "`chiplog topics list` shows all"
+            raise CannotDo(f"topic '{name}' does not exist", remedy)
+    return list(wanted or there)
+
+
+def without_internal(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not is_internal(name)]

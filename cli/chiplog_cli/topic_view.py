@@ -1,0 +1,88 @@
+"""Topics as `kafka-topics.sh` shows them, and as documents."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chiplog_cli.facts import Partition, Topic
+
+NOT_AVAILABLE = "N/A"
+"""The eligible leader replicas (KIP-966): Chiplog has none, and Kafka's tool says so like this."""
+
+Configs = Mapping[str, Mapping[str, str]]
+"""Of each topic the keys that are not at their defaults."""
+
+
+def describe_text(topics: Iterable[Topic], configs: Configs) -> str:
+    """A line for each topic and, behind a tab, one for each of its partitions."""
+    lines: list[str] = []
+    for topic in topics:
+        lines.append(_topic_line(topic, configs.get(topic.name, {})))
+        lines.extend(partition_line(topic.name, one) for one in topic.partitions)
+    return "\n".join(lines)
+
+
+def _topic_line(topic: Topic, config: Mapping[str, str]) -> str:
+    told = {
+        "Topic": topic.name,
+        "TopicId": topic.topic_id,
+        "PartitionCount": len(topic.partitions),
+        "ReplicationFactor": topic.replication_factor,
+        "Configs": ",".join(f"{key}={value}" for key, value in sorted(config.items())),
+    }
+    return "\t".join(f"{name}: {value}" for name, value in told.items())
+
+
+def partition_line(topic: str, partition: Partition) -> str:
+    told = {
+        "Topic": topic,
+        "Partition": partition.partition,
+        "Leader": "none" if partition.leader is None else partition.leader,
+        "Replicas": _ids(partition.replicas),
+        "Isr": _ids(partition.isr),
+        "Elr": NOT_AVAILABLE,
+        "LastKnownElr": NOT_AVAILABLE,
+    }
+    return "".join(f"\t{name}: {value}" for name, value in told.items())
+
+
+def partitions_text(topics: Iterable[Topic]) -> str:
+    """Only the partitions, as with --under-replicated-partitions."""
+    return "\n".join(
+        partition_line(topic.name, one) for topic in topics for one in topic.partitions
+    )
+
+
+def documents(topics: Iterable[Topic], configs: Configs) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": topic.name,
+            "topicId": topic.topic_id,
+            "internal": topic.is_internal,
+            "partitionCount": len(topic.partitions),
+            "replicationFactor": topic.replication_factor,
+            "config": dict(sorted(configs.get(topic.name, {}).items())),
+            "partitions": [
+                {
+                    "partition": one.partition,
+                    "leader": one.leader,
+                    "replicas": list(one.replicas),
+                    "isr": list(one.isr),
+                }
+                for one in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]
+
+
+def under_replicated(partition: Partition) -> bool:
+    return partition.is_under_replicated
+
+
+def unavailable(partition: Partition) -> bool:
+    """Nobody leads it, so that it takes and gives nothing."""
+    return partition.leader is None
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))

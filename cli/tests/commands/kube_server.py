@@ -1,0 +1,75 @@
+"""The API server, as far as reading goes: objects by their path, over plain HTTP."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+Manifest = Mapping[str, Any]
+GROUP = "/apis/chiplog.dev/v1alpha1"
+
+
+@contextmanager
+def serving(
+    clusters: Sequence[Manifest], topics: Sequence[Manifest], *, readable: str | None = None
+) -> Iterator[str]:
+    """Its address. Topics may be listed in all namespaces, or only in the `readable` one."""
+    answers = {_path("brokerclusters", one): one for one in clusters}
+    if readable is None:
+        answers[f"{GROUP}/topics"] = _list(topics)
+    for namespace in {one["metadata"]["namespace"] for one in topics}:
+        own = [one for one in topics if one["metadata"]["namespace"] == namespace]
+        if readable in (None, namespace):
+            answers[f"{GROUP}/namespaces/{namespace}/topics"] = _list(own)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = urlsplit(self.path).path
+            code = 403 if path.endswith("/topics") else 404
+            missing = {"kind": "Status", "code": code, "message": f"no {path}"}
+            body = json.dumps(answers.get(path, missing)).encode()
+            self.send_response(200 if path in answers else code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def write_kubeconfig(path: Path, server: str, namespace: str) -> Path:
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [
+                    {"name": "c", "context": {"cluster": "k", "user": "u", "namespace": namespace}}
+                ],
+                "clusters": [{"name": "k", "cluster": {"server": server}}],
+                "users": [{"name": "u", "user": {}}],
+            }
+        )
+    )
+    return path
+
+
+def _path(plural: str, one: Manifest) -> str:
+    meta = one["metadata"]
+    return f"{GROUP}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
+
+
+def _list(items: Sequence[Manifest]) -> Manifest:
+    return {"kind": "TopicList", "metadata": {"resourceVersion": "1"}, "items": list(items)}

@@ -1,0 +1,104 @@
+"""`--cluster`: the BrokerCluster on Kubernetes says where its brokers are, and how it is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.clients.standalone import StandaloneBroker
+from tests.commands.kube_server import serving, write_kubeconfig
+from tests.commands.program import Chiplog, runs
+from tests.views.objects import broker_cluster, condition, topic
+
+TOPICS = [
+    topic("orders", conditions=[condition("Ready")]),
+    topic("theirs", namespace="team", reference_namespace="shop"),
+]
+
+
+def cluster(broker: StandaloneBroker) -> dict[str, Any]:
+    """Its inside cannot be reached from here; what its external listener says can."""
+    return broker_cluster(
+        {"plain": "demo-kafka-bootstrap.shop.svc:9092", "external": broker.bootstrap},
+        conditions=[condition("Ready")],
+    )
+
+
+def test_brokers_are_found(broker: StandaloneBroker, chiplog: Chiplog, tmp_path: Path) -> None:
+    with serving([cluster(broker)], []) as server:
+        config = write_kubeconfig(tmp_path / "config", server, "shop")
+        by_name = runs({"KUBECONFIG": str(config)})
+        listed = by_name("topics", "list", "--cluster", "demo")
+        assert (listed.exit_code, listed.stdout) == (0, chiplog("topics", "list").stdout)
+        before = by_name("-n", "shop", "--cluster", "demo", "topics", "list")
+        assert before.stdout == listed.stdout, "the options may stand before the command"
+
+
+def test_options_behind_the_command_win(
+    broker: StandaloneBroker, alone: Chiplog, tmp_path: Path
+) -> None:
+    with serving([cluster(broker)], []) as server:
+        config = write_kubeconfig(tmp_path / "config", server, "elsewhere")
+        given = ("--cluster", "demo", f"--kubeconfig={config}")
+        assert alone("-n", "wrong", "topics", "list", *given, "-n", "shop").exit_code == 0
+
+
+def test_a_listener_that_cannot_be_reached(
+    broker: StandaloneBroker, alone: Chiplog, tmp_path: Path
+) -> None:
+    unreachable = broker_cluster({"plain": "demo-kafka-bootstrap.shop.invalid:9092"})
+    with serving([unreachable], []) as server:
+        config = write_kubeconfig(tmp_path / "config", server, "shop")
+        refused = alone("topics", "list", "--cluster=demo", f"--kubeconfig={config}")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        "chiplog: --cluster demo: no broker can be reached (demo-kafka-bootstrap.shop.invalid:9092"
+    )
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("readable", "shown"), [(None, ["orders", "theirs"]), ("shop", ["orders"])]
+)
+def test_status_is_what_the_operator_says(
+    broker: StandaloneBroker,
+    alone: Chiplog,
+    tmp_path: Path,
+    readable: str | None,
+    shown: list[str],
+) -> None:
+    """Also for who may list Topics only in the cluster's own namespace."""
+    with serving([cluster(broker)], TOPICS, readable=readable) as server:
+        config = write_kubeconfig(tmp_path / "config", server, "shop")
+        given = ("--cluster=demo", f"--kubeconfig={config}")
+        told = json.loads(alone("status", *given, "-o", "json").stdout)
+        text = alone("status", *given).stdout
+    assert [one["topic"] for one in told["topicObjects"]] == shown
+    assert [one["type"] for one in told["conditions"]] == ["Ready"]
+    assert "BrokerCluster:     shop/demo" in text
+    assert "Ready      True    2026-01-31T12:00:00Z  AsSpec  Ready is AsSpec." in text
+
+
+def test_a_cluster_that_is_not_there(
+    broker: StandaloneBroker, alone: Chiplog, tmp_path: Path
+) -> None:
+    with serving([cluster(broker)], []) as server:
+        config = write_kubeconfig(tmp_path / "config", server, "elsewhere")
+        refused = alone("status", "--cluster=demo", f"--kubeconfig={config}")
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        "chiplog: --cluster: there is no BrokerCluster 'demo' in namespace 'elsewhere': "
+        "`kubectl get brokerclusters -A` shows all; name its namespace with -n\n"
+    )
+
+
+def test_no_api_server(alone: Chiplog, tmp_path: Path) -> None:
+    config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1", "shop")
+    refused = alone("status", "--cluster=demo", f"--kubeconfig={config}")
+    assert refused.exit_code == 1
+    assert "the API server http://127.0.0.1:1 does not help" in refused.stderr
+    assert "check --kubeconfig" in refused.stderr
+    nothing = alone("status", "--cluster=demo", f"--kubeconfig={tmp_path / 'none'}")
+    assert nothing.exit_code == 1
+    assert "give --kubeconfig FILE" in nothing.stderr

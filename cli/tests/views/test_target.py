@@ -1,0 +1,68 @@
+"""Which cluster is meant."""
+
+from pathlib import Path
+
+import pytest
+
+from chiplog_cli.target import ByAddress, ByName, addresses, kubeconfig_of, target
+
+
+def of(environment: dict[str, str] | None = None, /, **given: str) -> ByAddress | ByName:
+    unused: dict[str, str | None] = dict.fromkeys(
+        ("bootstrap_server", "cluster", "namespace", "kubeconfig", "listener")
+    )
+    return target({**unused, **given}, environment or {})
+
+
+def test_by_address() -> None:
+    by_option = ByAddress(bootstrap_servers="a:1", given_by="--bootstrap-server")
+    by_variable = ByAddress(bootstrap_servers="b:2", given_by="CHIPLOG_BOOTSTRAP")
+    assert of(bootstrap_server="a:1") == by_option
+    assert of({"CHIPLOG_BOOTSTRAP": "b:2"}) == by_variable
+    assert of({"CHIPLOG_BOOTSTRAP": "b:2"}, bootstrap_server="a:1") == by_option
+
+
+def test_by_name_even_where_the_environment_has_an_address() -> None:
+    assert of({"CHIPLOG_BOOTSTRAP": "b:2"}, cluster="demo", namespace="shop") == ByName(
+        name="demo", namespace="shop", kubeconfig=None, listener=None
+    )
+    assert of(cluster="demo", kubeconfig="/k", listener="plain") == ByName(
+        name="demo", namespace=None, kubeconfig=Path("/k"), listener="plain"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "no cluster is named: use --bootstrap-server HOST:PORT"),
+        ({"bootstrap_server": "a:1", "cluster": "demo"}, "name two clusters"),
+        ({"bootstrap_server": "a:1", "namespace": "x"}, "--namespace goes with --cluster"),
+        ({"listener": "plain"}, "--listener goes with --cluster"),
+        ({"kubeconfig": "/k"}, "--kubeconfig goes with --cluster"),
+    ],
+)
+def test_what_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        of(**given)
+
+
+def test_addresses() -> None:
+    assert addresses("a:1, [::1]:9092") == [("a", 1), ("::1", 9092)]
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:x", "a:0", "a:65536", "a:1,,b:2"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="write HOST:PORT"):
+        addresses(text)
+
+
+def test_the_kubeconfig_is_that_of_kubectl(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert kubeconfig_of({}, tmp_path) is None
+    assert kubeconfig_of({"KUBECONFIG": str(one)}, tmp_path) == one
+    other.touch()
+    assert kubeconfig_of({"KUBECONFIG": f"{one}:{other}"}, tmp_path) == other
+    at_home = tmp_path / ".kube" / "config"
+    at_home.parent.mkdir()
+    at_home.touch()
+    assert kubeconfig_of({}, tmp_path) == at_home
