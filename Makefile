@@ -45,6 +45,7 @@ check: setup ## Format, lint, types, import contracts, generated files, unit tes
 	$(BIN)/lint-imports
 	$(BIN)/python crds/generate.py --check
 	$(BIN)/python charts/generate.py --check
+	$(BIN)/python docs/generate.py --check
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main and not sim"
 
 .PHONY: fmt
@@ -53,13 +54,14 @@ fmt: setup ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 
 .PHONY: generate
-generate: setup ## Write the generated files anew (CRDs, charts)
+generate: setup ## Write the generated files anew (CRDs, charts, docs)
 	$(BIN)/python crds/generate.py
 	$(BIN)/python charts/generate.py
+	$(BIN)/python docs/generate.py
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew
-	$(COMPILE) --extra operator --extra broker --extra dev --output-file $(LOCK) pyproject.toml
+	$(COMPILE) --extra operator --extra broker --extra cli --extra dev --output-file $(LOCK) pyproject.toml
 	@for image in broker operator; do \
 		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$image > requirements/$$image.in; \
 		$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/$$image.lock requirements/$$image.in; \
