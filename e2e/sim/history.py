@@ -72,6 +72,8 @@ class Replica:
     """Whether the metadata lists it so."""
     log_start_offset: int = 0
     batches: tuple[Batch, ...] = ()
+    is_damaged: bool = False
+    """Whether its broker says so: then it serves nothing, whatever is in its files."""
     rotten: frozenset[int] = frozenset()
     """Base offsets of batches that the simulator damaged, and that nobody has read since."""
 

@@ -64,9 +64,12 @@ def _label(directory: str, metadata: bytes) -> str:
 
 
 def replicas_on(
-    disks: Mapping[int, Disks], in_sync: Mapping[str, frozenset[int]]
+    disks: Mapping[int, Disks],
+    in_sync: Mapping[str, frozenset[int]],
+    damaged: Mapping[str, frozenset[int]],
 ) -> Iterator[Replica]:
-    """All replicas of these partitions, and whether the metadata calls them in sync."""
+    """All replicas of these partitions, and whether the metadata calls them in sync, and their
+    brokers damaged."""
     values: dict[bytes, tuple[tuple[int, str], ...]] = {}
     for broker_id, one in sorted(disks.items()):
         for directory in one.data.names(""):
@@ -78,6 +81,7 @@ def replicas_on(
                     broker_id=broker_id,
                     partition=label,
                     is_in_sync=broker_id in in_sync[label],
+                    is_damaged=broker_id in damaged.get(label, ()),
                     log_start_offset=start[0] if start else 0,
                     batches=tuple(batches),
                     rotten=frozenset(rotten),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from uuid import UUID
 
+from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.topic_name import is_internal
 from chiplog_kube import kinds
@@ -23,6 +24,21 @@ def in_sync_in(store: ApiStore) -> dict[str, frozenset[int]]:
         str(partition): frozenset(int(one.broker_id) for one in state.isr)
         for partition, state in states_in(store)
     }
+
+
+def damaged_in(store: ApiStore) -> dict[str, frozenset[int]]:
+    """Label of the partition -> brokers that say that their replica is damaged."""
+    labels = {(one.topic_id, one.number): str(one) for one, _ in states_in(store)}
+    found: dict[str, frozenset[int]] = {}
+    for manifest in store.all_of(kinds.BROKERS):
+        broker = Broker.from_manifest(manifest)
+        for directory in broker.status.directories:
+            for one in directory.damaged:
+                if one.refetching:
+                    continue  # its files are a copy of the leader's
+                label = labels.get((UUID(bytes=one.topic_id.value), int(one.partition)), "")
+                found[label] = found.get(label, frozenset()) | {int(broker.spec.broker_id)}
+    return found
 
 
 def owned_name(store: ApiStore, topic: Manifest) -> str | None:

@@ -20,7 +20,7 @@ from e2e.sim.decisions import DecisionTrace
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
-from e2e.sim.maps import in_sync_in, partitions_in
+from e2e.sim.maps import damaged_in, in_sync_in, partitions_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
@@ -247,7 +247,8 @@ class World:
         history.appends = self.trace_of_appends.appends
         history.decisions = self.trace_of_decisions.decisions
         disks = {number: node.disks for number, node in self.nodes.items()}
-        history.replicas = list(replicas_on(disks, in_sync_in(self.store)))
+        in_sync, damaged = in_sync_in(self.store), damaged_in(self.store)
+        history.replicas = list(replicas_on(disks, in_sync, damaged))
 
     # -- how it is
 

@@ -31,6 +31,8 @@ def forked_files(history: History) -> Iterator[Anomaly]:
     """Two disks hold different batches of one leader epoch at one offset."""
     seen: dict[tuple[str, int, int], tuple[int, bytes]] = {}
     for replica in history.replicas:
+        if replica.is_damaged:
+            continue
         for batch in replica.batches:
             if batch.base_offset in replica.rotten:
                 continue

@@ -1,5 +1,6 @@
 """Every checker sees what was planted for it, and nothing in a history without faults."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -402,6 +403,8 @@ def test_an_old_replica_may_differ_but_not_within_an_epoch() -> None:
     assert check(replicated(old)) == []
     forked = replica(2, *WHOLE[:2], batch(3, "x"), is_in_sync=False)
     assert names(replicated(forked)) == {"epoch-fork"}
+    told = replace(forked, is_damaged=True)
+    assert names(replicated(told)) == set(), "what its broker does not serve proves nothing"
 
 
 def test_damage_that_nobody_read_yet_is_no_divergence() -> None:
