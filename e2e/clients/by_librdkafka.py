@@ -90,11 +90,24 @@ def landed(message: "Message[bytes, bytes]") -> Landed:
 
 
 def place(message: "Message[bytes, bytes]") -> tuple[int, int]:
-    """Partition and offset of a message that came from, or reached, a broker."""
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None
+    """Partition and offset of a message that came from, or reached, a broker.
+
+    Not for what an idempotent producer is told: `partition_of`.
+    """
+    offset = message.offset()
     assert offset is not None
-    return partition, offset
+    return partition_of(message), offset
+
+
+def partition_of(message: "Message[bytes, bytes]") -> int:
+    """Where a message is, and that is all an idempotent producer may know of it.
+
+    A batch sent again after its answer was lost is acknowledged without an offset where the
+    broker no longer knows which it got.
+    """
+    partition = message.partition()
+    assert partition is not None
+    return partition
 
 
 def must_arrive(error: KafkaError | None, _message: "Message[bytes, bytes]") -> None:

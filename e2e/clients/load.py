@@ -11,7 +11,7 @@ from types import TracebackType
 from confluent_kafka import KafkaError, Message, Producer
 
 from e2e.clients.background import Background
-from e2e.clients.by_librdkafka import QUIET, place
+from e2e.clients.by_librdkafka import QUIET, partition_of
 
 PADDING = b"." * 200
 FLUSH_LIMIT_S = 60
@@ -22,8 +22,8 @@ IN_FLIGHT_RECORDS = 2000
 class Ledger:
     """What a producer was told."""
 
-    acknowledged: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    """Value -> partition and offset."""
+    acknowledged: dict[bytes, tuple[int, int | None]] = field(default_factory=dict)
+    """Value -> partition and offset, where it was told that."""
     refused: list[str] = field(default_factory=list)
 
 
@@ -68,7 +68,8 @@ class Load(Background):
 
     def report(self, error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
         if error is None:
-            self.ledger.acknowledged[message.value() or b""] = place(message)
+            where = partition_of(message), message.offset()
+            self.ledger.acknowledged[message.value() or b""] = where
         else:
             self.ledger.refused.append(str(error))
 

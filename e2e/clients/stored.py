@@ -13,7 +13,7 @@ class Differences:
     """Everything that is not as it should be; all empty where all is well."""
 
     lost: list[bytes]
-    """Acknowledged, and not at its offset."""
+    """Acknowledged, and not at its offset; nowhere, where that was not told."""
     twice: list[bytes]
     """Found at more than one offset."""
     gaps: list[tuple[int, int]]
@@ -30,7 +30,11 @@ def differences(bootstrap: str, topic: str, partitions: int, ledger: Ledger) -> 
         gaps += [(number, n) for n in range(end) if (number, n) not in found]
     times = Counter(found.values())
     return Differences(
-        lost=[v for v, where in ledger.acknowledged.items() if found.get(where) != v],
+        lost=[
+            value
+            for value, (partition, offset) in ledger.acknowledged.items()
+            if (times[value] == 0 if offset is None else found.get((partition, offset)) != value)
+        ],
         twice=[value for value, count in times.items() if value is not None and count > 1],
         gaps=gaps,
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from confluent_kafka import KafkaError, Message, Producer
 
 from e2e.clients.background import Background
-from e2e.clients.by_librdkafka import QUIET, place
+from e2e.clients.by_librdkafka import QUIET, partition_of
 from e2e.demo.first_program import CUSTOMERS, ITEMS, TOPIC, Order
 
 EVERY_S = 0.005
@@ -71,6 +71,8 @@ class Load(Background):
             if error is not None:
                 self.refused.append(str(error))
             else:
-                self.acknowledged.append(Acknowledged(text, place(message)[0], time.monotonic()))
+                self.acknowledged.append(
+                    Acknowledged(text, partition_of(message), time.monotonic())
+                )
 
         return report

@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from e2e.clients.by_librdkafka import QUIET, place
+from e2e.clients.by_librdkafka import QUIET, partition_of
 
 RECORDS_PER_S = 100
 # A record that is not acknowledged by then is an error that the client notices.
@@ -111,17 +111,23 @@ class Traffic:
         started_s = time.monotonic()
 
         def on_delivery(error: KafkaError | None, message: "Message[bytes, bytes]") -> None:
-            if error is not None:
-                self.note(error)
-                return
-            now_s = time.monotonic()
-            self.noticed.acknowledged[message.value() or b""] = (now_s - started_s) * 1000
-            self.noticed.at_s[place(message)[0]].append(now_s)
+            self.answered(started_s, error, message)
 
         value = b"%010d" % self.sent
         partition = self.sent % self.partitions
         self.producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery)
         self.sent += 1
+
+    def answered(
+        self, started_s: float, error: KafkaError | None, message: "Message[bytes, bytes]"
+    ) -> None:
+        """What became of a record. It is looked for by its value: its offset may be unknown."""
+        if error is not None:
+            self.note(error)
+            return
+        now_s = time.monotonic()
+        self.noticed.acknowledged[message.value() or b""] = (now_s - started_s) * 1000
+        self.noticed.at_s[partition_of(message)].append(now_s)
 
     def consume(self) -> None:
         places = range(self.partitions)

@@ -1,0 +1,36 @@
+"""What the clients beside a fault make of their answers."""
+
+import time
+
+from confluent_kafka import KafkaError, Message
+
+from e2e.main.traffic import Traffic
+
+PARTITIONS = 3
+
+
+def answered(traffic: Traffic, number: int, offset: int, error: KafkaError | None = None) -> bytes:
+    """As librdkafka reports a record; an offset below 0 is one that it was not told."""
+    value, partition = b"%010d" % number, number % PARTITIONS
+    message = Message(topic="orders", partition=partition, offset=offset, value=value)
+    traffic.sent += 1
+    traffic.answered(time.monotonic(), error, message)
+    return value
+
+
+def test_a_record_is_acknowledged_also_where_nobody_says_its_offset() -> None:
+    traffic = Traffic("nowhere:1", "orders", PARTITIONS)
+    values = {answered(traffic, number, offset) for number, offset in enumerate((0, -1001, -1))}
+    assert traffic.noticed.acknowledged.keys() == values
+    assert sorted(traffic.noticed.at_s) == [0, 1, 2]
+    assert not traffic.has_read_all()
+    traffic.noticed.read.update(values)
+    assert traffic.has_read_all()
+    traffic.check_records()
+
+
+def test_a_record_that_is_refused_is_no_acknowledgement() -> None:
+    traffic = Traffic("nowhere:1", "orders", PARTITIONS)
+    answered(traffic, 0, -1001, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS))
+    assert not traffic.noticed.acknowledged
+    assert len(traffic.noticed.errors) == 1
