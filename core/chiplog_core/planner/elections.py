@@ -15,8 +15,9 @@ replicas are asked what they have (`reportsWanted`) and `regression` goes on fro
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chiplog_core.ids import LeaderEpoch, PartitionEpoch, ReplicaRef, TopicId
+from chiplog_core.ids import PartitionEpoch, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.planner.epochs import are_outnumbered, next_epoch
 from chiplog_core.planner.members import Life, Members
 
 Isr = tuple[ReplicaRef, ...]
@@ -56,13 +57,14 @@ def elect(
     isr = in_sync(state, topic_id, min_isr, members)
     leader = _leader(state, isr, topic_id, members)
     is_lost = leader is None and all(cannot_vouch(ref, state, topic_id, members) for ref in isr)
-    return changed(state, isr, leader, reports_wanted=is_lost)
+    return changed(state, isr, leader, members, reports_wanted=is_lost)
 
 
 def changed(
     state: PartitionState,
     isr: Isr,
     leader: ReplicaRef | None,
+    members: Members,
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
@@ -74,7 +76,7 @@ def changed(
         state,
         isr=isr,
         leader=leader,
-        leader_epoch=LeaderEpoch(state.leader_epoch + is_new_reign),
+        leader_epoch=next_epoch(state, members) if is_new_reign else state.leader_epoch,
         partition_epoch=PartitionEpoch(state.partition_epoch + 1),
         reports_wanted=reports_wanted,
     )
@@ -150,7 +152,12 @@ def is_held(state: PartitionState, members: Members) -> bool:
 
 def _elect_in(generation: Generation, min_isr: int, members: Members) -> Generation:
     topic_id = generation.topic_id
-    partitions = tuple(elect(state, topic_id, min_isr, members) for state in generation.partitions)
+    partitions = tuple(
+        state
+        if are_outnumbered(state, min_isr, members)
+        else elect(state, topic_id, min_isr, members)
+        for state in generation.partitions
+    )
     return with_partitions(generation, partitions)
 
 

@@ -94,7 +94,7 @@ def _preferred_in(generation: Generation, members: Members, moves: Moves) -> Gen
         if moves.left or state.partition in wished:
             leader = preferred(state, topic_id, members)
             if leader is not None:
-                after = changed(state, state.isr, leader)
+                after = changed(state, state.isr, leader, members)
                 moves.left -= moves.left > 0 and state.partition not in wished
         partitions.append(after)
     return with_partitions(generation, tuple(partitions))

@@ -34,6 +34,7 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
+from chiplog_core.planner.epochs import are_outnumbered, next_epoch
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.proposals import Claim, Proposals, is_beyond
 from chiplog_core.planner.world import Question, World
@@ -179,7 +180,10 @@ class _Settling:
             is_below = any(is_above(report, state) for report in known.values()) or any(
                 is_beyond(claim, state) for claim in claims
             )
-            if is_below or (consent is not None and state.leader is None):
+            is_leaderless = state.leader is None or are_outnumbered(
+                state, self.spec.min_isr, self.members
+            )
+            if is_below or (consent is not None and is_leaderless):
                 # The epochs stay: were they raised, the map could reach what a broker knows by
                 # number, and that broker would take the map's older content for newer.
                 return replace(state, reports_wanted=True)
@@ -189,7 +193,7 @@ class _Settling:
             return state
         if not known:
             return state
-        case = _Case(state, topic_id, self.spec, self.members, known, claims)
+        case = _Case(state, topic_id, self.spec, self.members, known, claims, bool(missing))
         return case.decided(self.accepted, self.losses)
 
     def _is_overdue(self, state: PartitionState, topic_id: TopicId) -> bool:
@@ -213,6 +217,8 @@ class _Case:
     members: Members
     known: Mapping[BrokerId, ReplicaReport]
     claims: Sequence[Claim]
+    is_waived: bool
+    """Whether one of them has not, and is not waited for."""
 
     def decided(self, accepted: Accepted, losses: list[Loss]) -> PartitionState:
         adopted = adopt(self.state, self.known.values(), self.claims)
@@ -220,14 +226,22 @@ class _Case:
         is_accepted = (self.state.partition, self.state.partition_epoch) in accepted
         if elected.leader is not None or not (elected.reports_wanted or is_accepted):
             # Also where nobody leads: the members that are dead may come back intact.
-            return _above(elected, adopted)
+            return self._above(elected, adopted)
         candidates = self._candidates(adopted, is_accepted=is_accepted)
         if not candidates:
             return self.state
         winner = max(candidates, key=self._length)
         losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
-        elected = _above(changed(adopted, (winner,), winner), adopted)
+        elected = self._above(changed(adopted, (winner,), winner, self.members), adopted)
         return replace(elected, unclean_epoch=elected.leader_epoch)
+
+    def _above(self, state: PartitionState, adopted: PartitionState) -> PartitionState:
+        """With both epochs above all that was ever adopted, also where there is no leader."""
+        return replace(
+            state,
+            leader_epoch=next_epoch(adopted, self.members, is_waived=self.is_waived),
+            partition_epoch=PartitionEpoch(adopted.partition_epoch + 1),
+        )
 
     def _candidates(self, adopted: PartitionState, *, is_accepted: bool) -> list[ReplicaRef]:
         able = [
@@ -297,15 +311,6 @@ def adopt(
 def counts_as_page_cache(spec: PartitionMapSpec) -> bool:
     """A topic that became Fsync counts as PageCache until everybody has flushed what it had."""
     return spec.durability is Durability.PAGE_CACHE or bool(spec.unflushed)
-
-
-def _above(state: PartitionState, adopted: PartitionState) -> PartitionState:
-    """With both epochs above all that was ever adopted, also where there is no leader."""
-    return replace(
-        state,
-        leader_epoch=LeaderEpoch(adopted.leader_epoch + 1),
-        partition_epoch=PartitionEpoch(adopted.partition_epoch + 1),
-    )
 
 
 def _leader_epochs(state: PartitionState, reports: Iterable[ReplicaReport]) -> Iterator[int]:

@@ -15,6 +15,7 @@ from chiplog_core.ids import BrokerId, Incarnation, ReplicaRef, Session
 from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.broker_status import Tail
 from chiplog_core.planner.actions import Replace
+from chiplog_core.planner.epochs import LEAP
 from chiplog_core.planner.preferred import REST
 from chiplog_core.planner.regression import ANSWER_MS
 from tests.planner.model import Kubernetes
@@ -304,7 +305,7 @@ def test_a_process_that_a_restored_object_does_not_know_is_waited_for() -> None:
 
 
 def test_nobody_is_waited_for_who_died_before_the_first_admission() -> None:
-    kubernetes = replicated()
+    kubernetes = replicated(min_isr=1)
     status = kubernetes.brokers[BrokerId(3)].status
     fresh = replace(kubernetes.brokers[BrokerId(3)].spec, admitted_incarnation=None)
     broker = replace(kubernetes.brokers[BrokerId(3)], spec=fresh, status=status)
@@ -336,3 +337,75 @@ def test_a_session_that_the_object_has_forgotten_is_not_gone_on_with() -> None:
     kubernetes.execute(kubernetes.plan().actions)
 
     assert kubernetes.brokers[BrokerId(1)].spec.session == 6
+
+
+# -- epochs that only the dead know (decision 17)
+
+
+def silenced(*broker_ids: int) -> Kubernetes:
+    """These die, and then all maps are looked at anew: they cannot say what they know."""
+    kubernetes = replicated()
+    kubernetes.maps_check = "one"
+    kubernetes.settle()
+    for broker_id in broker_ids:
+        kubernetes.kill(broker_id)
+    kubernetes.maps_check = "two"
+    kubernetes.settle()
+    return kubernetes
+
+
+def epoch(kubernetes: Kubernetes) -> int:
+    (state,) = kubernetes.maps["orders"].spec.generations[0].partitions
+    return state.leader_epoch
+
+
+def test_an_epoch_that_a_silent_broker_may_know_is_leapt_over() -> None:
+    before = epoch(replicated())
+
+    kubernetes = silenced(1)
+    assert leaders(kubernetes) == "2@1"
+    assert epoch(kubernetes) == before + LEAP
+
+    kubernetes.kill(2)
+    kubernetes.start(1)
+    kubernetes.settle()
+    assert epoch(kubernetes) == before + LEAP + 1, "all that live and the last leader have spoken"
+
+
+def test_nobody_leads_while_those_who_are_silent_could_have_been_a_whole_isr() -> None:
+    kubernetes = silenced(1, 2)
+    assert leaders(kubernetes) == "1@1"
+
+    kubernetes.start(2)
+    kubernetes.settle()
+    assert leaders(kubernetes) == "2@2"
+    assert epoch(kubernetes) >= LEAP
+
+
+def test_with_a_min_isr_of_one_an_operator_that_starts_stops_no_failover() -> None:
+    kubernetes = replicated(min_isr=1)
+    kubernetes.kill(1)
+    kubernetes.kill(2)
+    kubernetes.maps_check = "new"
+    kubernetes.settle()
+    assert leaders(kubernetes) == "3@1"
+
+
+def test_a_person_may_go_on_without_those_who_are_silent() -> None:
+    kubernetes = silenced(1, 2)
+    (state,) = kubernetes.maps["orders"].spec.generations[0].partitions
+    consent = f"0@{state.partition_epoch}/1+2"
+    condition = next(
+        one for one in kubernetes.topics["orders"].status.conditions if one.type == "Ready"
+    )
+    assert consent in condition.message
+
+    found = kubernetes.topics["orders"]
+    annotations = {labels.UNCLEAN_ELECTION: consent}
+    kubernetes.topics["orders"] = kubernetes.stored(
+        replace(found, metadata=replace(found.metadata, annotations=annotations))
+    )
+    kubernetes.settle()
+    kubernetes.settle()
+    assert leaders(kubernetes) == "3@1"
+    assert epoch(kubernetes) >= LEAP

@@ -181,9 +181,10 @@ def test_a_frozen_map_answers_when_it_is_woken() -> None:
     assert isr(kubernetes) == "1@1 2@1 3@1"
 
 
-def replicated() -> Kubernetes:
+def replicated(min_isr: int = 2) -> Kubernetes:
     kubernetes = Kubernetes(3)
-    kubernetes.apply(topic(partitions=1, replicas=3))
+    config = {"min.insync.replicas": str(min_isr)}
+    kubernetes.apply(topic(partitions=1, replicas=3, config=config))
     kubernetes.run()
     return kubernetes
 

@@ -45,8 +45,10 @@ def test_nothing_acknowledged_is_lost_by_a_restored_etcd() -> None:
 def _same_epoch_for_a_new_session(patch: pytest.MonkeyPatch) -> None:
     original = elections.changed
 
-    def changed(state: PartitionState, isr: Any, leader: Any, **more: Any) -> PartitionState:
-        after = original(state, isr, leader, **more)
+    def changed(
+        state: PartitionState, isr: Any, leader: Any, *members: Any, **more: Any
+    ) -> PartitionState:
+        after = original(state, isr, leader, *members, **more)
         before = None if state.leader is None else state.leader.broker_id
         is_same = leader is not None and leader.broker_id == before
         return replace(after, leader_epoch=state.leader_epoch) if is_same else after
@@ -57,9 +59,11 @@ def _same_epoch_for_a_new_session(patch: pytest.MonkeyPatch) -> None:
 def _no_new_epoch_at_all(patch: pytest.MonkeyPatch) -> None:
     original = elections.changed
 
-    def changed(state: PartitionState, isr: Any, leader: Any, **more: Any) -> PartitionState:
+    def changed(
+        state: PartitionState, isr: Any, leader: Any, *members: Any, **more: Any
+    ) -> PartitionState:
         epoch = LeaderEpoch(state.leader_epoch)
-        return replace(original(state, isr, leader, **more), leader_epoch=epoch)
+        return replace(original(state, isr, leader, *members, **more), leader_epoch=epoch)
 
     patch.setattr(elections, "changed", changed)
 

@@ -32,10 +32,11 @@ def _same_epoch_for_the_same_broker(
     state: PartitionState,
     isr: Isr,
     leader: ReplicaRef | None,
+    members: Members,
     *,
     reports_wanted: bool = False,
 ) -> PartitionState:
-    after = _sound_changed(state, isr, leader, reports_wanted=reports_wanted)
+    after = _sound_changed(state, isr, leader, members, reports_wanted=reports_wanted)
     if leader and state.leader and leader.broker_id == state.leader.broker_id:
         return replace(after, leader_epoch=state.leader_epoch)
     return after

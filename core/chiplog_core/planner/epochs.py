@@ -1,0 +1,42 @@
+"""Which leader epoch comes next, where not everybody who may know a later one has spoken (R2, R6).
+
+A map may be older than what brokers have applied, as after a restored etcd. Whoever lives says so
+(`regression`); a broker that died before it could compare its disk with the maps as they are now
+may have led, or followed, under epochs that the map does not know. Counted on by one, such an epoch
+would be given away a second time, and two logs that differ would look the same. So the next epoch
+is far above all that was lost, and what that broker wrote under its epoch is a tail that differs.
+
+Where so many are silent that they could have been a whole ISR, all that was acknowledged may be
+with them: then nobody is elected before enough of them have spoken. Decision 17 has the
+interleavings.
+"""
+
+from chiplog_core.ids import BrokerId, LeaderEpoch
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner.members import Members
+
+LEAP = 1_000
+"""More reigns than anybody loses with a backup, and a two-millionth of all epochs there are."""
+
+
+def next_epoch(state: PartitionState, members: Members, *, is_waived: bool = False) -> LeaderEpoch:
+    """The epoch of the partition's next reign.
+
+    `is_waived`: a person or a time limit went on without a replica that had not answered.
+    """
+    is_unsure = is_waived or bool(silent(state, members))
+    return LeaderEpoch(state.leader_epoch + (LEAP if is_unsure else 1))
+
+
+def are_outnumbered(state: PartitionState, min_isr: int, members: Members) -> bool:
+    """Whether replicas that have not spoken could have been in sync without any that has.
+
+    With a min ISR of 1 every single replica could. There it would stop every failover during which
+    an operator starts, so it is not asked for: the last record of a broker by itself is not safe.
+    """
+    return min_isr > 1 and len(silent(state, members)) >= min_isr
+
+
+def silent(state: PartitionState, members: Members) -> frozenset[BrokerId]:
+    """The replicas that have not compared their disks with the maps as they are now."""
+    return members.unchecked.intersection(state.replicas)
