@@ -212,6 +212,37 @@ async def go_back_and_restart(stage: Stage) -> None:
     _start_producers(stage, partition)
 
 
+async def reign_and_be_forgotten(stage: Stage) -> None:
+    """Only one broker hears of a reign, its own; it falls, and etcd goes back to before that.
+
+    Those that are left elect, and write, before it comes back with what it took.
+    """
+    store, server = stage.world.store, stage.world.server
+    if (chosen := await scene.cast(stage)) is None:
+        return
+    partition, leader, heir, last = chosen
+    copy = store.backup()
+    scene.cut_api(stage, last)
+    scene.cut(stage, last, leader, heir)
+    await scene.fall(stage, leader)
+    if not await scene.until(stage, lambda: scene.leads(stage, partition, heir)):
+        return
+    await asyncio.sleep(SETTLED_S)
+    server.stop_watches()
+    server.go_away()
+    heir.cut_power()
+    await asyncio.sleep(0.2)
+    store.restore(copy, bump=0)
+    stage.world.trace_of_decisions.restored()
+    server.is_away = False
+    stage.bit("etcd went back")
+    last.kill()  # else what was on its way to it would still arrive
+    stage.world.network.heal()
+    leader.power_on()
+    await scene.until_acked(stage, partition)
+    await _back(heir)
+
+
 def _start_producers(stage: Stage, partition: TopicPartition) -> None:
     for _ in range(NEW_PRODUCERS):
         stage.world.start_producer([partition], -1, stage.mix.pause_s, stage.mix.habits)
@@ -286,6 +317,7 @@ ACTS: Final[dict[str, Act]] = {
     "lost at an acknowledgement": scene.alone(acknowledge_and_lose),
     "deposed and to lead": scene.alone(depose_and_restore),
     "back in time": scene.alone(go_back_and_restart),
+    "reigned and forgotten": scene.alone(reign_and_be_forgotten),
     "torn again and again": scene.alone(tear),
     "damaged and to lead": scene.alone(rot_and_lead),
 }

@@ -10,7 +10,7 @@ from chiplog_core.ids import Incarnation, ReplicaRef, Session
 from chiplog_core.liveness import LivenessJudge
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner import elections, members, proposals, regression, sessions
+from chiplog_core.planner import elections, epochs, members, proposals, regression, sessions
 from chiplog_core.planner.elections import Isr
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.world import World
@@ -148,6 +148,12 @@ MUTANTS: Final = (
         | FORK
         | {"duplicate", "reordered", "nonmonotonic-send", "client-problem", "not-healed"},
         plant(sessions, "_unused_session", _next_session),
+    ),
+    Mutant(
+        "an epoch that only a dead broker knew is given away again",
+        mix(3, 2.0, "reigned and forgotten", faults_s=40.0),
+        LOSS | FORK,
+        plant(epochs, "silent", lambda *_: frozenset()),
     ),
     Mutant(
         "Leases are judged by the wall clock",
