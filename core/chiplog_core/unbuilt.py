@@ -57,10 +57,6 @@ UNBUILT: Mapping[Feature, str] = {
 }
 """Each feature that is not built yet, with what to do in its place."""
 
-CLUSTERS_HAVE_GROUPS = False
-"""Whether clusters are made with `__consumer_offsets`. Brokers by themselves have groups already;
-before clusters do, simulated consumers have to show that no commit is lost when leaders change."""
-
 
 def unless_built(feature: Feature, field: str) -> tuple[Problem, ...]:
     """The problem with `field`, which asks for `feature`; none once the feature is built."""

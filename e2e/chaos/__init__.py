@@ -5,6 +5,6 @@ simulator judge it: nothing acknowledged is lost, nothing is stored twice, no of
 values. Every fault proves that it bit, and every history is also judged with a loss planted in
 it, which must be reported: a run that cannot see what it looks for is no run.
 
-Of committed offsets, which may never go back, nothing is said here: brokers coordinate no
-consumer groups yet, so no client commits one. Readers assign their partitions themselves.
+Of committed offsets, which may never go back, nothing is said here: no client commits one.
+Readers assign their partitions themselves.
 """

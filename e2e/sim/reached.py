@@ -52,8 +52,7 @@ WAITING: Final = (
     "chiplog_core.internal_topics",
     "chiplog_core.planner.offsets_topic",
 )
-"""Modules and packages of consumer groups: no simulated client is in one yet, and clusters have
-none before that (`chiplog_core.unbuilt.CLUSTERS_HAVE_GROUPS`)."""
+"""Modules and packages of consumer groups: no simulated client is in one yet."""
 OPERATORS_LOOP: Final = (
     "apply",
     "cached_api",

@@ -8,7 +8,7 @@ disks and not begun anew, which would take from every group what it committed.
 
 from collections.abc import Iterator, Mapping
 
-from chiplog_core import names, unbuilt
+from chiplog_core import names
 from chiplog_core.conditions import ConditionType, Verdict
 from chiplog_core.config.broker_keys import (
     OFFSETS_TOPIC_NUM_PARTITIONS,
@@ -31,8 +31,6 @@ from chiplog_core.topic_name import CONSUMER_OFFSETS
 def offsets_wish(world: World, settings: Settings) -> Wish | None:
     """The topic that is to be made; None where there is one, or it is not the time for it."""
     cluster, config = settings.sound_cluster, settings.config
-    if not unbuilt.CLUSTERS_HAVE_GROUPS:
-        return None
     if cluster is None or config is None or not world.is_complete:
         return None
     if CONSUMER_OFFSETS in world.maps or world.metadata.deletion_timestamp is not None:

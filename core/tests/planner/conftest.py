@@ -5,12 +5,6 @@ import pytest
 from chiplog_core import unbuilt
 
 
-@pytest.fixture(autouse=True)
-def groups_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `__consumer_offsets`, as clusters will have it."""
-    monkeypatch.setattr(unbuilt, "CLUSTERS_HAVE_GROUPS", True)
-
-
 @pytest.fixture
 def everything_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no feature were missing, to see the rules beyond."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chiplog_core import names, unbuilt
+from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -21,12 +21,6 @@ from tests.shell.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 NAMESPACE, CLUSTER = "shop", "demo"
-
-
-@pytest.fixture(autouse=True)
-def groups_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `__consumer_offsets`, as clusters will have it."""
-    monkeypatch.setattr(unbuilt, "CLUSTERS_HAVE_GROUPS", True)
 
 
 class Authorized:
