@@ -42,6 +42,15 @@ MAX_GROUP_TOPICS = 100
 MAX_GROUP_STATUS_MEMBERS = 200
 MAX_GROUP_STATUS_PARTITIONS = 1_000
 
+MAX_EXCHANGED_GROUPS = 1_000
+"""Groups that the operator names to a broker in one request."""
+
+MAX_EXCHANGED_ITEMS = 20_000
+"""Of any list in what operator and broker say to each other: about 2 MB of JSON."""
+
+MAX_EXCHANGED_OFFSETS = 100
+"""Of one partition whose records' times are asked for: each may have to be looked up on disk."""
+
 MAX_NAME_LENGTH = 253
 """Of a Kubernetes object: a DNS-1123 subdomain."""
 

@@ -1,0 +1,154 @@
+"""Signatures of what the operator asks a broker over HTTP, and of what it is answered.
+
+Both know one secret, the password of the cluster's internal listener. Anybody may connect to a
+broker's health port; nobody without the secret may ask there what groups do, or change it.
+
+A request is signed (HMAC-SHA256, RFC 2104) over its method and path, the incarnation of the process
+it is for, the time at which it was signed, and its body: it cannot be altered, not be repeated to
+another process, and not much later to the same one. Within `WINDOW_MS` it can be repeated: what
+may be asked must come to the same when it is asked twice. An answer is signed over the signature of
+its request, its status and its body, so that it fits no other request.
+
+The parts stand on lines of their own before the body, which comes last: none of them can hold a
+line's end, so two different messages are never signed as the same bytes.
+"""
+
+import hmac
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from chiplog_core.ids import INCARNATION_PATTERN, Incarnation
+
+WINDOW_MS: Final = 30_000
+"""How far the clocks of both sides may be apart, and a request be under way, together."""
+
+INCARNATION_HEADER: Final = "Chiplog-Incarnation"
+TIME_HEADER: Final = "Chiplog-Time"
+SIGNATURE_HEADER: Final = "Chiplog-Signature"
+
+_REQUEST: Final = "chiplog-request-1"
+_ANSWER: Final = "chiplog-answer-1"
+"""What is signed begins with what it is: a signature of one kind is never one of the other."""
+
+_TIME: Final = re.compile("[0-9]{1,15}", re.ASCII)
+_SIGNATURE: Final = re.compile("[0-9a-f]{64}")
+_INCARNATION: Final = re.compile(INCARNATION_PATTERN)
+
+
+class Verdict(StrEnum):
+    """What a receiver makes of a request."""
+
+    ACCEPTED = "accepted"
+
+    FORGED = "forged"
+    """It is not signed, or not with a secret that is known here. 403."""
+
+    UNTIMELY = "untimely"
+    """It was signed too long ago, or by a clock that is too far ahead. 403."""
+
+    FOR_ANOTHER = "for another process"
+    """It is for a process that was here before, or is elsewhere. 409."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a request says, but for who signed it."""
+
+    method: str
+    path: str
+    """As it was sent, with no host; what follows a `?` counts."""
+    incarnation: Incarnation
+    """The process it is for."""
+    time_ms: int
+    """When it was signed, in milliseconds since 1970."""
+    body: bytes = b""
+
+
+def request_headers(secret: str, message: Message) -> dict[str, str]:
+    """The headers that make a signed request of a message."""
+    return {
+        INCARNATION_HEADER: message.incarnation,
+        TIME_HEADER: str(message.time_ms),
+        SIGNATURE_HEADER: request_signature(secret, message),
+    }
+
+
+def request_signature(secret: str, message: Message) -> str:
+    """64 hex digits. Raises `ValueError` where a part holds a line's end."""
+    parts = message.method, message.path, message.incarnation, str(message.time_ms)
+    return _signed(secret, (_REQUEST, *parts), message.body)
+
+
+def answer_signature(secret: str, request: str, status: int, body: bytes) -> str:
+    """64 hex digits, for the answer to the request of that signature."""
+    return _signed(secret, (_ANSWER, request, str(status)), body)
+
+
+def message_of(
+    method: str, path: str, headers: Mapping[str, str], body: bytes
+) -> tuple[Message, str] | None:
+    """What a request says and its signature, from its headers; None where one is missing or wrong.
+
+    `headers` finds them whatever the case of their letters.
+    """
+    incarnation = headers.get(INCARNATION_HEADER, "")
+    time_ms = headers.get(TIME_HEADER, "")
+    signature = headers.get(SIGNATURE_HEADER, "")
+    if not (
+        _INCARNATION.fullmatch(incarnation)
+        and _TIME.fullmatch(time_ms)
+        and _SIGNATURE.fullmatch(signature)
+    ):
+        return None
+    message = Message(
+        method=method,
+        path=path,
+        incarnation=Incarnation(incarnation),
+        time_ms=int(time_ms),
+        body=body,
+    )
+    return message, signature
+
+
+def judge(
+    secrets: Iterable[str],
+    message: Message,
+    signature: str,
+    *,
+    incarnation: Incarnation,
+    now_ms: int,
+) -> tuple[Verdict, str]:
+    """What to do about a request, and the secret that it was signed with ("" where it was not).
+
+    `secrets` are those that are good now: two of them for a while after a change. `incarnation` is
+    the receiver's. Who cannot sign learns nothing, not even whether it asked the right process.
+    """
+    for secret in secrets:
+        if hmac.compare_digest(request_signature(secret, message), signature):
+            break
+    else:
+        return Verdict.FORGED, ""
+    if abs(now_ms - message.time_ms) > WINDOW_MS:
+        return Verdict.UNTIMELY, secret
+    if message.incarnation != incarnation:
+        return Verdict.FOR_ANOTHER, secret
+    return Verdict.ACCEPTED, secret
+
+
+def is_answer(secret: str, request: str, status: int, body: bytes, signature: str) -> bool:
+    """Whether an answer was signed for the request of the signature `request`."""
+    if not _SIGNATURE.fullmatch(signature):
+        return False
+    return hmac.compare_digest(answer_signature(secret, request, status, body), signature)
+
+
+def _signed(secret: str, parts: tuple[str, ...], body: bytes) -> str:
+    if not secret:
+        raise ValueError("an empty secret is known to everybody")
+    if any("\n" in part for part in parts):
+        raise ValueError("a line's end in what is signed")
+    head = "".join(f"{part}\n" for part in parts)
+    return hmac.digest(secret.encode(), head.encode() + body, "sha256").hex()
