@@ -151,6 +151,12 @@ COMPONENTS = (
         layout.CHECKOUT / "requirements" / "operator.lock",
         (CORE, KUBE, layout.CHECKOUT / "operator" / "chiplog_operator"),
     ),
+    Component(
+        "chiplog/cli",
+        layout.CHECKOUT / "cli" / "Dockerfile",
+        layout.CHECKOUT / "requirements" / "cli.lock",
+        (CORE, KUBE, layout.CHECKOUT / "cli" / "chiplog_cli"),
+    ),
 )
 
 
