@@ -1,5 +1,8 @@
 """The program: every command under its name."""
 
+import signal
+import sys
+
 import typer
 
 from chiplog_cli.commands import consume, groups, offsets, produce, status, top, topics
@@ -22,4 +25,6 @@ for module in (status, topics, groups, offsets, produce, consume, top):
 
 def main() -> None:
     """`chiplog`, and `kubectl chiplog` where it is found as `kubectl-chiplog`."""
+    # In a pod it is process 1, which the kernel does not end; and what is open is to be closed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app(prog_name="chiplog")

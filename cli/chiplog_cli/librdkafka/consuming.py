@@ -1,5 +1,6 @@
 """Records out of a topic, by librdkafka's consumer: with a group, or partition by partition."""
 
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -60,12 +61,35 @@ def reading(connection: Connection, wanted: Reading) -> "Iterator[Iterator[Recor
         if wanted.group is None:
             consumer.assign([Place(*at, offset) for at, offset in wanted.starts.items()])
         else:
-            consumer.subscribe([wanted.topic])
+            consumer.subscribe([wanted.topic], on_assign=_changed, on_revoke=_changed)
         yield _records(consumer, wanted)
     except KafkaException as error:
         raise refused(error, f"topic '{wanted.topic}'") from error
     finally:
-        consumer.close()
+        with _undisturbed():
+            consumer.close()
+
+
+def _changed(_consumer: Consumer, _partitions: list[Place]) -> None:
+    """That it is there has partitions change hands only while records are asked for.
+
+    Else librdkafka gives them up at any time, also while records of theirs are being printed:
+    those could not be committed then, and another member would print them again.
+    """
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the block is left.
+
+    An exception that arises in `_changed` comes out of the call around it as a wrong one
+    (github.com/confluentinc/confluent-kafka-python, issue 150).
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
@@ -73,7 +97,9 @@ def _records(consumer: Consumer, wanted: Reading) -> Iterator[Record]:
     left = MANY if wanted.limit is None else wanted.limit
     last_s = time.monotonic()
     while left and (wanted.silence_s is None or time.monotonic() - last_s < wanted.silence_s):
-        for message in consumer.consume(min(left, BATCH), timeout=POLL_S):
+        with _undisturbed():
+            messages = consumer.consume(min(left, BATCH), timeout=POLL_S)
+        for message in messages:
             if (error := message.error()) is not None:
                 if error.code() in PASSING:
                     continue
