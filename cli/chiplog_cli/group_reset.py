@@ -1,8 +1,6 @@
 """The plan of a reset: the new offset of each partition, from what the brokers said.
 
-Rules of `kafka-consumer-groups.sh --reset-offsets`: an offset outside of the log is moved to its
-nearer end; where there is no record of a time or later, and where "current" has no meaning, the
-latest offset is taken; what was never committed cannot be shifted.
+The rules are those of `chiplog_core.groups.reset`, by which coordinators plan too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,29 +9,10 @@ from typing import Any
 
 from chiplog_cli.errors import BrokerRefused, CannotDo
 from chiplog_cli.facts import UNKNOWN_OFFSET, Group, Offsets, TopicPartition
-from chiplog_cli.reset_strategy import (
-    ShiftBy,
-    Strategy,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
-    ToMoment,
-    ToOffset,
-)
 from chiplog_cli.tables import table
+from chiplog_core.groups.reset import CannotShift, Standing, Strategy, new_offset
 
 HEADER = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What the plan for one partition is made from."""
-
-    earliest: int
-    latest: int
-    committed: int | None = None
-    of_time: int | None = None
-    """The first offset of the time in question, where the strategy has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,41 +31,15 @@ def plan(strategy: Strategy, standings: Mapping[TopicPartition, Standing]) -> li
 
 
 def _planned(strategy: Strategy, at: TopicPartition, now: Standing) -> Planned:
-    wanted, note = _wanted(strategy, at, now)
-    new_offset = min(max(wanted, now.earliest), now.latest)
-    if new_offset != wanted:
-        bound = "earliest" if wanted < now.earliest else "latest"
-        beyond = "lower" if wanted < now.earliest else "higher"
-        note = f"{at}: {wanted} is {beyond} than the {bound} offset, {new_offset} is used"
-    return Planned(at=at, committed=now.committed, new_offset=new_offset, note=note)
-
-
-def _wanted(strategy: Strategy, at: TopicPartition, now: Standing) -> tuple[int, str]:
-    match strategy:
-        case ToEarliest():
-            found = now.earliest
-        case ToOffset(offset):
-            found = offset
-        case ToCurrent() if now.committed is not None:
-            found = now.committed
-        case ToMoment() if now.of_time is not None:
-            found = now.of_time
-        case ShiftBy(records) if now.committed is not None:
-            found = now.committed + records
-        case ShiftBy():
-            raise CannotDo(
-                f"{at} cannot be shifted, because the group has committed no offset there",
-                "leave it out of --topic, or use --to-earliest, --to-latest or --to-offset",
-            )
-        case ToLatest() | ToCurrent() | ToMoment():
-            return now.latest, _FALLS_BACK.get(type(strategy), "").format(at=at)
-    return found, ""
-
-
-_FALLS_BACK: Mapping[type[Strategy], str] = {
-    ToCurrent: "{at}: no offset is committed, the latest is used",
-    ToMoment: "{at}: no record is of that time or later, the latest is used",
-}
+    try:
+        found = new_offset(strategy, now)
+    except CannotShift:
+        raise CannotDo(
+            f"{at} cannot be shifted, because the group has committed no offset there",
+            "leave it out of --topic, or use --to-earliest, --to-latest or --to-offset",
+        ) from None
+    note = f"{at}: {found.note}" if found.note else ""
+    return Planned(at=at, committed=now.committed, new_offset=found.offset, note=note)
 
 
 def standings(

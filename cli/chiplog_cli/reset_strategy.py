@@ -4,11 +4,18 @@ The names are those of `kafka-consumer-groups.sh` and of a ConsumerGroup's `spec
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 from chiplog_cli.moments import length_ms, moment_ms
+from chiplog_core.groups.reset import (
+    ShiftBy,
+    Strategy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToMoment,
+    ToOffset,
+)
 
 
 class ResetStrategy(StrEnum):
@@ -25,44 +32,6 @@ class ResetStrategy(StrEnum):
     BY_DURATION = "by-duration"
     SHIFT_BY = "shift-by"
 
-
-@dataclass(frozen=True, slots=True)
-class ToEarliest:
-    """The first record there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToLatest:
-    """Behind the last record there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToCurrent:
-    """Where the group stands; the latest where it stands nowhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToOffset:
-    """One and the same offset in each partition."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToMoment:
-    """The first record of this time or later."""
-
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShiftBy:
-    """So many records on, or back where negative, from where the group stands."""
-
-    records: int
-
-
-Strategy: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ToMoment | ShiftBy
 
 _WITHOUT_VALUE: Mapping[ResetStrategy, Strategy] = {
     ResetStrategy.TO_EARLIEST: ToEarliest(),

@@ -13,8 +13,9 @@ from chiplog_cli.options import Command, checked, command
 from chiplog_cli.port import KafkaAdmin
 from chiplog_cli.printing import remark, show
 from chiplog_cli.progress import progress
-from chiplog_cli.reset_strategy import ResetStrategy, Strategy, ToMoment, strategy_of
+from chiplog_cli.reset_strategy import ResetStrategy, strategy_of
 from chiplog_cli.session import Session
+from chiplog_core.groups.reset import Strategy, ToMoment
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
 

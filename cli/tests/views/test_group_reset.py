@@ -8,15 +8,15 @@ from chiplog_cli.errors import BrokerRefused, CannotDo
 from chiplog_cli.facts import UNKNOWN_OFFSET, TopicPartition
 from chiplog_cli.group_reset import (
     Planned,
-    Standing,
     check_inactive,
     document,
     plan,
     standings,
     text,
 )
-from chiplog_cli.reset_strategy import (
+from chiplog_core.groups.reset import (
     ShiftBy,
+    Standing,
     Strategy,
     ToCurrent,
     ToEarliest,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chiplog_cli.reset_strategy import (
-    ResetStrategy,
+from chiplog_cli.reset_strategy import ResetStrategy, strategy_of
+from chiplog_core.groups.reset import (
     ShiftBy,
     Strategy,
     ToCurrent,
@@ -11,7 +11,6 @@ from chiplog_cli.reset_strategy import (
     ToLatest,
     ToMoment,
     ToOffset,
-    strategy_of,
 )
 from chiplog_core.model import consumer_group
 
