@@ -12,6 +12,7 @@ from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.errors import BatchTooLargeError
 from chiplog_broker.records.writer import NewRecord
 
 logger = logging.getLogger(__name__)
@@ -50,14 +51,20 @@ class GroupLog:
             await outcome(partial(when_safe, partition, end_offset))
             self.check()
 
-    def append(self, group_id: str, make: Callable[[], Sequence[NewRecord]]) -> ErrorCode:
+    def append(
+        self, group_id: str, make: Callable[[], Sequence[NewRecord]], *, whole: bool = False
+    ) -> ErrorCode:
         """Append records and know what they say; `none` where all of them are in the log.
 
-        Of several batches the first ones may be there with a refusal, too.
+        Of several batches the first ones may be there with a refusal, too; but `whole` refuses
+        what does not fit into one, with `invalid_commit_offset_size`.
         """
         try:
             self.check()
-            for batch in to_batches(make(), self.partition.log.config.max_message_bytes):
+            batches = to_batches(make(), self.partition.log.config.max_message_bytes)
+            if whole and len(batches) > 1:
+                raise BatchTooLargeError(f"it takes {len(batches)} batches and must be in one")
+            for batch in batches:
                 appended = self.partition.append(memoryview(batch), self._now_ms(), for_all=True)
                 self.state.apply(batch)
                 self.safety.appended(group_id, appended.last_offset + 1)

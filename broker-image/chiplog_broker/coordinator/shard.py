@@ -11,10 +11,12 @@ from uuid import UUID
 from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.group_log import GroupLog
 from chiplog_broker.coordinator.holding import Told, outcome
+from chiplog_broker.coordinator.resetting import NewReset, records_of_reset
 from chiplog_broker.groups.batches import commit_records, group_record, tombstones
 from chiplog_broker.groups.forgetting import expired_keys, keys_of_group, keys_of_topic
 from chiplog_broker.groups.keys import Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.errors import ErrorCode
@@ -205,6 +207,38 @@ class Shard:
     ) -> None:
         keys = [OffsetCommitKey(group_id, one) for one in partitions]
         self._log.append_for(respond, group_id, lambda: tombstones(keys, self._around.now_ms()))
+
+    # -- resets
+
+    def done_reset(self, group_id: str, reset_id: str) -> DoneReset | None:
+        """The reset of this id, if it was carried out since there is the group."""
+        return self._log.state.resets(group_id).get(reset_id)
+
+    def reset(self, group_id: str, reset: NewReset, respond: Told) -> None:
+        """Fence whoever is a member, commit, and remember the id: all of it, or nothing.
+
+        Whoever joins from now on finds the new offsets. The id must not be that of a `done_reset`.
+        """
+        membership, now_ms = self._membership(group_id), self._around.now_ms()
+        effects = membership.fence(f"reset {reset.id}", now_ms)
+        fenced = [one.group for one in effects if isinstance(one, Store)]
+        code = self._log.append(
+            group_id,
+            lambda: records_of_reset(self._log.state, group_id, reset, fenced, now_ms),
+            whole=True,
+        )
+        if code is OK:
+            for effect in effects:
+                if isinstance(effect, Answer):
+                    self._answer(group_id, effect, OK)
+            self._log.safety.when_safe(group_id, respond)
+        else:
+            # Nobody was fenced: it begins again with what was stored, and who waited comes anew.
+            del self._members[group_id]
+            self._tell([*effects, *membership.abandon(group_code(code))])
+            membership = self._membership(group_id)
+            respond(code)
+        self._settle(group_id, membership)
 
     # -- groups as a whole
 

@@ -8,8 +8,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from chiplog_broker.groups.group_value import encode_group_value
-from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey, encode_key
+from chiplog_broker.groups.keys import (
+    DoneResetKey,
+    GroupMetadataKey,
+    Key,
+    OffsetCommitKey,
+    encode_key,
+)
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
+from chiplog_broker.groups.reset_value import DoneReset, encode_reset_value
 from chiplog_broker.records.batch import HEADER_BYTES
 from chiplog_broker.records.errors import BatchTooLargeError
 from chiplog_broker.records.writer import NewRecord, build_batch
@@ -34,6 +41,11 @@ def commit_records(
 def group_record(group: str, stored: StoredGroup, now_ms: int) -> NewRecord:
     """A group's generation and members. Raises `UnstorableGroupRecordError`."""
     return _record(GroupMetadataKey(group), encode_group_value(stored), now_ms)
+
+
+def reset_record(group: str, reset_id: str, reset: DoneReset, now_ms: int) -> NewRecord:
+    """That a reset is done. Raises `UnstorableGroupRecordError`."""
+    return _record(DoneResetKey(group, reset_id), encode_reset_value(reset), now_ms)
 
 
 def tombstones(keys: Iterable[Key], now_ms: int) -> list[NewRecord]:

@@ -17,8 +17,14 @@ from typing import Final
 from uuid import UUID
 
 from chiplog_broker.groups.group_value import decode_group_value
-from chiplog_broker.groups.keys import GroupMetadataKey, OffsetCommitKey, decode_key
+from chiplog_broker.groups.keys import (
+    DoneResetKey,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    decode_key,
+)
 from chiplog_broker.groups.offset_value import CommittedOffset, decode_offset_value
+from chiplog_broker.groups.reset_value import DoneReset, decode_reset_value
 from chiplog_broker.groups.transactions import OpenTransactions
 from chiplog_broker.ports.disk import Buffer
 from chiplog_broker.records.batch import BatchHeader, check_crc, iter_batches
@@ -32,19 +38,21 @@ _CONTROL_KEY: Final = Struct(">hh")
 _ABORT: Final = 0
 _COMMIT: Final = 1
 
+_NO_RESETS: Final[Mapping[str, DoneReset]] = MappingProxyType({})
 _NO_OFFSETS: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
 
 
 class GroupsState:
     """The groups of one partition, as of `end_offset`."""
 
-    __slots__ = ("_groups", "_offsets", "_transactions", "end_offset")
+    __slots__ = ("_groups", "_offsets", "_resets", "_transactions", "end_offset")
 
     def __init__(self, end_offset: int = 0) -> None:
         """Empty; `end_offset` is where the first batch may begin, the log's start."""
         self.end_offset = end_offset
         self._groups: dict[str, StoredGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._resets: dict[str, dict[str, DoneReset]] = {}
         self._transactions = OpenTransactions()
 
     def apply(self, batches: Buffer) -> None:
@@ -68,12 +76,16 @@ class GroupsState:
 
     def group_ids(self) -> frozenset[str]:
         """All groups that there is anything of, those of which only transactions know included."""
-        return frozenset(self._groups) | frozenset(self._offsets) | self._transactions.groups()
+        of_keys: frozenset[str] = frozenset().union(self._groups, self._offsets, self._resets)
+        return of_keys | self._transactions.groups()
 
     def __contains__(self, group: str) -> bool:
         """Whether it is one of `group_ids`."""
         return (
-            group in self._groups or group in self._offsets or group in self._transactions.groups()
+            group in self._groups
+            or group in self._offsets
+            or group in self._resets
+            or group in self._transactions.groups()
         )
 
     def group(self, group: str) -> StoredGroup | None:
@@ -84,6 +96,11 @@ class GroupsState:
         """All it has committed, a live view. Check `CommittedOffset.is_for` before use."""
         offsets = self._offsets.get(group)
         return _NO_OFFSETS if offsets is None else MappingProxyType(offsets)
+
+    def resets(self, group: str) -> Mapping[str, DoneReset]:
+        """By id, all resets that were carried out since there is the group; a live view."""
+        resets = self._resets.get(group)
+        return _NO_RESETS if resets is None else MappingProxyType(resets)
 
     def committed(
         self, group: str, partition: TopicPartition, topic_id: UUID | None
@@ -112,8 +129,20 @@ class GroupsState:
                     self._groups.pop(group, None)
                 else:
                     self._groups[group] = decode_group_value(record.value, group)
+            case DoneResetKey() as key:
+                self._apply_reset(key, record.value)
             case OffsetCommitKey() as key:
                 self._apply_offset(key, record, header)
+
+    def _apply_reset(self, key: DoneResetKey, value: bytes | None) -> None:
+        if value is not None:
+            resets = self._resets.setdefault(key.group, {})
+            resets[key.reset_id] = decode_reset_value(value, key.group)
+            return
+        resets = self._resets.get(key.group, {})
+        resets.pop(key.reset_id, None)
+        if not resets:
+            self._resets.pop(key.group, None)
 
     def _apply_offset(self, key: OffsetCommitKey, record: Record, header: BatchHeader) -> None:
         if record.value is None:

@@ -1,7 +1,8 @@
 """What of a partition of `__consumer_offsets` is to be forgotten, and when.
 
 Each function names keys; `batches.tombstones` makes the records. A group's offsets come before the
-group itself: should only the first batches be written, the next look finds the rest.
+group itself: should only the first batches be written, the next look finds the rest. The resets
+that it had go with it: an id runs once for as long as there is the group.
 
 What an open transaction may still commit is never forgotten in passing: its marker would bring the
 offset back, or the tombstone would take what was committed for another topic.
@@ -13,7 +14,7 @@ from uuid import UUID
 
 from chiplog_broker.groups.consumer_protocol import CONSUMER, subscribed_topics
 from chiplog_broker.groups.fold import GroupsState
-from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey
+from chiplog_broker.groups.keys import DoneResetKey, GroupMetadataKey, Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 
@@ -56,9 +57,9 @@ def expired_keys(
         and _is_over(commit, expiry, now_ms, retention_ms)
         and not state.has_pending(group, partition)
     ]
-    is_empty = stored is not None and not stored.members
-    if is_empty and len(keys) == len(offsets) and not any(state.pending(group)):
-        keys.append(GroupMetadataKey(group))
+    has_members = stored is not None and stored.members
+    if not has_members and len(keys) == len(offsets) and not any(state.pending(group)):
+        keys += _of_group_itself(state, group)
     return keys
 
 
@@ -87,6 +88,11 @@ def keys_of_group(state: GroupsState, group: str) -> list[Key]:
     partitions = dict.fromkeys(state.offsets(group))
     partitions |= dict.fromkeys(partition for partition, _ in state.pending(group))
     keys: list[Key] = [OffsetCommitKey(group, partition) for partition in partitions]
+    return keys + _of_group_itself(state, group)
+
+
+def _of_group_itself(state: GroupsState, group: str) -> list[Key]:
+    keys: list[Key] = [DoneResetKey(group, reset_id) for reset_id in state.resets(group)]
     if state.group(group) is not None:
         keys.append(GroupMetadataKey(group))
     return keys

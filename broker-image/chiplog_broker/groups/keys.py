@@ -5,7 +5,8 @@ ours to understand, those of Kafka's newer group protocols and any later one, re
 records stay in the log, and nobody here acts on them.
 
 Schemas: `LegacyOffsetCommitKey` (0), `OffsetCommitKey` (1) and `GroupMetadataKey` (2) of Apache
-Kafka 4.3.1.
+Kafka 4.3.1. One kind is of our own, with a number far above those that Kafka counts up: its readers
+pass over kinds they do not know, as we do.
 """
 
 from typing import Final, NamedTuple, TypeAlias
@@ -20,6 +21,8 @@ from chiplog_broker.storage.names import TopicPartition
 LEGACY_OFFSET_COMMIT: Final = 0
 OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
+DONE_RESET: Final = 30_001
+"""Our own: see `reset_value`."""
 
 
 class OffsetCommitKey(NamedTuple):
@@ -35,7 +38,16 @@ class GroupMetadataKey(NamedTuple):
     group: str
 
 
-Key: TypeAlias = OffsetCommitKey | GroupMetadataKey
+class DoneResetKey(NamedTuple):
+    """A reset of a group's offsets that was carried out."""
+
+    group: str
+    reset_id: str
+
+
+Key: TypeAlias = OffsetCommitKey | GroupMetadataKey | DoneResetKey
+
+_KINDS: Final = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA, DONE_RESET)
 
 
 def encode_key(key: Key) -> bytes:
@@ -44,6 +56,8 @@ def encode_key(key: Key) -> bytes:
         match key:
             case GroupMetadataKey(group):
                 return INT16.pack(GROUP_METADATA) + string(group)
+            case DoneResetKey(group, reset_id):
+                return INT16.pack(DONE_RESET) + string(group) + string(reset_id)
             case OffsetCommitKey(group, (topic, partition)):
                 return b"".join(
                     (INT16.pack(OFFSET_COMMIT), string(group), string(topic), INT32.pack(partition))
@@ -61,7 +75,7 @@ def decode_key(key: bytes | None) -> Key | None:
             raise ProtocolViolation("a record without a key")
         reader = Reader(memoryview(key), compact=False)
         kind = reader.int16()
-        if kind not in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA):
+        if kind not in _KINDS:
             return None
         group = reader.string()
         result = _rest(reader, kind, group)
@@ -76,4 +90,6 @@ def decode_key(key: bytes | None) -> Key | None:
 def _rest(reader: Reader, kind: int, group: str) -> Key:
     if kind == GROUP_METADATA:
         return GroupMetadataKey(group)
+    if kind == DONE_RESET:
+        return DoneResetKey(group, reader.string())
     return OffsetCommitKey(group, TopicPartition(reader.string(), reader.int32()))

@@ -12,10 +12,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_broker.groups.batches import group_record, tombstones
+from chiplog_broker.groups.batches import group_record, reset_record, tombstones
 from chiplog_broker.groups.fold import GroupsState
-from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey, encode_key
+from chiplog_broker.groups.keys import (
+    DoneResetKey,
+    GroupMetadataKey,
+    Key,
+    OffsetCommitKey,
+    encode_key,
+)
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
+from chiplog_broker.groups.reset_value import DoneReset, MovedOffset
 from chiplog_broker.records.batch import iter_batches
 from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.compaction.key_map import KeyMap
@@ -30,6 +37,7 @@ OFFSET_KEYS = [
     for topic in ("t", "a-topic-with-a-long-name")
     for index in (0, 1)
 ]
+RESET_KEYS = [DoneResetKey(group, name) for group in GROUPS for name in ("one", "two")]
 PRODUCERS = (1, 2)
 
 
@@ -39,7 +47,7 @@ class Written:
 
     offset: int
     key: Key
-    value: CommittedOffset | StoredGroup | None
+    value: CommittedOffset | StoredGroup | DoneReset | None
     transaction: int | None
 
 
@@ -99,12 +107,15 @@ class History:
         return found, pending
 
 
-def as_record(key: Key, value: CommittedOffset | StoredGroup | None) -> NewRecord:
+def as_record(key: Key, value: CommittedOffset | StoredGroup | DoneReset | None) -> NewRecord:
     match value:
         case None:
             return tombstones([key], 0)[0]
         case StoredGroup():
             return group_record(key.group, value, 0)
+        case DoneReset():
+            assert isinstance(key, DoneResetKey)
+            return reset_record(*key, value, 0)
         case CommittedOffset():
             return NewRecord(encode_offset_value(value), encode_key(key), 0)
 
@@ -124,11 +135,13 @@ def marker(base_offset: int, producer_id: int, *, commits: bool) -> bytearray:
 
 
 def of_state(state: GroupsState) -> object:
-    """The state in the model's terms: group metadata has no place in the log that it shows."""
+    """The state in the model's terms: only commits have a place in the log that it shows."""
     found: dict[Key, object] = {}
     for group in state.group_ids():
         if (stored := state.group(group)) is not None:
             found[GroupMetadataKey(group)] = stored
+        for reset_id, done in state.resets(group).items():
+            found[DoneResetKey(group, reset_id)] = done
         for partition, commit in state.offsets(group).items():
             found[OffsetCommitKey(group, partition)] = (commit, commit.record_offset)
     pending = {key for key in OFFSET_KEYS if state.has_pending(key.group, key.partition)}
@@ -144,7 +157,7 @@ def of_model(history: History) -> object:
     found, pending = history.state()
     return {
         key: record.value
-        if isinstance(record.value, StoredGroup)
+        if isinstance(record.value, StoredGroup | DoneReset)
         else (record.value, record.offset)
         for key, record in found.items()
     }, pending
@@ -171,11 +184,27 @@ STORED = st.builds(
     current_state_timestamp_ms=st.just(0),
     members=st.just(()),
 )
+RESETS = st.builds(
+    DoneReset,
+    fingerprint=st.binary(min_size=16, max_size=16),
+    done_ms=st.integers(0, 99),
+    offsets=st.lists(
+        st.builds(
+            MovedOffset,
+            st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 9)),
+            st.integers(-1, 99),
+            st.integers(0, 99),
+        ),
+        unique_by=lambda one: one.partition,
+        max_size=4,
+    ).map(lambda moved: tuple(sorted(moved))),
+)
 OFFSET_ROWS = st.tuples(st.sampled_from(OFFSET_KEYS), COMMITS)
 PLAIN_ROWS = st.lists(
     OFFSET_ROWS
     | st.tuples(st.sampled_from(OFFSET_KEYS), st.none())
-    | st.tuples(st.sampled_from(GROUPS).map(GroupMetadataKey), st.none() | STORED),
+    | st.tuples(st.sampled_from(GROUPS).map(GroupMetadataKey), st.none() | STORED)
+    | st.tuples(st.sampled_from(RESET_KEYS), st.none() | RESETS),
     min_size=1,
     max_size=4,
 )

@@ -1,4 +1,4 @@
-"""LeaveGroup, and members that are heard of no more."""
+"""LeaveGroup, members that are heard of no more, and groups that are fenced."""
 
 from collections.abc import Sequence
 
@@ -53,6 +53,20 @@ def _why(leaving: Sequence[Leaving]) -> str:
         for one in leaving[:5]
     )
     return f"{who} and {len(leaving) - 5} more leave" if len(leaving) > 5 else f"{who} left"
+
+
+def fence(group: Group, why: str, now_ms: int) -> None:
+    """Take everybody out, who was only given an id too: the next generation is an empty one.
+
+    UNKNOWN_MEMBER_ID is what they are told, static members too: it lets a client join again,
+    where FENCED_INSTANCE_ID would end it.
+    """
+    had_members = bool(group.roster)
+    for member_id in [*group.pending, *(one.member_id for one in group.roster)]:
+        group.remove(member_id)
+    if had_members:
+        group.initial_until_ms = None  # whoever may still come has nobody to wait for
+        group.rebalance(Happening.LEFT, why, now_ms)
 
 
 def lose(group: Group, member_id: str, now_ms: int) -> None:

@@ -16,7 +16,7 @@ from typing import Self
 
 from chiplog_core.groups.answers import Effect, Token
 from chiplog_core.groups.codes import Code
-from chiplog_core.groups.departing import leave, lose, sync_time_is_over
+from chiplog_core.groups.departing import fence, leave, lose, sync_time_is_over
 from chiplog_core.groups.description import Description, describe
 from chiplog_core.groups.group import Group
 from chiplog_core.groups.joining import join
@@ -114,6 +114,14 @@ class Membership:
     def leave(self, token: Token, leaving: Sequence[Leaving], now_ms: int) -> tuple[Effect, ...]:
         """Members go. Answered with `Left` at once."""
         leave(self._alive, token, leaving, now_ms)
+        return self._group.drain()
+
+    def fence(self, why: str, now_ms: int) -> tuple[Effect, ...]:
+        """All members go at once, and with them their generation: the group is Empty.
+
+        What is stored must not be separated from what the members are fenced for.
+        """
+        fence(self._alive, why, now_ms)
         return self._group.drain()
 
     def heartbeat(self, identity: Identity, now_ms: int) -> Code:

@@ -1,0 +1,93 @@
+"""That a reset is done: its id, and what it did. A record of ours, under a key Kafka passes over.
+
+It is written in one batch with the offsets that the reset commits, so that whoever has the one has
+the other: the id runs once, whatever happens between that batch and its answer.
+
+Value, version 0: `int64` when it was done (milliseconds since 1970), `bytes` fingerprint, and an
+array of topics, each a `string` name and an array of `int32` partition, `int64` offset before (-1
+where there was none) and `int64` offset after.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from chiplog_broker.groups.fields import read_value, storing
+from chiplog_broker.protocol.errors import ProtocolViolation
+from chiplog_broker.protocol.reader import INT16, INT32, INT64, Reader
+from chiplog_broker.protocol.writer import string
+from chiplog_broker.storage.names import TopicPartition
+
+_VERSION: Final = 0
+
+
+class MovedOffset(NamedTuple):
+    """What a reset did to one partition."""
+
+    partition: TopicPartition
+    before: int
+    """-1 where nothing was committed."""
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneReset:
+    """One reset that was carried out."""
+
+    fingerprint: bytes
+    """Tells it from another one under the same id."""
+    done_ms: int
+    offsets: tuple[MovedOffset, ...] = ()
+    """By topic and partition. Only of a group's last reset: of others only the id matters."""
+
+
+def encode_reset_value(reset: DoneReset) -> bytes:
+    """Raises `UnstorableGroupRecordError` if a name is longer than 32,767 bytes."""
+    topics = [
+        (topic, list(of_topic))
+        for topic, of_topic in groupby(reset.offsets, lambda one: one.partition.topic)
+    ]
+    with storing("a reset"):
+        return b"".join(
+            (
+                INT16.pack(_VERSION),
+                INT64.pack(reset.done_ms),
+                INT32.pack(len(reset.fingerprint)),
+                reset.fingerprint,
+                INT32.pack(len(topics)),
+                *(_encode_topic(topic, of_topic) for topic, of_topic in topics),
+            )
+        )
+
+
+def _encode_topic(topic: str, offsets: list[MovedOffset]) -> bytes:
+    return b"".join(
+        (
+            string(topic),
+            INT32.pack(len(offsets)),
+            *(
+                INT32.pack(one.partition.partition) + INT64.pack(one.before) + INT64.pack(one.after)
+                for one in offsets
+            ),
+        )
+    )
+
+
+def decode_reset_value(value: bytes, group: str) -> DoneReset:
+    """A reset of this group. Raises `UnreadableGroupRecordError`."""
+    return read_value(value, group, "a reset", _read)
+
+
+def _read(reader: Reader, version: int) -> DoneReset:
+    if version != _VERSION:
+        raise ProtocolViolation("no such version")
+    (done_ms,) = reader.unpack(INT64)
+    fingerprint = reader.nullable_view()
+    offsets: list[MovedOffset] = []
+    for _ in range(reader.count()):
+        topic = reader.string()
+        for _ in range(reader.count()):
+            at = TopicPartition(topic, reader.int32())
+            ((before,), (after,)) = reader.unpack(INT64), reader.unpack(INT64)
+            offsets.append(MovedOffset(at, before, after))
+    return DoneReset(fingerprint=bytes(fingerprint or b""), done_ms=done_ms, offsets=tuple(offsets))

@@ -1,0 +1,262 @@
+"""Resets of groups' offsets, as the operator asks for them: planned, refused, or done once.
+
+What is decided is decided between two awaits: what the group has committed, who its members are,
+the plan, and the batch that carries it out are of one instant. Only where partitions begin and end
+is older: the operator asked their leaders a moment before.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.holding import outcome
+from chiplog_broker.coordinator.resetting import NewReset
+from chiplog_broker.coordinator.shard import Shard
+from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.groups.reset_value import DoneReset, MovedOffset
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.reset import Standing
+from chiplog_core.groups.reset_plan import (
+    At,
+    ResetPlan,
+    ResetRefused,
+    check_inactive,
+    check_same,
+    counted,
+    fingerprint,
+    moment_ms,
+    plan,
+)
+from chiplog_core.ids import Offset, PartitionIndex
+from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.model.consumer_group import Reset, WhileActive
+from chiplog_core.model.group_exchange import (
+    GroupRefusal,
+    PartitionPosition,
+    ResetAnswer,
+    ResetAsked,
+)
+from chiplog_core.model.group_status import ResetOffset, ResetState
+from chiplog_core.topic_name import is_internal
+
+logger = logging.getLogger(__name__)
+
+_REFUSALS: Final[Mapping[ErrorCode, GroupRefusal]] = {
+    ErrorCode.not_coordinator: GroupRefusal.NOT_COORDINATOR,
+    ErrorCode.coordinator_load_in_progress: GroupRefusal.LOADING,
+}
+"""Of whatever is not listed it is not known what became of it: to be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A partition that is reset."""
+
+    topic_id: UUID
+    committed: int | None
+
+
+class _NotKnown(Exception):  # noqa: N818 - no error: it is asked again
+    """Something that the plan needs was not said."""
+
+
+class GroupResets:
+    """Asks the coordinator; which topics there are the cluster's view says."""
+
+    def __init__(self, coordinator: Coordinator, cluster: ClusterView) -> None:
+        self._coordinator = coordinator
+        self._cluster = cluster
+
+    async def answer(self, asked: ResetAsked) -> ResetAnswer:
+        """Every answer with a state is safe: another coordinator would give it too."""
+        try:
+            shard = self._coordinator.shard(asked.group_id)
+            return await self._answer(shard, asked)
+        except GroupError as error:
+            refusal = _REFUSALS.get(error.code, GroupRefusal.UNAVAILABLE)
+            return _answer(asked, refusal=refusal, message=str(error))
+        except _NotKnown as missing:
+            return _answer(asked, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
+
+    async def _answer(self, shard: Shard, asked: ResetAsked) -> ResetAnswer:
+        group_id, reset = asked.group_id, asked.reset
+        try:
+            done = shard.done_reset(group_id, reset.id)
+            if done is not None:
+                check_same(reset, done.fingerprint)
+                answer = _answer(asked, ResetState.DONE, offsets=_moved(done))
+            else:
+                return await self._new(shard, asked)
+        except ResetRefused as refused:
+            answer = _answer(asked, ResetState.REFUSED, message=str(refused))
+        await shard.until_safe(group_id)
+        return answer
+
+    async def _new(self, shard: Shard, asked: ResetAsked) -> ResetAnswer:
+        """Raises `ResetRefused`, `GroupError`, `_NotKnown`."""
+        group_id, reset = asked.group_id, asked.reset
+        members = len(shard.describe(group_id).members) if shard.exists(group_id) else 0
+        chosen = self._chosen(shard, asked)
+        planned = plan(reset, _standings(asked, chosen, has_members=members > 0))
+        if reset.dry_run:
+            answer = _answer(
+                asked,
+                ResetState.PLANNED,
+                message=_with_members(planned.message, reset, members),
+                offsets=planned.offsets,
+            )
+            await shard.until_safe(group_id)
+            return answer
+        check_inactive(reset, members)
+        code = await outcome(
+            partial(shard.reset, group_id, _new_reset(reset, planned, chosen, self._now_ms()))
+        )
+        if code is ErrorCode.invalid_commit_offset_size:
+            raise ResetRefused(
+                f"{len(planned.offsets)} partitions do not fit into one batch of "
+                "__consumer_offsets: reset fewer of them at a time, each time under another id"
+            )
+        if code is not ErrorCode.none:
+            raise GroupError(code)
+        extra = {"group": group_id, "reset": reset.id, "partitions": len(planned.offsets)}
+        logger.info("group_reset", extra={**extra, "fenced": members})
+        return _answer(asked, ResetState.DONE, message=planned.message, offsets=planned.offsets)
+
+    def _now_ms(self) -> int:
+        return self._coordinator.now_ms()
+
+    def _chosen(self, shard: Shard, asked: ResetAsked) -> dict[At, _Chosen]:
+        """What is to be reset, and what is committed there now. Raises `ResetRefused`."""
+        offsets = shard.offsets(asked.group_id)
+        if not asked.reset.topics:
+            return {
+                At(*at): _Chosen(view.topic_id, commit.offset)
+                for at, commit in offsets.items()
+                if (view := self._cluster.topic(at.topic)) is not None
+                and at.partition < len(view.partitions)
+                and commit.is_for(view.topic_id)
+            }
+        chosen: dict[At, _Chosen] = {}
+        for one in asked.reset.topics:
+            view = self._cluster.topic(one.topic)
+            if view is None:
+                raise ResetRefused(f"there is no topic {one.topic}: correct spec.reset.topics")
+            if is_internal(one.topic):
+                raise ResetRefused(f"{one.topic} is the cluster's own: leave it out")
+            size = len(view.partitions)
+            for index in one.partitions or range(size):
+                if index >= size:
+                    raise ResetRefused(
+                        f"{one.topic} has {counted(size, 'partition')} and none with number "
+                        f"{index}: correct spec.reset.topics"
+                    )
+                commit = offsets.get(TopicPartition(one.topic, index))
+                is_known = commit is not None and commit.is_for(view.topic_id)
+                chosen[At(one.topic, index)] = _Chosen(
+                    view.topic_id, commit.offset if commit is not None and is_known else None
+                )
+        return chosen
+
+
+def _standings(
+    asked: ResetAsked, chosen: Mapping[At, _Chosen], *, has_members: bool
+) -> dict[At, Standing]:
+    """Raises `_NotKnown`."""
+    said = {
+        At(topic.topic, one.partition): one for topic in asked.positions for one in topic.partitions
+    }
+    by_time = moment_ms(asked.reset, 0) is not None
+    return {
+        at: _standing(at, one, said.get(at), has_members=has_members, by_time=by_time)
+        for at, one in chosen.items()
+    }
+
+
+def _standing(
+    at: At, one: _Chosen, said: PartitionPosition | None, *, has_members: bool, by_time: bool
+) -> Standing:
+    earliest = None if said is None else said.log_start_offset
+    latest = None if said is None else said.end_offset
+    of_time = None if said is None else said.since_offset
+    if earliest is None or latest is None or (by_time and of_time is None):
+        why = f" ({said.refusal})" if said is not None and said.refusal else ""
+        raise _NotKnown(f"the leader of {at} has not said where it begins and ends{why}")
+    if has_members and one.committed is not None:
+        # They have gone on since its end was asked for: what they have read is there.
+        latest = Offset(max(latest, one.committed))
+    return Standing(
+        earliest=earliest,
+        latest=latest,
+        committed=one.committed,
+        of_time=of_time if of_time is not None and of_time < latest else None,
+    )
+
+
+def _new_reset(
+    reset: Reset, planned: ResetPlan, chosen: Mapping[At, _Chosen], now_ms: int
+) -> NewReset:
+    offsets = [
+        MovedOffset(TopicPartition(one.topic, one.partition), one.offset, one.new_offset)
+        for one in planned.offsets
+    ]
+    return NewReset(
+        id=reset.id,
+        done=DoneReset(fingerprint=fingerprint(reset), done_ms=now_ms, offsets=tuple(offsets)),
+        commits={
+            at: CommittedOffset(
+                offset=after,
+                commit_timestamp_ms=now_ms,
+                topic_id=chosen[At(*at)].topic_id,
+            )
+            for at, _, after in offsets
+        },
+    )
+
+
+def _moved(done: DoneReset) -> tuple[ResetOffset, ...]:
+    return tuple(
+        ResetOffset(
+            topic=at.topic,
+            partition=PartitionIndex(at.partition),
+            offset=before,
+            new_offset=Offset(after),
+        )
+        for at, before, after in done.offsets
+    )
+
+
+def _with_members(message: str, reset: Reset, members: int) -> str:
+    """A plan that says what is in the way of carrying it out."""
+    if not members:
+        return message
+    group = f"the group has {counted(members, 'member')}"
+    if reset.while_active is WhileActive.FENCE:
+        said = f"{group}, which would be fenced"
+    else:
+        said = f"{group}: while it has any, the reset would be refused"
+    return f"{said}; {message}"[:MAX_MESSAGE_LENGTH] if message else said
+
+
+def _answer(
+    asked: ResetAsked,
+    state: ResetState | None = None,
+    *,
+    refusal: GroupRefusal | None = None,
+    message: str = "",
+    offsets: tuple[ResetOffset, ...] = (),
+) -> ResetAnswer:
+    return ResetAnswer(
+        group_id=asked.group_id,
+        id=asked.reset.id,
+        refusal=refusal,
+        state=state,
+        message=message[:MAX_MESSAGE_LENGTH],
+        offsets=offsets,
+    )

@@ -1,0 +1,163 @@
+"""A reset as a ConsumerGroup asks for it: what it moves where, and whether it is the same one.
+
+Coordinator and operator share these rules, so that a dry run shows what a run does.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, assert_never
+
+from chiplog_core.durations import duration_ms
+from chiplog_core.groups.reset import (
+    CannotShift,
+    ShiftBy,
+    Standing,
+    Strategy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToMoment,
+    ToOffset,
+    new_offset,
+)
+from chiplog_core.ids import MAX_INT64, Offset, PartitionIndex
+from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.consumer_group import Reset, ResetStrategy, WhileActive
+from chiplog_core.model.group_status import NO_COMMIT, ResetOffset
+
+FINGERPRINT_BYTES: Final = 16
+MAX_NOTES: Final = 5
+"""So many partitions are named that do not go where they were asked to go; of more, how many."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class At(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ResetRefused(Exception):  # noqa: N818 - named for what it says
+    """A reset that is not carried out; says why, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPlan:
+    """What a reset does."""
+
+    offsets: tuple[ResetOffset, ...]
+    """By topic and partition."""
+    message: str = ""
+    """Which partitions do not go where they were asked to go, and why."""
+
+
+def moment_ms(reset: Reset, now_ms: int) -> int | None:
+    """The time that it goes to, in milliseconds since 1970; None where it goes by no time."""
+    if reset.strategy is ResetStrategy.TO_DATETIME and reset.datetime is not None:
+        return max((reset.datetime - _EPOCH) // _MILLISECOND, 0)
+    if reset.strategy is ResetStrategy.BY_DURATION and reset.duration is not None:
+        return max(now_ms - duration_ms(reset.duration), 0)
+    return None
+
+
+def fingerprint(reset: Reset) -> bytes:
+    """Equal for resets that go to the same place. Whether it is only planned, and what it does to
+    members, makes it no other one.
+    """
+    goal = replace(reset, dry_run=True, while_active=WhileActive.REFUSE)
+    text = json.dumps(write(goal), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()[:FINGERPRINT_BYTES]
+
+
+def check_same(reset: Reset, known: bytes) -> None:
+    """Raises `ResetRefused` where the reset that had this id, whose fingerprint is `known`, was
+    another one."""
+    if fingerprint(reset) != known:
+        raise ResetRefused(
+            f"reset {reset.id} is done already and went elsewhere: one id runs once; "
+            "give this one another spec.reset.id"
+        )
+
+
+def check_inactive(reset: Reset, members: int) -> None:
+    """Raises `ResetRefused` where this many members are in its way."""
+    if members and reset.while_active is WhileActive.REFUSE:
+        raise ResetRefused(
+            f"the group has {counted(members, 'member')}: stop its consumers, "
+            "or set spec.reset.whileActive to Fence"
+        )
+
+
+def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
+    """What it does to these partitions. Raises `ResetRefused`."""
+    if not standings:
+        raise ResetRefused(
+            "the group has committed no offsets: name the topics to reset in spec.reset.topics"
+        )
+    strategy = _strategy(reset)
+    offsets, notes = [], []
+    for at in sorted(standings):
+        now = standings[at]
+        try:
+            found = new_offset(strategy, now)
+        except CannotShift:
+            raise ResetRefused(
+                f"{at} cannot be shifted, because the group has committed no offset there: leave "
+                "it out of spec.reset.topics, or use another strategy"
+            ) from None
+        if found.note:
+            notes.append(f"{at}: {found.note}")
+        offsets.append(
+            ResetOffset(
+                topic=at.topic,
+                partition=PartitionIndex(at.partition),
+                offset=NO_COMMIT if now.committed is None else now.committed,
+                new_offset=Offset(min(found.offset, MAX_INT64)),
+            )
+        )
+    return ResetPlan(offsets=tuple(offsets), message=_together(notes))
+
+
+def _strategy(reset: Reset) -> Strategy:
+    """Raises `ResetRefused` where a value is missing, which validation finds long before."""
+    match reset.strategy:
+        case ResetStrategy.TO_EARLIEST:
+            return ToEarliest()
+        case ResetStrategy.TO_LATEST:
+            return ToLatest()
+        case ResetStrategy.TO_CURRENT:
+            return ToCurrent()
+        case ResetStrategy.TO_OFFSET:
+            return ToOffset(_needed(reset.offset, "offset"))
+        case ResetStrategy.SHIFT_BY:
+            return ShiftBy(_needed(reset.shift_by, "shiftBy"))
+        case ResetStrategy.TO_DATETIME | ResetStrategy.BY_DURATION:
+            return ToMoment(0)  # which it is was settled when the offset was looked up
+        case never:
+            assert_never(never)
+
+
+def _needed(value: int | None, name: str) -> int:
+    if value is None:
+        raise ResetRefused(f"spec.reset.{name} is missing: add it")
+    return value
+
+
+def _together(notes: list[str]) -> str:
+    told = "; ".join(notes[:MAX_NOTES])
+    more = len(notes) - MAX_NOTES
+    return (f"{told}; and {more} more" if more > 0 else told)[:MAX_MESSAGE_LENGTH]
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 member`, `2 members`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
