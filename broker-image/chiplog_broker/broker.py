@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.handlers.inquiry_table import inquiry_table
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
@@ -34,6 +35,7 @@ from chiplog_broker.ports.rng import Rng
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
+from chiplog_broker.server.inquiries import InquiryServer
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.loop_lag import measure_lag
@@ -82,6 +84,8 @@ class Broker:
         self.health = Health(
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
         )
+        self.inquiries: InquiryServer | None = None
+        """Where the operator asks; None where there is none, or no secret to know it by."""
         self.requests = RequestMetrics()
         # What was begun, each part with how it ends; the last one begun ends first.
         self._begun = AsyncExitStack()
@@ -261,20 +265,19 @@ class Broker:
         logger.error("log_directory_offline", extra={"reason": str(failure)})
 
     async def _listen(self, store: MetadataStore) -> None:
-        table = handler_table(
-            Parts(
-                self._cluster,
-                self._replicas,
-                store,
-                self._ports.clock,
-                self._ports.data,
-                self._config,
-                self._data_path,
-                self.requests,
-                self.fetch_sessions,
-                self._coordinator,
-            )
+        parts = Parts(
+            self._cluster,
+            self._replicas,
+            store,
+            self._ports.clock,
+            self._ports.data,
+            self._config,
+            self._data_path,
+            self.requests,
+            self.fetch_sessions,
+            self._coordinator,
         )
+        table = handler_table(parts)
         self._coordinator.start()
         dispatcher = Dispatcher(table, self.requests)
         self._begun.push_async_callback(dispatcher.drain)
@@ -298,6 +301,9 @@ class Broker:
             await acceptor.accept()
         # First of all those who wait to join a group are answered: connections end after that.
         self._begun.push_async_callback(self._coordinator.close)
+        if self.inquiries is not None:
+            self.inquiries.open(inquiry_table(parts))
+            self._begun.callback(self.inquiries.close)
 
 
 def session_id(rng: Rng) -> int:

@@ -150,7 +150,7 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.set)
     async with AsyncExitStack() as begun:
-        health = await serve_health(broker.health, *addresses.health)
+        health = await serve_health(broker.health, *addresses.health, broker.inquiries)
         begun.push_async_callback(health.cleanup)
         stop = loop.create_task(stopping.wait())
         start = loop.create_task(broker.start())

@@ -18,6 +18,7 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.machine import SystemMachine
 from chiplog_broker.ports.net import Net, SystemNet
 from chiplog_broker.security.credentials import FileCredentials, Keyring
+from chiplog_broker.server.inquiries import InquiryServer
 from chiplog_core.ids import BrokerId
 from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
@@ -68,7 +69,10 @@ def member(
         bound.append(internal_listener("", keyring, host=internal_host))
         name = f"broker-{options.broker_id}"
         dialer = Dialer((net or SystemNet()).connect, ports.rng, credentials, name)
-    return Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
+    broker = Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
+    if credentials is not None:
+        broker.inquiries = InquiryServer(process.incarnation, ports.clock, credentials)
+    return broker
 
 
 def api_server(kubeconfig: Path | None) -> Connection:

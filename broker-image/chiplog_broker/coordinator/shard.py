@@ -12,7 +12,12 @@ from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.group_log import GroupLog
 from chiplog_broker.coordinator.holding import Told, outcome
 from chiplog_broker.coordinator.resetting import NewReset, records_of_reset
-from chiplog_broker.groups.batches import commit_records, group_record, tombstones
+from chiplog_broker.groups.batches import (
+    commit_records,
+    group_record,
+    retention_record,
+    tombstones,
+)
 from chiplog_broker.groups.forgetting import expired_keys, keys_of_group, keys_of_topic
 from chiplog_broker.groups.keys import Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
@@ -89,6 +94,11 @@ class Shard:
             stored = self._log.state.group(group_id)
             if stored is not None and stored.members:
                 self._settle(group_id, self._membership(group_id))
+
+    @property
+    def leader_epoch(self) -> int:
+        """The one in which this answers for its groups."""
+        return self._log.epoch
 
     @property
     def is_current(self) -> bool:
@@ -239,6 +249,26 @@ class Shard:
             membership = self._membership(group_id)
             respond(code)
         self._settle(group_id, membership)
+
+    # -- how long offsets are kept
+
+    def retention_ms(self, group_id: str) -> int | None:
+        """A group's own retention, which need not be safe yet; None where it has none."""
+        return self._log.state.retention_ms(group_id)
+
+    def retained(self) -> Iterable[str]:
+        """Groups with a retention of their own, whether they exist or not."""
+        return self._log.state.retained()
+
+    def set_retention(self, group_id: str, retention_ms: int | None, respond: Told) -> None:
+        """Keep a group's offsets so long once nobody consumes: -1 for ever, None as all others'."""
+        if self.retention_ms(group_id) == retention_ms:
+            self._log.answer(respond, group_id, OK)
+            return
+        now_ms = self._around.now_ms()
+        self._log.append_for(
+            respond, group_id, lambda: [retention_record(group_id, retention_ms, now_ms)]
+        )
 
     # -- groups as a whole
 

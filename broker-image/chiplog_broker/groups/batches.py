@@ -11,12 +11,14 @@ from chiplog_broker.groups.group_value import encode_group_value
 from chiplog_broker.groups.keys import (
     DoneResetKey,
     GroupMetadataKey,
+    GroupRetentionKey,
     Key,
     OffsetCommitKey,
     encode_key,
 )
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
 from chiplog_broker.groups.reset_value import DoneReset, encode_reset_value
+from chiplog_broker.groups.retention_value import encode_retention_value
 from chiplog_broker.records.batch import HEADER_BYTES
 from chiplog_broker.records.errors import BatchTooLargeError
 from chiplog_broker.records.writer import NewRecord, build_batch
@@ -46,6 +48,12 @@ def group_record(group: str, stored: StoredGroup, now_ms: int) -> NewRecord:
 def reset_record(group: str, reset_id: str, reset: DoneReset, now_ms: int) -> NewRecord:
     """That a reset is done. Raises `UnstorableGroupRecordError`."""
     return _record(DoneResetKey(group, reset_id), encode_reset_value(reset), now_ms)
+
+
+def retention_record(group: str, retention_ms: int | None, now_ms: int) -> NewRecord:
+    """How long a group's offsets are kept; None: as long as all others'."""
+    value = None if retention_ms is None else encode_retention_value(retention_ms)
+    return _record(GroupRetentionKey(group), value, now_ms)
 
 
 def tombstones(keys: Iterable[Key], now_ms: int) -> list[NewRecord]:

@@ -10,7 +10,7 @@ stored, and the open transactions.
 Whoever reads for clients folds up to the high watermark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from struct import Struct
 from types import MappingProxyType
 from typing import Final
@@ -20,11 +20,13 @@ from chiplog_broker.groups.group_value import decode_group_value
 from chiplog_broker.groups.keys import (
     DoneResetKey,
     GroupMetadataKey,
+    GroupRetentionKey,
     OffsetCommitKey,
     decode_key,
 )
 from chiplog_broker.groups.offset_value import CommittedOffset, decode_offset_value
 from chiplog_broker.groups.reset_value import DoneReset, decode_reset_value
+from chiplog_broker.groups.retention_value import decode_retention_value
 from chiplog_broker.groups.transactions import OpenTransactions
 from chiplog_broker.ports.disk import Buffer
 from chiplog_broker.records.batch import BatchHeader, check_crc, iter_batches
@@ -45,7 +47,14 @@ _NO_OFFSETS: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType(
 class GroupsState:
     """The groups of one partition, as of `end_offset`."""
 
-    __slots__ = ("_groups", "_offsets", "_resets", "_transactions", "end_offset")
+    __slots__ = (
+        "_groups",
+        "_offsets",
+        "_resets",
+        "_retentions",
+        "_transactions",
+        "end_offset",
+    )
 
     def __init__(self, end_offset: int = 0) -> None:
         """Empty; `end_offset` is where the first batch may begin, the log's start."""
@@ -53,6 +62,8 @@ class GroupsState:
         self._groups: dict[str, StoredGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._resets: dict[str, dict[str, DoneReset]] = {}
+        self._retentions: dict[str, int] = {}
+        """In milliseconds; -1 is for ever. A group that has nothing else does not exist."""
         self._transactions = OpenTransactions()
 
     def apply(self, batches: Buffer) -> None:
@@ -102,6 +113,14 @@ class GroupsState:
         resets = self._resets.get(group)
         return _NO_RESETS if resets is None else MappingProxyType(resets)
 
+    def retention_ms(self, group: str) -> int | None:
+        """How long its offsets are kept, -1 for ever; None where it has no say of its own."""
+        return self._retentions.get(group)
+
+    def retained(self) -> KeysView[str]:
+        """Groups that have, not all of which need exist; a live view."""
+        return self._retentions.keys()
+
     def committed(
         self, group: str, partition: TopicPartition, topic_id: UUID | None
     ) -> CommittedOffset | None:
@@ -131,6 +150,11 @@ class GroupsState:
                     self._groups[group] = decode_group_value(record.value, group)
             case DoneResetKey() as key:
                 self._apply_reset(key, record.value)
+            case GroupRetentionKey(group):
+                if record.value is None:
+                    self._retentions.pop(group, None)
+                else:
+                    self._retentions[group] = decode_retention_value(record.value, group)
             case OffsetCommitKey() as key:
                 self._apply_offset(key, record, header)
 

@@ -16,6 +16,7 @@ from chiplog_broker.groups.consumer_protocol import CONSUMER, subscribed_topics
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.keys import DoneResetKey, GroupMetadataKey, Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.groups.retention_value import KEPT_FOR_EVER
 from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 
 
@@ -26,6 +27,15 @@ class _Expiry:
     spared_topics: frozenset[str] = frozenset()
     since_ms: int | None = None
     """None: since each was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Retention:
+    """How long a group's offsets are kept."""
+
+    length_ms: int | None
+    """None: for ever."""
+    is_groups_own: bool = False
 
 
 def expired_keys(
@@ -41,6 +51,8 @@ def expired_keys(
     * Of a group without a protocol type, whose consumers assign their partitions, each offset
       `retention_ms` after its commit.
     * A commit with an expiry of its own goes then, wherever another would go in time.
+    * Where the group has a retention of its own, it is in the place of `retention_ms` and of what a
+      commit says: who set it meant all of the group's offsets.
 
     `is_rebalancing` is true while what is stored is not what the group is: members join or wait
     for their assignment. Then nothing expires.
@@ -49,12 +61,17 @@ def expired_keys(
     expiry = None if is_rebalancing else _expiry(stored)
     if expiry is None:
         return []
+    own_ms = state.retention_ms(group)
+    if own_ms is None:
+        retention = _Retention(retention_ms)
+    else:
+        retention = _Retention(None if own_ms == KEPT_FOR_EVER else own_ms, is_groups_own=True)
     offsets = state.offsets(group)
     keys: list[Key] = [
         OffsetCommitKey(group, partition)
         for partition, commit in offsets.items()
         if partition.topic not in expiry.spared_topics
-        and _is_over(commit, expiry, now_ms, retention_ms)
+        and _is_over(commit, expiry, now_ms, retention)
         and not state.has_pending(group, partition)
     ]
     has_members = stored is not None and stored.members
@@ -84,7 +101,10 @@ def _of_topic(state: GroupsState, group: str, topic_id: UUID) -> Iterator[Key]:
 
 
 def keys_of_group(state: GroupsState, group: str) -> list[Key]:
-    """All that there is of a group (DeleteGroups), open transactions included."""
+    """All that there is of a group (DeleteGroups), open transactions included.
+
+    But not how long its offsets are kept: that is said of the name, for whoever uses it next too.
+    """
     partitions = dict.fromkeys(state.offsets(group))
     partitions |= dict.fromkeys(partition for partition, _ in state.pending(group))
     keys: list[Key] = [OffsetCommitKey(group, partition) for partition in partitions]
@@ -116,8 +136,10 @@ def _expiry(stored: StoredGroup | None) -> _Expiry | None:
     return _Expiry(spared_topics=topics)
 
 
-def _is_over(commit: CommittedOffset, expiry: _Expiry, now_ms: int, retention_ms: int) -> bool:
-    if commit.expire_timestamp_ms is not None:
+def _is_over(commit: CommittedOffset, expiry: _Expiry, now_ms: int, retention: _Retention) -> bool:
+    if commit.expire_timestamp_ms is not None and not retention.is_groups_own:
         return now_ms >= commit.expire_timestamp_ms
+    if retention.length_ms is None:
+        return False
     since_ms = commit.commit_timestamp_ms if expiry.since_ms is None else expiry.since_ms
-    return now_ms - since_ms >= retention_ms
+    return now_ms - since_ms >= retention.length_ms

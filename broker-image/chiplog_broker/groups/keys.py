@@ -5,10 +5,11 @@ ours to understand, those of Kafka's newer group protocols and any later one, re
 records stay in the log, and nobody here acts on them.
 
 Schemas: `LegacyOffsetCommitKey` (0), `OffsetCommitKey` (1) and `GroupMetadataKey` (2) of Apache
-Kafka 4.3.1. One kind is of our own, with a number far above those that Kafka counts up: its readers
-pass over kinds they do not know, as we do.
+Kafka 4.3.1. Kinds of our own have numbers far above those that Kafka counts up: its readers pass
+over kinds they do not know, as we do.
 """
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from chiplog_broker.groups.errors import UnreadableGroupRecordError
@@ -23,6 +24,8 @@ OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
 DONE_RESET: Final = 30_001
 """Our own: see `reset_value`."""
+GROUP_RETENTION: Final = 30_002
+"""Our own: see `retention_value`."""
 
 
 class OffsetCommitKey(NamedTuple):
@@ -45,9 +48,25 @@ class DoneResetKey(NamedTuple):
     reset_id: str
 
 
-Key: TypeAlias = OffsetCommitKey | GroupMetadataKey | DoneResetKey
+@dataclass(frozen=True, slots=True)
+class GroupRetentionKey:
+    """How long a group's offsets are kept, where it is to be said of this group alone.
 
-_KINDS: Final = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA, DONE_RESET)
+    No tuple: as one it would be equal to the group's `GroupMetadataKey`.
+    """
+
+    group: str
+
+
+Key: TypeAlias = OffsetCommitKey | GroupMetadataKey | DoneResetKey | GroupRetentionKey
+
+_KINDS: Final = (
+    LEGACY_OFFSET_COMMIT,
+    OFFSET_COMMIT,
+    GROUP_METADATA,
+    DONE_RESET,
+    GROUP_RETENTION,
+)
 
 
 def encode_key(key: Key) -> bytes:
@@ -58,6 +77,8 @@ def encode_key(key: Key) -> bytes:
                 return INT16.pack(GROUP_METADATA) + string(group)
             case DoneResetKey(group, reset_id):
                 return INT16.pack(DONE_RESET) + string(group) + string(reset_id)
+            case GroupRetentionKey(group):
+                return INT16.pack(GROUP_RETENTION) + string(group)
             case OffsetCommitKey(group, (topic, partition)):
                 return b"".join(
                     (INT16.pack(OFFSET_COMMIT), string(group), string(topic), INT32.pack(partition))
@@ -92,4 +113,6 @@ def _rest(reader: Reader, kind: int, group: str) -> Key:
         return GroupMetadataKey(group)
     if kind == DONE_RESET:
         return DoneResetKey(group, reader.string())
+    if kind == GROUP_RETENTION:
+        return GroupRetentionKey(group)
     return OffsetCommitKey(group, TopicPartition(reader.string(), reader.int32()))

@@ -42,6 +42,19 @@ class Leaders:
             raise PartitionError(ErrorCode.invalid_topic_exception, message)
         return self.get(topic, index)
 
+    def settled(self, topic: str, index: int) -> Partition:
+        """The partition, where its high watermark here is the end that all users see.
+
+        Raises `PartitionError`: a leader that is isolated or fenced knows no end, as another may
+        lead by now, and a new one may know less than the leader before has shown.
+        """
+        partition = self.get(topic, index)
+        if partition.is_isolated or self._cluster.broker_id not in self._cluster.brokers:
+            raise PartitionError(ErrorCode.not_leader_or_follower)
+        if not partition.is_settled:
+            raise PartitionError(ErrorCode.offset_not_available)
+        return partition
+
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """As `get`, for consumers that may also read a follower (KIP-392).
 

@@ -1,4 +1,4 @@
-"""`/startupz`, `/readyz`, `/livez` and `/incarnation` on one port, `/metrics` on another."""
+"""Probes, `/incarnation` and signed inquiries on one port, `/metrics` on another."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.incarnation import Incarnation
+from chiplog_broker.server.inquiries import InquiryServer
+from chiplog_core.model.group_exchange import MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -14,11 +16,16 @@ if TYPE_CHECKING:
 Answer = Callable[[], tuple[bool, str]]
 
 
-async def serve_health(health: Health, host: str, port: int) -> "web.AppRunner":
-    """Answer probes until the returned runner is cleaned up. Raises `CannotStart`."""
+async def serve_health(
+    health: Health, host: str, port: int, inquiries: InquiryServer | None = None
+) -> "web.AppRunner":
+    """Answer probes, and inquiries, until the returned runner is cleaned up.
+
+    Raises `CannotStart`.
+    """
     from aiohttp import web  # noqa: PLC0415 - a tenth of a second that the log's start need not wait
 
-    app = web.Application()
+    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
     for path, answer in (
         ("/startupz", health.startup),
         ("/readyz", health.readiness),
@@ -26,6 +33,8 @@ async def serve_health(health: Health, host: str, port: int) -> "web.AppRunner":
     ):
         app.router.add_get(path, probe(answer))
     Incarnation(health).serve_in(app)
+    if inquiries is not None:
+        inquiries.serve_in(app)
     return await start(app, host, port)
 
 

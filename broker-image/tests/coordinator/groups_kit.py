@@ -1,16 +1,20 @@
 """A client of the group APIs, in any version, and a broker whose groups do not wait for more."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from chiplog_broker.coordinator.shard import Shard
+from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.apis import APIS, ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.writer import NewRecord, build_batch
+from chiplog_core.ids import LeaderEpoch, PartitionIndex
+from chiplog_core.model.group_exchange import OffsetsPartition
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -39,6 +43,41 @@ def partition_of(kit: "Kit", index: int = 0) -> Partition:
     partition = kit.broker._replicas.get(OFFSETS, index)
     assert partition is not None
     return partition
+
+
+def view_of(kit: "Kit") -> TopicView:
+    view = kit.broker._cluster.topic(OFFSETS)
+    assert view is not None
+    return view
+
+
+async def reign(kit: "Kit", *, leader: int = 1, **changes: Any) -> None:
+    """The map says that the next reign has begun."""
+    view = view_of(kit)
+    (partition,) = view.partitions
+    changed = replace(
+        partition,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch + 1,
+        **changes,
+    )
+    view = replace(view, partitions=(changed,))
+    kit.broker._cluster.put(view)
+    await kit.broker._replicas.apply(view)
+
+
+async def loaded(kit: "Kit") -> None:
+    while not shard_of(kit).is_loaded:  # noqa: ASYNC110 - nobody is told of it
+        await asyncio.sleep(0.001)
+
+
+def all_led(kit: "Kit") -> tuple[OffsetsPartition, ...]:
+    return tuple(
+        OffsetsPartition(
+            partition=PartitionIndex(one.name.partition), leader_epoch=LeaderEpoch(one.leader_epoch)
+        )
+        for one in kit.partitions(OFFSETS)
+    )
 
 
 def make(message: type[Any], **values: Any) -> Any:

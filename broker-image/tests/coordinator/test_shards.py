@@ -8,22 +8,23 @@ import pytest
 
 from chiplog_broker.coordinator import group_log, holding, loading
 from chiplog_broker.groups.fold import GroupsState
-from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 from tests.coordinator.groups_kit import (
     NOBODY,
-    OFFSETS,
     OK,
     SUBSCRIBED_TO_ORDERS,
     Group,
     listed,
+    loaded,
     partition_of,
+    reign,
     running,
     shard_of,
     unreadable,
+    view_of,
 )
 
 if TYPE_CHECKING:
@@ -35,37 +36,11 @@ LOADING = ErrorCode.coordinator_load_in_progress
 ORDERS = ("orders", (0,))
 
 
-def view_of(kit: "Kit") -> TopicView:
-    view = kit.broker._cluster.topic(OFFSETS)
-    assert view is not None
-    return view
-
-
-async def reign(kit: "Kit", *, leader: int = 1, **changes: Any) -> None:
-    """The map says that the next reign has begun."""
-    view = view_of(kit)
-    (partition,) = view.partitions
-    changed = replace(
-        partition,
-        leader_id=leader,
-        leader_epoch=partition.leader_epoch + 1,
-        **changes,
-    )
-    view = replace(view, partitions=(changed,))
-    kit.broker._cluster.put(view)
-    await kit.broker._replicas.apply(view)
-
-
 def followed_by(broker_id: int) -> dict[str, Any]:
     """A second replica, which never fetches."""
     refs = tuple(ReplicaRef(BrokerId(one), Session(1)) for one in (1, broker_id))
     ids = 1, broker_id
     return {"replicas": ids, "isr": ids, "isr_refs": refs, "live_refs": refs, "leader_session": 1}
-
-
-async def loaded(kit: "Kit") -> None:
-    while not shard_of(kit).is_loaded:  # noqa: ASYNC110 - nobody is told of it
-        await asyncio.sleep(0.001)
 
 
 async def is_silent(client: "Client") -> bool:

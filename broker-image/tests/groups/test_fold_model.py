@@ -12,11 +12,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_broker.groups.batches import group_record, reset_record, tombstones
+from chiplog_broker.groups.batches import (
+    group_record,
+    reset_record,
+    retention_record,
+    tombstones,
+)
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.keys import (
     DoneResetKey,
     GroupMetadataKey,
+    GroupRetentionKey,
     Key,
     OffsetCommitKey,
     encode_key,
@@ -47,7 +53,7 @@ class Written:
 
     offset: int
     key: Key
-    value: CommittedOffset | StoredGroup | DoneReset | None
+    value: CommittedOffset | StoredGroup | DoneReset | int | None
     transaction: int | None
 
 
@@ -107,10 +113,12 @@ class History:
         return found, pending
 
 
-def as_record(key: Key, value: CommittedOffset | StoredGroup | DoneReset | None) -> NewRecord:
+def as_record(key: Key, value: CommittedOffset | StoredGroup | DoneReset | int | None) -> NewRecord:
     match value:
         case None:
             return tombstones([key], 0)[0]
+        case int():
+            return retention_record(key.group, value, 0)
         case StoredGroup():
             return group_record(key.group, value, 0)
         case DoneReset():
@@ -144,6 +152,8 @@ def of_state(state: GroupsState) -> object:
             found[DoneResetKey(group, reset_id)] = done
         for partition, commit in state.offsets(group).items():
             found[OffsetCommitKey(group, partition)] = (commit, commit.record_offset)
+    for group in state.retained():
+        found[GroupRetentionKey(group)] = state.retention_ms(group)
     pending = {key for key in OFFSET_KEYS if state.has_pending(key.group, key.partition)}
     assert pending == {
         OffsetCommitKey(group, partition)
@@ -157,7 +167,7 @@ def of_model(history: History) -> object:
     found, pending = history.state()
     return {
         key: record.value
-        if isinstance(record.value, StoredGroup | DoneReset)
+        if isinstance(record.value, StoredGroup | DoneReset | int)
         else (record.value, record.offset)
         for key, record in found.items()
     }, pending
@@ -204,7 +214,8 @@ PLAIN_ROWS = st.lists(
     OFFSET_ROWS
     | st.tuples(st.sampled_from(OFFSET_KEYS), st.none())
     | st.tuples(st.sampled_from(GROUPS).map(GroupMetadataKey), st.none() | STORED)
-    | st.tuples(st.sampled_from(RESET_KEYS), st.none() | RESETS),
+    | st.tuples(st.sampled_from(RESET_KEYS), st.none() | RESETS)
+    | st.tuples(st.sampled_from(GROUPS).map(GroupRetentionKey), st.none() | st.integers(-1, 9)),
     min_size=1,
     max_size=4,
 )

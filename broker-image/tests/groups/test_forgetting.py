@@ -6,7 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from chiplog_broker.groups.batches import commit_records, group_record, to_batches, tombstones
+from chiplog_broker.groups.batches import (
+    commit_records,
+    group_record,
+    retention_record,
+    to_batches,
+    tombstones,
+)
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.forgetting import expired_keys, keys_of_group, keys_of_topic
 from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey
@@ -204,6 +210,50 @@ def test_what_a_transaction_may_commit_for_the_topic_made_anew_is_spared() -> No
     partition = Partition(None, {A0: at(0, OLD), A1: at(0, OLD)})
     partition.write(commit_records("g", {A0: at(0, NEW), A1: at(1, OLD)}, 0), in_transaction=True)
     assert keys_of_topic(partition.state, OLD) == {"g": offsets(A1)}
+
+
+# --- a group's own retention ----------------------------------------------------------------
+
+
+def keeping(retention_ms: int | None, group: StoredGroup | None = EMPTY) -> Partition:
+    """Offsets of which one has an expiry of its own, at 900."""
+    expiring = replace(at(0), expire_timestamp_ms=900)
+    partition = Partition(group, {A0: at(0), B0: expiring})
+    partition.write([retention_record("g", retention_ms, 0)])
+    return partition
+
+
+def test_a_groups_own_retention_is_in_the_place_of_all_others() -> None:
+    partition = keeping(2_000)
+    assert partition.expired(2_499) == []
+    assert partition.expired(2_500) == offsets(A0, B0) + THE_GROUP
+    assert keeping(0).expired(500) == offsets(A0, B0) + THE_GROUP
+
+
+def test_what_is_kept_for_ever_never_expires() -> None:
+    assert keeping(-1).expired(2**62) == []
+    assert keeping(-1, None).expired(2**62) == []
+
+
+def test_a_group_that_kept_nothing_goes_whatever_its_retention() -> None:
+    partition = Partition(EMPTY, {})
+    partition.write([retention_record("g", -1, 0)])
+    assert partition.expired(0) == THE_GROUP
+
+
+def test_a_retention_that_is_taken_back_counts_no_more() -> None:
+    partition = keeping(-1)
+    partition.write([retention_record("g", None, 0)])
+    assert partition.state.retention_ms("g") is None
+    assert partition.expired(900) == offsets(B0)
+    assert partition.expired(1_500) == offsets(A0, B0) + THE_GROUP
+
+
+def test_a_groups_own_retention_is_of_that_group_alone() -> None:
+    partition = Partition(EMPTY, {A0: at(0)})
+    partition.write([retention_record("h", -1, 0)])
+    assert partition.expired(1_500) == offsets(A0) + THE_GROUP
+    assert (list(partition.state.retained()), "h" in partition.state) == (["h"], False)
 
 
 # --- deleted groups -------------------------------------------------------------------------

@@ -15,11 +15,23 @@ from hypothesis import strategies as st
 
 from chiplog_broker.groups.errors import UnreadableGroupRecordError, UnstorableGroupRecordError
 from chiplog_broker.groups.group_value import decode_group_value, encode_group_value
-from chiplog_broker.groups.keys import GroupMetadataKey, OffsetCommitKey, decode_key, encode_key
+from chiplog_broker.groups.keys import (
+    DONE_RESET,
+    GROUP_RETENTION,
+    GroupMetadataKey,
+    GroupRetentionKey,
+    OffsetCommitKey,
+    decode_key,
+    encode_key,
+)
 from chiplog_broker.groups.offset_value import (
     CommittedOffset,
     decode_offset_value,
     encode_offset_value,
+)
+from chiplog_broker.groups.retention_value import (
+    decode_retention_value,
+    encode_retention_value,
 )
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup, StoredMember
@@ -170,6 +182,8 @@ GROUP = StoredGroup(
 )
 
 
+OURS = (0, 1, 2, DONE_RESET, GROUP_RETENTION)
+
 # --- keys -----------------------------------------------------------------------------------
 
 
@@ -182,11 +196,17 @@ def test_keys_by_hand() -> None:
 
 @given(NAME, NAME, INT32)
 def test_keys_come_back(group: str, topic: str, partition: int) -> None:
-    for key in (OffsetCommitKey(group, TopicPartition(topic, partition)), GroupMetadataKey(group)):
+    commit = OffsetCommitKey(group, TopicPartition(topic, partition))
+    for key in (commit, GroupMetadataKey(group), GroupRetentionKey(group)):
         assert decode_key(encode_key(key)) == key
 
 
-@given(st.integers(-(2**15), 2**15 - 1).filter(lambda kind: kind not in (0, 1, 2)), st.binary())
+def test_keys_of_two_kinds_are_never_equal() -> None:
+    metadata: object = GroupMetadataKey("g")
+    assert metadata != GroupRetentionKey("g")
+
+
+@given(st.integers(-(2**15), 2**15 - 1).filter(lambda kind: kind not in OURS), st.binary())
 def test_other_kinds_of_keys_are_not_looked_into(kind: int, rest: bytes) -> None:
     assert decode_key(struct.pack(">h", kind) + rest) is None
 
@@ -214,6 +234,34 @@ def test_a_name_too_long_for_its_field() -> None:
     with pytest.raises(UnstorableGroupRecordError):
         encode_key(GroupMetadataKey("g" * 32_768))
     assert decode_key(encode_key(GroupMetadataKey("g" * 32_767))) == GroupMetadataKey("g" * 32_767)
+
+
+# --- retentions -----------------------------------------------------------------------------
+
+
+@given(st.integers(-1, 2**63 - 1))
+def test_a_retention_comes_back(retention_ms: int) -> None:
+    assert decode_retention_value(encode_retention_value(retention_ms), "g") == retention_ms
+
+
+def test_a_retention_by_hand() -> None:
+    assert encode_retention_value(-1) == bytes.fromhex("0000 ffffffffffffffff")
+    assert encode_retention_value(1_000) == bytes.fromhex("0000 00000000000003e8")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        bytes.fromhex("0000 00000000000003"),
+        bytes.fromhex("0000 00000000000003e8 00"),
+        bytes.fromhex("0001 00000000000003e8"),
+        bytes.fromhex("0000 fffffffffffffffe"),
+    ],
+)
+def test_a_broken_retention_is_named(value: bytes) -> None:
+    with pytest.raises(UnreadableGroupRecordError, match=r"a retention .* group 'g'"):
+        decode_retention_value(value, "g")
 
 
 # --- commits --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from chiplog_core.durations import Duration
 from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.consumer_group import Reset, ResetStrategy, ResetTopic, WhileActive
 from chiplog_core.model.group_exchange import (
+    RESET_PATH,
     GroupRefusal,
     LogRefusal,
     PartitionPosition,
@@ -24,6 +25,7 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
 from tests.coordinator.groups_kit import OK, Group, partition_of, running, shard_of
+from tests.server.inquiry_kit import asking
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -419,3 +421,19 @@ def test_killed_between_the_append_and_the_answer_it_is_done_whole_or_not_at_all
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size - torn_bytes)
     crashed.run(afterwards)
+
+
+def test_it_is_asked_over_http(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with asking(kit) as (client, asker):
+            await client.create("orders", partitions=2)
+            group = Group(client)
+            await group.commit("orders", (0, 15), (1, 16))
+            asked = ResetAsked(group_id="g", reset=RUN, positions=HERE)
+            for _ in range(3):
+                answer = await asker.ask(RESET_PATH, asked, ResetAnswer)
+                assert answer.state is ResetState.DONE
+                assert answer.offsets == moved((0, 15, 10), (1, 16, 10))
+            assert await committed(group) == {0: 10, 1: 10}
+
+    kit.run(scenario)

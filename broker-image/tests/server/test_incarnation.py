@@ -149,6 +149,7 @@ class Named(Broker):
 
     def __init__(self) -> None:
         self.health = Health(incarnation=ME)
+        self.inquiries = None
         self.is_asked = asyncio.Event()
 
     async def start(self) -> None:

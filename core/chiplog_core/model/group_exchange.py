@@ -256,7 +256,9 @@ class PositionsAsked:
         tuple[TopicWanted, ...], "The topics.", Items(MAX_EXCHANGED_ITEMS, key=("topic",))
     ]
     since_ms: Annotated[
-        TimeMs | None, "Where set, the offset of the first record of this time or later is wanted."
+        int | None,
+        "Where set, the offset of the first record of this time or later is wanted.",
+        Range(0, MAX_INT64),
     ] = None
 
 
@@ -278,8 +280,8 @@ class PartitionPosition:
     log_start_offset: Annotated[Offset | None, "Where the log begins."] = None
     last_timestamp_ms: Annotated[
         TimeMs | None,
-        "Of the last record below the high watermark; absent where there is none, or it was not "
-        "found in time.",
+        "The newest of the last batch below the high watermark; absent where there is none, or "
+        "it was not found in time.",
     ] = None
     times: Annotated[
         tuple[RecordTime, ...],

@@ -1,0 +1,220 @@
+"""What this broker knows of the groups that it coordinates, for the operator.
+
+In three steps, so that no lag is ever negative and nothing is told that could be lost:
+
+1. members and committed offsets are taken, of each group at one instant;
+2. all of that becomes safe: the high watermark of its partition passes it;
+3. the ends of the partitions that are led here are read, which only grow.
+
+Whatever stops this broker from coordinating on the way is told in the place of the facts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.shard import Shard
+from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.group_told import Told
+from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.description import Description
+from chiplog_core.ids import BrokerId, LeaderEpoch
+from chiplog_core.limits import MAX_EXCHANGED_GROUPS, MAX_GROUP_ID_LENGTH
+from chiplog_core.model.group_exchange import (
+    GroupFacts,
+    GroupRefusal,
+    GroupsAnswer,
+    GroupsAsked,
+    OffsetsPartition,
+    PartitionAnswered,
+)
+from chiplog_core.model.group_status import GroupState
+
+ANSWERED_ITEMS: Final = 5_000
+"""Offsets and members after which an answer ends: about half a megabyte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A group at one instant."""
+
+    group_id: str
+    shard: Shard | None = None
+    """None where `refusal` says why not."""
+    refusal: GroupRefusal | None = None
+    description: Description | None = None
+    """None where there is no such group."""
+    commits: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    retention_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        members = () if self.description is None else self.description.members
+        return 1 + len(self.commits) + len(members)
+
+
+class GroupFactsHandler:
+    """Asks the coordinator's shards."""
+
+    def __init__(
+        self, coordinator: Coordinator, cluster: ClusterView, leaders: Leaders, clock: Clock
+    ) -> None:
+        self._coordinator = coordinator
+        self._cluster = cluster
+        self._clock = clock
+        self._told = Told(cluster, leaders)
+
+    async def answer(self, asked: GroupsAsked) -> GroupsAnswer:
+        """The groups that were named, or all of the partitions that were."""
+        turns, time_ms = Turns(self._clock), self._clock.now_ms()
+        shards = {one.partition.name.partition: one for one in self._coordinator}
+        refusals: dict[int, GroupRefusal | None] = {
+            one.partition: self._refusal(shards.get(one.partition), one) for one in asked.partitions
+        }
+        serving = {index: shards[index] for index, why in refusals.items() if why is None}
+        taken: list[Taken] = []
+        next_after = None
+        size = 0
+        for group_id, shard, refusal in self._wanted(asked, serving, refusals):
+            if size >= ANSWERED_ITEMS or len(taken) >= MAX_EXCHANGED_GROUPS:
+                next_after = taken[-1].group_id
+                break
+            taken.append(take(group_id, shard, refusal))
+            size += taken[-1].size
+            await turns.pause()
+        # What was forgotten is told too, by being absent: all of it must be safe.
+        unsafe = await self._until_safe(serving)
+        groups = [await self._facts(one, unsafe, turns) for one in taken]
+        return GroupsAnswer(
+            groups=tuple(groups),
+            partitions=tuple(
+                PartitionAnswered(
+                    partition=one.partition,
+                    refusal=refusals[one.partition] or unsafe.get(one.partition),
+                )
+                for one in asked.partitions
+            ),
+            next_after=next_after,
+            time_ms=time_ms,
+        )
+
+    def _refusal(self, shard: Shard | None, asked: OffsetsPartition) -> GroupRefusal | None:
+        """Why this broker does not answer for a partition's groups in that epoch; None: it does."""
+        cluster = self._cluster
+        if shard is None or shard.leader_epoch != asked.leader_epoch:
+            return GroupRefusal.NOT_COORDINATOR
+        if cluster.is_cut_off or cluster.broker_id not in cluster.brokers:
+            return GroupRefusal.NOT_COORDINATOR  # fenced: the map may name another leader soon
+        try:
+            shard.check()
+        except GroupError as refused:
+            return refusal_of(refused.code)
+        return None
+
+    def _wanted(
+        self,
+        asked: GroupsAsked,
+        serving: Mapping[int, Shard],
+        refusals: Mapping[int, GroupRefusal | None],
+    ) -> list[tuple[str, Shard | None, GroupRefusal | None]]:
+        """By id, who answers for each group that is asked for, or why nobody does."""
+        after = "" if asked.after is None else asked.after
+        found: list[tuple[str, Shard | None, GroupRefusal | None]] = []
+        if not asked.groups:
+            found = [
+                (group_id, shard, None)
+                for shard in serving.values()
+                for group_id in {*shard, *shard.retained()}
+                if group_id > after and len(group_id) <= MAX_GROUP_ID_LENGTH
+            ]
+        for group_id in asked.groups:
+            if group_id > after:
+                index = self._partition_of(group_id)
+                shard = serving.get(index)
+                refusal = refusals.get(index, GroupRefusal.NOT_COORDINATOR)
+                found.append((group_id, shard, None if shard is not None else refusal))
+        return sorted(found, key=lambda one: one[0])
+
+    def _partition_of(self, group_id: str) -> int:
+        try:
+            return self._coordinator.partition_of(group_id)
+        except GroupError:
+            return -1  # there are no groups yet, so nobody was asked for with this
+
+    async def _until_safe(self, serving: Mapping[int, Shard]) -> dict[int, GroupRefusal]:
+        """The partitions of which what was taken does not become safe, and why."""
+
+        async def safe(shard: Shard) -> GroupRefusal | None:
+            try:
+                await shard.until_all_safe()
+            except GroupError as refused:
+                return refusal_of(refused.code)
+            return None
+
+        found = await all_of(safe(shard) for shard in serving.values())
+        return {index: why for index, why in zip(serving, found, strict=True) if why is not None}
+
+    async def _facts(
+        self, taken: Taken, unsafe: Mapping[int, GroupRefusal], turns: Turns
+    ) -> GroupFacts:
+        shard, group = taken.shard, taken.description
+        if shard is None:
+            return GroupFacts(group_id=taken.group_id, refusal=taken.refusal)
+        if why := unsafe.get(shard.partition.name.partition):
+            return GroupFacts(group_id=taken.group_id, refusal=why)
+        by = BrokerId(self._cluster.broker_id), LeaderEpoch(shard.leader_epoch)
+        if group is None:
+            return GroupFacts(
+                group_id=taken.group_id,
+                coordinator=by[0],
+                leader_epoch=by[1],
+                state=GroupState.DEAD,
+                offset_retention_ms=taken.retention_ms,
+            )
+        members, assigned = await self._told.members(group, turns)
+        topics, is_whole = await self._told.topics(taken.commits, assigned, turns)
+        return GroupFacts(
+            group_id=taken.group_id,
+            coordinator=by[0],
+            leader_epoch=by[1],
+            state=group.state,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            generation=group.generation,
+            member_count=len(group.members),
+            members=members,
+            topics=topics,
+            is_whole=is_whole,
+            offset_retention_ms=taken.retention_ms,
+        )
+
+
+def take(group_id: str, shard: Shard | None, refusal: GroupRefusal | None) -> Taken:
+    """All that is known of a group now; to be told when it is safe."""
+    if shard is None:
+        return Taken(group_id=group_id, refusal=refusal)
+    is_there = shard.exists(group_id)
+    return Taken(
+        group_id=group_id,
+        shard=shard,
+        description=shard.describe(group_id) if is_there else None,
+        commits=dict(shard.offsets(group_id)),
+        retention_ms=shard.retention_ms(group_id),
+    )
+
+
+def refusal_of(code: ErrorCode) -> GroupRefusal:
+    """What the operator is told in the place of Kafka's code."""
+    if code is ErrorCode.not_coordinator:
+        return GroupRefusal.NOT_COORDINATOR
+    if code is ErrorCode.coordinator_load_in_progress:
+        return GroupRefusal.LOADING
+    return GroupRefusal.UNAVAILABLE

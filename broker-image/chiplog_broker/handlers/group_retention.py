@@ -1,0 +1,38 @@
+"""How long single groups' offsets are kept, as the operator says."""
+
+from functools import partial
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.holding import outcome
+from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.group_facts import refusal_of
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.model.group_exchange import (
+    GroupRetention,
+    RetentionAnswer,
+    RetentionAsked,
+    RetentionStored,
+)
+
+
+class GroupRetentionHandler:
+    """Asks the coordinator."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def answer(self, asked: RetentionAsked) -> RetentionAnswer:
+        """What became of each; whoever is refused asks again, or somebody else."""
+        return RetentionAnswer(groups=tuple(await all_of(self._set(one) for one in asked.groups)))
+
+    async def _set(self, wanted: GroupRetention) -> RetentionStored:
+        group_id, retention_ms = wanted.group_id, wanted.retention_ms
+        try:
+            shard = self._coordinator.shard(group_id)
+        except GroupError as refused:
+            code = refused.code
+        else:
+            code = await outcome(partial(shard.set_retention, group_id, retention_ms))
+        refusal = None if code is ErrorCode.none else refusal_of(code)
+        return RetentionStored(group_id=group_id, refusal=refusal)

@@ -1,0 +1,115 @@
+"""A group's members and offsets in the words of the exchange with the operator."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from chiplog_broker.groups.consumer_protocol import CONSUMER, parse_assignment
+from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.description import Description, MemberDescription
+from chiplog_core.ids import Offset, PartitionIndex
+from chiplog_core.limits import MAX_EXCHANGED_ITEMS, MAX_GROUP_STATUS_MEMBERS, MAX_GROUP_TOPICS
+from chiplog_core.model.group_exchange import PartitionOffset, TopicOffsets
+from chiplog_core.model.group_status import NO_COMMIT, AssignedTopic, Member
+
+MAX_NAME_LENGTH: Final = 512
+"""Of a member's id and of what a client calls itself: there is no more room in a status."""
+MAX_HOST_LENGTH: Final = 253
+
+Assigned: TypeAlias = dict[TopicPartition, None]
+"""In the order in which they were met."""
+
+
+class Told:
+    """Knows which topics there are, and where those end that are led here."""
+
+    def __init__(self, cluster: ClusterView, leaders: Leaders) -> None:
+        self._cluster = cluster
+        self._leaders = leaders
+
+    async def members(
+        self, group: Description, turns: Turns
+    ) -> tuple[tuple[Member, ...], Assigned]:
+        """As many members as a status shows, and what all of them together consume."""
+        told: list[Member] = []
+        assigned: Assigned = {}
+        for member in sorted(group.members, key=lambda one: one.member_id):
+            theirs = assignment_of(group, member)
+            assigned |= dict.fromkeys(theirs)
+            if len(told) < MAX_GROUP_STATUS_MEMBERS:
+                told.append(told_member(member, theirs))
+            await turns.pause()
+        return tuple(told), assigned
+
+    async def topics(
+        self,
+        commits: Mapping[TopicPartition, CommittedOffset],
+        assigned: Assigned,
+        turns: Turns,
+    ) -> tuple[tuple[TopicOffsets, ...], bool]:
+        """Each partition with a commit or a member, and whether that is all of them."""
+        by_topic: dict[str, list[PartitionOffset]] = {}
+        partitions = sorted(commits.keys() | assigned.keys())
+        for at in partitions[:MAX_EXCHANGED_ITEMS]:
+            found = self._offset(at, commits.get(at), is_assigned=at in assigned)
+            if found is not None:
+                by_topic.setdefault(at.topic, []).append(found)
+            await turns.pause()
+        topics = tuple(
+            TopicOffsets(topic=topic, partitions=tuple(found)) for topic, found in by_topic.items()
+        )
+        return topics, len(partitions) <= MAX_EXCHANGED_ITEMS
+
+    def _offset(
+        self, at: TopicPartition, commit: CommittedOffset | None, *, is_assigned: bool
+    ) -> PartitionOffset | None:
+        """None where there is no such partition, or nothing to be said of it."""
+        view = self._cluster.topic(at.topic)
+        if view is None or not 0 <= at.partition < len(view.partitions):
+            return None
+        if commit is not None and not commit.is_for(view.topic_id):
+            commit = None  # it was for another topic of that name
+        if commit is None and not is_assigned:
+            return None
+        end_offset = log_start_offset = None
+        try:
+            partition = self._leaders.settled(at.topic, at.partition)
+            end_offset = Offset(partition.high_watermark)
+            log_start_offset = Offset(partition.log.log_start_offset)
+        except PartitionError:
+            pass  # the operator asks whoever leads it
+        return PartitionOffset(
+            partition=PartitionIndex(at.partition),
+            committed_offset=NO_COMMIT if commit is None else commit.offset,
+            commit_time_ms=None if commit is None else commit.commit_timestamp_ms,
+            end_offset=end_offset,
+            log_start_offset=log_start_offset,
+        )
+
+
+def assignment_of(group: Description, member: MemberDescription) -> tuple[TopicPartition, ...]:
+    """What a member consumes, as far as it can be read."""
+    if group.protocol_type != CONSUMER:
+        return ()
+    return parse_assignment(member.assignment) or ()
+
+
+def told_member(member: MemberDescription, assignment: Iterable[TopicPartition]) -> Member:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(assignment)):
+        by_topic.setdefault(topic, []).append(partition)
+    instance = member.group_instance_id
+    return Member(
+        member_id=member.member_id[:MAX_NAME_LENGTH],
+        client_id=member.client_id[:MAX_NAME_LENGTH],
+        host=member.client_host[:MAX_HOST_LENGTH],
+        group_instance_id=None if instance is None else instance[:MAX_NAME_LENGTH],
+        assignment=tuple(
+            AssignedTopic(topic=topic, partitions=tuple(map(PartitionIndex, partitions)))
+            for topic, partitions in list(by_topic.items())[:MAX_GROUP_TOPICS]
+        ),
+    )

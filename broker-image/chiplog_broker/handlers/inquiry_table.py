@@ -1,0 +1,34 @@
+"""What the operator may ask of this broker over HTTP, and who answers it."""
+
+from chiplog_broker.handlers.group_facts import GroupFactsHandler
+from chiplog_broker.handlers.group_resets import GroupResets
+from chiplog_broker.handlers.group_retention import GroupRetentionHandler
+from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.log_positions import LogPositions
+from chiplog_broker.handlers.table import Parts
+from chiplog_broker.server.inquiries import Inquiries, Inquiry
+from chiplog_core.model.group_exchange import (
+    FACTS_PATH,
+    POSITIONS_PATH,
+    RESET_PATH,
+    RETENTION_PATH,
+    GroupsAsked,
+    PositionsAsked,
+    ResetAsked,
+    RetentionAsked,
+)
+
+
+def inquiry_table(parts: Parts) -> Inquiries:
+    """An answer for every path that is served."""
+    leaders = Leaders(parts.cluster, parts.replicas)
+    facts = GroupFactsHandler(parts.coordinator, parts.cluster, leaders, parts.clock)
+    positions = LogPositions(leaders, parts.clock)
+    retention = GroupRetentionHandler(parts.coordinator)
+    resets = GroupResets(parts.coordinator, parts.cluster)
+    return {
+        FACTS_PATH: Inquiry(GroupsAsked, facts.answer),
+        POSITIONS_PATH: Inquiry(PositionsAsked, positions.answer),
+        RETENTION_PATH: Inquiry(RetentionAsked, retention.answer),
+        RESET_PATH: Inquiry(ResetAsked, resets.answer),
+    }

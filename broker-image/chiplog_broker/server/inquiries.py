@@ -1,0 +1,212 @@
+"""What the operator asks of this process over HTTP: signed, bounded, one table of paths.
+
+It is served on the health port, where the operator has a connection already. Whoever has not the
+secret of the internal listener learns nothing and changes nothing (`chiplog_core.signature`).
+
+| Status | Means |
+| --- | --- |
+| 200 | answered; the body is the JSON of the answer |
+| 400 | signed, but not to be understood: the text says which field |
+| 403 | not signed with the secret, or too long ago |
+| 404 | nothing is asked under this path; or this broker runs alone |
+| 408, 413, 415 | the body was too slow, too large, or compressed |
+| 409 | signed for another process |
+| 503 | too many at once, not serving yet or any more, or not answered in time: ask again |
+
+What was answered to a signed request is signed, whatever it says. JSON is read and written in a
+thread: a list of thousands of groups takes longer than clients should wait for the event loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.credentials import CredentialSource
+from chiplog_core.ids import Incarnation
+from chiplog_core.model.group_exchange import MAX_REQUEST_BYTES, request_from_body, to_body
+from chiplog_core.problems import InvalidManifest
+from chiplog_core.signature import (
+    SIGNATURE_HEADER,
+    Message,
+    Verdict,
+    answer_signature,
+    judge,
+    message_of,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+logger = logging.getLogger(__name__)
+
+MAX_READING: Final = 8
+"""Bodies that are read at a time. Whoever sends one may be anybody."""
+MAX_ANSWERING: Final = 2
+"""Inquiries that are answered at a time; they are signed, so it is the operator that waits."""
+MAX_WAITING: Final = 16
+"""And those that wait for that."""
+BODY_TIMEOUT_S: Final = 5.0
+ANSWER_TIMEOUT_S: Final = 20.0
+LOG_INTERVAL_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """One thing that may be asked."""
+
+    asked: type[Any]
+    """What the body must say: a dataclass of `chiplog_core.model.group_exchange`."""
+
+    answer: Callable[[Any], Awaitable[object]]
+    """From such a value to that of the answer. It may be cancelled at any await, when whoever asked
+    has hung up: what must not be left half done is shielded there."""
+
+
+Inquiries = Mapping[str, Inquiry]
+"""By path."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    body: bytes
+
+    @classmethod
+    def of_text(cls, status: int, text: str) -> "_Reply":
+        return cls(status, f"{text}\n".encode())
+
+
+class InquiryServer:
+    """Answers for one process; before `open` and after `close` it asks to come again."""
+
+    def __init__(self, incarnation: str, clock: Clock, credentials: CredentialSource) -> None:
+        self._incarnation = Incarnation(incarnation)
+        self._clock = clock
+        self._credentials = credentials
+        self._inquiries: Inquiries | None = None
+        self._reading = 0
+        self._waiting = 0
+        self._answering = asyncio.Semaphore(MAX_ANSWERING)
+        self._logged_s = -LOG_INTERVAL_S
+
+    def open(self, inquiries: Inquiries) -> None:
+        """Answer these from now on."""
+        self._inquiries = inquiries
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+        self._inquiries = None
+
+    def serve_in(self, app: "web.Application") -> None:
+        app.router.add_post("/{inquiry:.+}", self.handle)
+
+    async def handle(self, request: "web.Request") -> "web.Response":
+        """Whatever was posted to this port."""
+        from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
+
+        try:
+            body = await self._body(request)
+            message, secret, signature = self._signed(request, body)
+        except _Refused as refused:
+            self._log_refused(request, refused.reply)
+            return web.Response(status=refused.reply.status, body=refused.reply.body)
+        reply = await self._reply(message)
+        signed = await asyncio.to_thread(
+            answer_signature, secret, signature, reply.status, reply.body
+        )
+        return web.Response(
+            status=reply.status, body=reply.body, headers={SIGNATURE_HEADER: signed}
+        )
+
+    async def _body(self, request: "web.Request") -> bytes:
+        """Raises `_Refused`."""
+        from aiohttp import web  # noqa: PLC0415
+
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise _Refused(415, "send the body as it is")
+        if (request.content_length or 0) > MAX_REQUEST_BYTES:
+            raise _Refused(413, f"at most {MAX_REQUEST_BYTES} bytes")
+        if self._reading >= MAX_READING:
+            raise _Refused(503, "too many requests at once")
+        self._reading += 1
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                return await request.read()
+        except TimeoutError:
+            raise _Refused(408, f"the body took more than {BODY_TIMEOUT_S:g} s") from None
+        except web.HTTPRequestEntityTooLarge:
+            raise _Refused(413, f"at most {MAX_REQUEST_BYTES} bytes") from None
+        finally:
+            self._reading -= 1
+
+    def _signed(self, request: "web.Request", body: bytes) -> tuple[Message, str, str]:
+        """What is asked, the secret that was used, the signature. Raises `_Refused`.
+
+        For another process it is told so with 409 and without a signature: whoever asks looks up
+        who is here, and trusts nothing else of it.
+        """
+        found = message_of(request.method, request.raw_path, request.headers, body)
+        if found is None:
+            raise _Refused(403, Verdict.FORGED)
+        message, signature = found
+        verdict, secret = judge(
+            [one.password for one in self._credentials.accepted()],
+            message,
+            signature,
+            incarnation=self._incarnation,
+            now_ms=self._clock.now_ms(),
+        )
+        if verdict is Verdict.FOR_ANOTHER:
+            raise _Refused(409, verdict)
+        if verdict is not Verdict.ACCEPTED:
+            raise _Refused(403, verdict)
+        return message, secret, signature
+
+    async def _reply(self, message: Message) -> _Reply:
+        """To somebody who knows the secret."""
+        if self._inquiries is None:
+            return _Reply.of_text(503, "not serving clients")
+        inquiry = self._inquiries.get(message.path)
+        if inquiry is None:
+            return _Reply.of_text(404, "nothing is asked under this path")
+        if self._waiting >= MAX_WAITING:
+            return _Reply.of_text(503, "too many requests at once")
+        self._waiting += 1
+        try:
+            return await self._answer(inquiry, message)
+        finally:
+            self._waiting -= 1
+
+    async def _answer(self, inquiry: Inquiry, message: Message) -> _Reply:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S), self._answering:
+                asked = await asyncio.to_thread(request_from_body, inquiry.asked, message.body)
+                answer = await inquiry.answer(asked)
+                return _Reply(200, await asyncio.to_thread(to_body, answer))
+        except InvalidManifest as problem:
+            return _Reply.of_text(400, str(problem))
+        except TimeoutError:
+            logger.warning("inquiry_not_answered_in_time", extra={"path": message.path})
+            return _Reply.of_text(503, f"not answered in {ANSWER_TIMEOUT_S:g} s")
+        except Exception:
+            logger.exception("inquiry_failed", extra={"path": message.path})
+            return _Reply.of_text(500, "a fault of the broker; its log says more")
+
+    def _log_refused(self, request: "web.Request", reply: _Reply) -> None:
+        """Not each: strangers must not fill the log."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._logged_s >= LOG_INTERVAL_S:
+            self._logged_s = now_s
+            extra = {"status": reply.status, "reason": reply.body.decode().strip()}
+            logger.warning("inquiry_refused", extra={**extra, "peer": request.remote})
+
+
+class _Refused(Exception):  # noqa: N818 - not an error of this process
+    """Answered without a signature: nothing shows that who asked knows the secret."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.reply = _Reply.of_text(status, reason)
