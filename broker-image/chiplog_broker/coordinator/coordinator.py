@@ -8,7 +8,6 @@ from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard, Surroundings
-from chiplog_broker.groups.placement import partition_of
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
@@ -17,6 +16,7 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
 from chiplog_core.groups.limits import Limits
+from chiplog_core.groups.placement import partition_of
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_broker.groups.placement import java_hash, partition_of
+from chiplog_core.groups.placement import java_hash, partition_of
 
 
 @pytest.mark.parametrize(
