@@ -39,6 +39,9 @@ UNCLEAN_ELECTION = f"{api.GROUP}/unclean-election"
 a partition and its partitionEpoch, as the Ready condition prints them: one decision, made once.
 "3@17/2+5" also goes on without what brokers 2 and 5 have to say."""
 
+DISCOVERED = f"{api.GROUP}/discovered"
+"""Label of a ConsumerGroup: "true" where the operator made it for a group that it found."""
+
 TOPIC_FINALIZER = f"{api.GROUP}/topic"
 """Holds a deleted Topic until its deletionPolicy is carried out."""
 

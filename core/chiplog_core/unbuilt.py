@@ -18,11 +18,7 @@ class Feature(StrEnum):
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
     MANUAL_PLACEMENT = "placement of replicas by hand"
-    GROUPS = "consumer groups"
-    GROUP_DISCOVERY = "discovery of consumer groups"
     GROUP_RESET = "offset resets"
-    GROUP_OBJECTIVE = "lag objectives"
-    GROUP_RETENTION = "offset retention per group"
     GROUP_SCALING = "scaling by lag"
     SPARK = "Spark jobs"
     ROLL_POLICY = "roll policies"
@@ -39,11 +35,7 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.REPARTITION: "set it to Append",
     Feature.TRASH: "set it to Delete or Retain",
     Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",
-    Feature.GROUPS: "delete this object; consumers can assign partitions to themselves",
-    Feature.GROUP_DISCOVERY: "set it to false",
     Feature.GROUP_RESET: "remove it; use kafka-consumer-groups.sh --reset-offsets",
-    Feature.GROUP_OBJECTIVE: "remove it",
-    Feature.GROUP_RETENTION: "remove it; offsets.retention.minutes counts for all groups",
     Feature.GROUP_SCALING: "remove it",
     Feature.SPARK: "remove it",
     Feature.ROLL_POLICY: "remove it; brokers restart one at a time",

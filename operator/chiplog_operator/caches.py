@@ -66,6 +66,9 @@ class Listener(Protocol):
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         """Something about this cluster is another than it was. Urgent: partitions may wait."""
 
+    def groups_changed(self, cluster: ClusterKey) -> None:
+        """What is wished for the cluster's groups is another thing than it was."""
+
     def all_dirty(self) -> None:
         """Something that any cluster may depend on changed."""
 
@@ -137,8 +140,15 @@ class Caches:
                 self._listener.pod_changed(cluster, after)
             if views.differ(views.pod, before, after):
                 self._listener.dirty(cluster)
+        elif kind is kinds.CONSUMER_GROUPS:
+            # Where a group stands is written often, and nothing follows from it.
+            if views.differ(views.wish, before, after):
+                self._listener.groups_changed(cluster)
+                self._listener.dirty(cluster)
         else:
             self._listener.dirty(cluster, urgent=kind is kinds.BROKERS)
+            if kind is kinds.BROKER_CLUSTERS and views.differ(views.wish, before, after):
+                self._listener.groups_changed(cluster)
 
     def _cluster(self, kind: Kind, manifest: Manifest | None) -> ClusterKey | None:
         return None if manifest is None or kind is kinds.NODES else cluster_of(kind, manifest)
@@ -175,6 +185,7 @@ def as_it_is(manifest: Manifest) -> Manifest:
 
 _KEEP: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     kinds.TOPICS: as_it_is,
+    kinds.CONSUMER_GROUPS: as_it_is,
     kinds.NODES: views.kept_node,
     kinds.PODS: views.kept_pod,
     kinds.STATEFUL_SETS: without_managed_fields,

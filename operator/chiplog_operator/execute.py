@@ -20,6 +20,7 @@ from chiplog_core.planner.actions import (
     Action,
     Announce,
     Create,
+    DeleteGroup,
     DeleteMap,
     EventType,
     Replace,
@@ -145,6 +146,8 @@ class Executor:
                 await self._replace(cluster, action)
             case DeleteMap():
                 await self._delete_map(action)
+            case DeleteGroup():
+                await self._delete_group(action)
             case SetFinalizers():
                 await self._set_finalizers(action)
             case Report():
@@ -189,6 +192,17 @@ class Executor:
             resource_version=about.resource_version,
         )
         # Somebody's finalizer may keep it: only what is seen to be gone is gone.
+        await self._look_again(action)
+
+    async def _delete_group(self, action: DeleteGroup) -> None:
+        about = action.metadata
+        await self._api.delete(
+            kinds.CONSUMER_GROUPS,
+            about.namespace,
+            about.name,
+            uid=about.uid,
+            resource_version=about.resource_version,
+        )
         await self._look_again(action)
 
     async def _set_finalizers(self, action: SetFinalizers) -> None:

@@ -22,6 +22,8 @@ from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_operator.caches import Caches
 from chiplog_operator.clock import SystemClock
+from chiplog_operator.groups.looks import GroupPorts
+from chiplog_operator.groups.port import HttpGroupsPort
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
 from chiplog_operator.leadership import Leadership, LeaseLost
 from chiplog_operator.logs import set_up
@@ -151,8 +153,16 @@ async def _lead(
         broker_image=chosen.broker_image,
         namespaces=chosen.watch_namespaces,
     )
-    system = System(api, settings, clock=SystemClock(), authority=leadership, meter=signs.metrics)
-    async with asyncio.TaskGroup() as group:
+    clock = SystemClock()
+    async with HttpGroupsPort(clock) as port, asyncio.TaskGroup() as group:
+        system = System(
+            api,
+            settings,
+            clock=clock,
+            authority=leadership,
+            meter=signs.metrics,
+            groups=GroupPorts(port=port, board=signs.metrics.groups),
+        )
         group.create_task(_keep(leadership), name="lease")
         group.create_task(system.run(), name="system")
         group.create_task(

@@ -5,6 +5,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from chiplog_core.planner.settings import paused
 from chiplog_core.planner.world import World
 from chiplog_operator.caches import ClusterKey
+from chiplog_operator.groups.board import GroupBoard
 
 LABELS = ("kind", "namespace", "name")
 KIND = "BrokerCluster"
@@ -17,6 +18,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.groups = GroupBoard()
+        self.registry.register(self.groups)
 
         def counter(name: str, what: str) -> Counter:
             return Counter(f"chiplog_operator_{name}", what, LABELS, registry=self.registry)

@@ -119,6 +119,24 @@ class Observer:
         found = (identity(broker, pods.get(broker_id)) for broker_id, broker in brokers.items())
         return sorted(one for one in found if one is not None)
 
+    def metadata(self, key: ClusterKey) -> Metadata:
+        """Of the BrokerCluster object; without a uid where there is none."""
+        manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
+        return metadata_of(manifest) if manifest is not None else _absent(key)
+
+    def groups(self, key: ClusterKey) -> tuple[ConsumerGroup, ...]:
+        """The ConsumerGroups that name the cluster and read."""
+        found = map(self._groups.read, self._caches.members(kinds.CONSUMER_GROUPS, key))
+        return tuple(one for one in found if isinstance(one, ConsumerGroup))
+
+    def partition_map(self, key: ClusterKey, topic_name: str) -> PartitionMap | None:
+        """Of a topic; None where there is none, or none that reads."""
+        name = names.partition_map(key.name, topic_name)
+        manifest = self._caches[kinds.PARTITION_MAPS].get(key.namespace, name)
+        found = self._maps.read(manifest) if manifest is not None else None
+        is_it = isinstance(found, PartitionMap) and found.spec.topic_name == topic_name
+        return found if is_it and isinstance(found, PartitionMap) else None
+
     def cluster(self, key: ClusterKey) -> BrokerCluster | None:
         """The BrokerCluster; None where there is none, or none that reads."""
         manifest = self._caches[kinds.BROKER_CLUSTERS].get(key.namespace, key.name)
@@ -217,7 +235,7 @@ class Observer:
             CONSUMER_GROUP,
         )
         return World(
-            metadata=metadata_of(manifest) if manifest is not None else _absent(key),
+            metadata=self.metadata(key),
             cluster=cluster,
             cluster_problems=problems,
             manifest_status=status,

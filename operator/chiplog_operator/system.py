@@ -14,6 +14,8 @@ from chiplog_operator.apply import Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
+from chiplog_operator.groups.looks import GroupPorts, LookParts, Looks
+from chiplog_operator.groups.password import Passwords
 from chiplog_operator.health_port import Net, SystemNet
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.loop import Loops, Meter, Parts, Planner
@@ -55,6 +57,11 @@ class _Router:
         self.loops: Loops | None = None
         self.liveness: Liveness | None = None
         self.refusals: Refusals | None = None
+        self.looks: Looks | None = None
+
+    def groups_changed(self, cluster: ClusterKey) -> None:
+        if self.looks is not None:
+            self.looks.wake(cluster)
 
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         if self.refusals is not None:
@@ -89,7 +96,9 @@ class System:
         chance: Chance | None = None,
         planner: Planner = plan,
         net: Net | None = None,
+        groups: GroupPorts | None = None,
     ) -> None:
+        """Without `groups`, nobody looks at consumer groups."""
         chance = chance or Chance()
         router = _Router()
         self.caches = Caches(router)
@@ -117,18 +126,19 @@ class System:
             namespaces=settings.namespaces,
         )
         self.refusals = Refusals(net or SystemNet(), self.caches, observer, self.liveness, clock)
+        executor = Executor(
+            api,
+            self.caches,
+            results,
+            checks=checks,
+            clock=clock,
+            authority=authority,
+            instance=settings.instance,
+        )
         parts = Parts(
             caches=self.caches,
             observer=observer,
-            executor=Executor(
-                api,
-                self.caches,
-                results,
-                checks=checks,
-                clock=clock,
-                authority=authority,
-                instance=settings.instance,
-            ),
+            executor=executor,
             applier=Applier(
                 api,
                 self.caches,
@@ -144,6 +154,18 @@ class System:
         self.loops = Loops(parts)
         router.loops, router.liveness = self.loops, self.liveness
         router.refusals = self.refusals
+        if groups is not None:
+            router.looks = Looks(
+                LookParts(
+                    caches=self.caches,
+                    observer=observer,
+                    executor=executor,
+                    passwords=Passwords(api),
+                    clock=clock,
+                    ports=groups,
+                )
+            )
+        self.looks = router.looks
 
     async def run(self) -> None:
         """Until cancelled, or until something fails for good."""
@@ -153,3 +175,5 @@ class System:
             group.create_task(self.liveness.run(), name="liveness")
             group.create_task(self.loops.run(), name="loops")
             group.create_task(self.refusals.run(), name="refusals")
+            if self.looks is not None:
+                group.create_task(self.looks.run(), name="groups")

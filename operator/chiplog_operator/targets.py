@@ -5,6 +5,7 @@ from chiplog_core.planner.actions import (
     Action,
     Announce,
     Create,
+    DeleteGroup,
     DeleteMap,
     Replace,
     Report,
@@ -32,7 +33,7 @@ def rank_of(action: Action) -> tuple[int, int]:
     match action:
         case Replace():
             return (0, -action.weight)
-        case Create() | SetFinalizers() | WriteTopic() | DeleteMap() | RestartPod():
+        case Create() | SetFinalizers() | WriteTopic() | DeleteMap() | DeleteGroup() | RestartPod():
             return (1, 0)
         case Announce() | Report():
             return (2, 0)
@@ -45,6 +46,8 @@ def target_of(action: Action) -> tuple[Kind, Metadata] | None:
             return KIND_OF[action.resource.KIND.kind], action.resource.metadata
         case SetFinalizers() | WriteTopic():
             return kinds.TOPICS, action.metadata
+        case DeleteGroup():
+            return kinds.CONSUMER_GROUPS, action.metadata
         case Report():
             return KIND_OF[action.kind.kind], action.metadata
         case Announce() | RestartPod():

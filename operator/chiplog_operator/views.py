@@ -53,6 +53,14 @@ def renewal(lease: Manifest) -> Renewal | None:
     return Renewal(broker_id, Incarnation(holder), renew_time)
 
 
+def wish(manifest: Manifest) -> object:
+    """A user's object without its status. A spec that changes has another generation."""
+    meta = metadata(manifest)
+    told = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "finalizers")
+    spec = None if "generation" in meta else manifest.get("spec")
+    return [meta.get(name) for name in told], spec
+
+
 # ---- pods ----
 
 

@@ -9,6 +9,7 @@ from chiplog_core import api
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
+from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.group_status import ConsumerGroupStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
@@ -17,9 +18,9 @@ from chiplog_core.model.topic import TopicStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Make a Broker or PartitionMap; one that exists by then is left as it is."""
+    """Make a Broker, PartitionMap or ConsumerGroup; one that exists by then is left as it is."""
 
-    resource: Broker | PartitionMap
+    resource: Broker | PartitionMap | ConsumerGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,14 @@ class DeleteMap:
     """Remove a PartitionMap of which nothing is left, by its uid and resource version."""
 
     resource: PartitionMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """Remove a ConsumerGroup that discovery made, by its uid and resource version: where anybody
+    has written to it since, it stays."""
+
+    metadata: Metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +121,15 @@ class WriteTopic:
 
 
 Action: TypeAlias = (
-    Create | Replace | DeleteMap | SetFinalizers | Report | Announce | RestartPod | WriteTopic
+    Create
+    | Replace
+    | DeleteMap
+    | DeleteGroup
+    | SetFinalizers
+    | Report
+    | Announce
+    | RestartPod
+    | WriteTopic
 )
 
 

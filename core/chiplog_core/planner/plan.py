@@ -19,7 +19,7 @@ from chiplog_core.planner.growth import find_room
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.members import find_members
 from chiplog_core.planner.offsets_topic import offsets_verdicts
-from chiplog_core.planner.other_reports import group_reports, unreadable_reports
+from chiplog_core.planner.other_reports import unreadable_reports
 from chiplog_core.planner.ownership import find_owners
 from chiplog_core.planner.preferred import find_moves
 from chiplog_core.planner.proposals import gather_proposals
@@ -77,7 +77,6 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         actions.append(rollout.restart)
     if world.is_complete:
         actions += topic_reports(situation, maps, counts.of_topic)
-        actions += group_reports(world, settings, now)
         actions += unreadable_reports(world, now)
         actions += cluster_report(facts, now)
     return Plan(

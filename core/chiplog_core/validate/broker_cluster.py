@@ -150,17 +150,11 @@ def _name_pattern(policies: TopicPolicies) -> Iterator[Problem]:
 
 def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
     spec = cluster.spec
-    groups = spec.consumer_groups
     asked = [
         (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),
         (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
         (Feature.TOPIC_POLICIES, "spec.topicPolicies", spec.topic_policies is not None),
-        (
-            Feature.GROUP_DISCOVERY,
-            "spec.consumerGroups.discover",
-            groups is not None and groups.discover,
-        ),
         (Feature.SPARK, "spec.spark", spec.spark is not None),
         (Feature.CLAIM_DELETION, "spec.storage.deleteClaim", spec.storage.delete_claim),
     ]

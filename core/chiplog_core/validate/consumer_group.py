@@ -98,12 +98,9 @@ def _scale(group: ConsumerGroup) -> Iterator[Problem]:
 
 
 def _unbuilt(group: ConsumerGroup) -> Iterator[Problem]:
-    yield from unless_built(Feature.GROUPS, "spec")
     spec = group.spec
     asked = (
         (Feature.GROUP_RESET, "spec.reset", spec.reset),
-        (Feature.GROUP_OBJECTIVE, "spec.maxLag", spec.max_lag),
-        (Feature.GROUP_RETENTION, "spec.offsetRetention", spec.offset_retention),
         (Feature.GROUP_SCALING, "spec.scale", spec.scale),
     )
     for feature, field, value in asked:

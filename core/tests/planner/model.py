@@ -28,6 +28,7 @@ from chiplog_core.model.broker_status import (
     ReplicaReport,
     Tail,
 )
+from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.resource import Resource
@@ -296,6 +297,7 @@ class Kubernetes:
         """Carry out one action as the API server would, or leave it where it is outdated."""
         match action:
             case Create(resource=made):
+                assert not isinstance(made, ConsumerGroup), "the planner makes none"
                 if not self._has(made):
                     self._put(self.stored(made))
             case Replace(resource=new):

@@ -6,7 +6,6 @@ from datetime import timedelta
 from chiplog_core import api
 from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId
-from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import TopicStatus
 from chiplog_core.planner.actions import Report
@@ -25,17 +24,6 @@ def running() -> Kubernetes:
 
 def reports(kubernetes: Kubernetes, **changes: object) -> list[Report]:
     return [one for one in kubernetes.plan(**changes).actions if isinstance(one, Report)]
-
-
-def group() -> ConsumerGroup:
-    return ConsumerGroup.from_manifest(
-        {
-            "apiVersion": api.API_VERSION,
-            "kind": "ConsumerGroup",
-            "metadata": {"name": "billing", "namespace": "home", "generation": 4},
-            "spec": {"clusterRef": {"name": "demo"}},
-        }
-    )
 
 
 def test_nothing_is_written_as_time_goes_by() -> None:
@@ -77,24 +65,6 @@ def test_ready_needs_leaders_that_live() -> None:
 
     (ready,) = kubernetes.topics["orders"].status.conditions
     assert ready.message == "partition 1 has no live leader; the replicas are on broker 2"
-
-
-def test_consumer_groups_are_not_built() -> None:
-    (report,) = reports(running(), groups=(group(),))
-
-    assert report.kind == api.CONSUMER_GROUP
-    (ready,) = report.status.conditions
-    assert (ready.reason, ready.observed_generation) == ("NotSupported", 4)
-    assert ready.message.startswith("spec asks for consumer groups, which is not built yet")
-
-    told = replace(group(), status=report.status)  # type: ignore[arg-type]
-    assert reports(running(), groups=(told,)) == []
-
-
-def test_consumer_groups_that_are_built(everything_built: None) -> None:
-    (report,) = reports(running(), groups=(group(),))
-
-    assert report.status.conditions[0].status is ConditionStatus.TRUE
 
 
 def test_what_does_not_read_is_told_so_and_keeps_its_topic_id() -> None:

@@ -1,0 +1,147 @@
+"""Whom to ask what: a group's coordinator who is in it, and a partition's leader where it ends.
+
+Both are the leaders in the PartitionMaps. What has no leader cannot be asked about.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from chiplog_core.group_watch.lags import At, Moment
+from chiplog_core.groups.placement import partition_of
+from chiplog_core.ids import BrokerId, Offset, PartitionIndex
+from chiplog_core.limits import MAX_EXCHANGED_GROUPS, MAX_EXCHANGED_ITEMS, MAX_EXCHANGED_OFFSETS
+from chiplog_core.model.group_exchange import (
+    GroupsAsked,
+    OffsetsPartition,
+    PartitionWanted,
+    PositionsAsked,
+    TopicWanted,
+)
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.planner.disturbances import current_partitions
+
+FindTopic: TypeAlias = Callable[[str], PartitionMapSpec | None]
+"""A topic's map by the topic's name; None where there is none that reads."""
+
+MAX_WANTED = MAX_EXCHANGED_ITEMS // 10
+"""Partitions in one request, which also has an end to its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinators:
+    """The partitions of `__consumer_offsets` and who leads them."""
+
+    partitions: Mapping[int, tuple[BrokerId, OffsetsPartition] | None]
+    """By number; None for one that is offline."""
+
+    @classmethod
+    def of(cls, offsets: PartitionMapSpec | None) -> "Coordinators":
+        """As the topic's map says."""
+        states = () if offsets is None else current_partitions(offsets)
+        return cls(
+            {
+                state.partition: None
+                if state.leader is None
+                else (
+                    state.leader.broker_id,
+                    OffsetsPartition(partition=state.partition, leader_epoch=state.leader_epoch),
+                )
+                for state in states
+            }
+        )
+
+    def partition_of(self, group_id: str) -> PartitionIndex | None:
+        """None before there is the topic."""
+        count = len(self.partitions)
+        return PartitionIndex(partition_of(group_id, count)) if count else None
+
+    def of_group(self, group_id: str) -> BrokerId | None:
+        """None while its partition has no leader."""
+        found = self.partitions.get(self.partition_of(group_id) or 0)
+        return found[0] if found else None
+
+    def asks(
+        self, groups: Collection[str], *, all_groups: bool
+    ) -> dict[BrokerId, list[GroupsAsked]]:
+        """What to ask each broker: of these groups, or of all there are."""
+        if all_groups:
+            return {
+                broker_id: [GroupsAsked(partitions=tuple(led))]
+                for broker_id, led in self._led(self.partitions).items()
+            }
+        by_broker: dict[BrokerId, list[str]] = defaultdict(list)
+        for group_id in sorted(groups):
+            broker_id = self.of_group(group_id)
+            if broker_id is not None:
+                by_broker[broker_id].append(group_id)
+        return {
+            broker_id: [
+                self._ask(named[begin : begin + MAX_EXCHANGED_GROUPS])
+                for begin in range(0, len(named), MAX_EXCHANGED_GROUPS)
+            ]
+            for broker_id, named in by_broker.items()
+        }
+
+    def _ask(self, named: Collection[str]) -> GroupsAsked:
+        numbers = {self.partition_of(group_id) for group_id in named}
+        led = self._led([number for number in numbers if number is not None])
+        (partitions,) = led.values()
+        return GroupsAsked(partitions=tuple(partitions), groups=tuple(named))
+
+    def _led(self, numbers: Collection[int]) -> dict[BrokerId, list[OffsetsPartition]]:
+        led: dict[BrokerId, list[OffsetsPartition]] = defaultdict(list)
+        for number in sorted(numbers):
+            found = self.partitions[number]
+            if found is not None:
+                led[found[0]].append(found[1])
+        return dict(led)
+
+
+def position_asks(
+    ends: Collection[At], times: Collection[Moment], find_topic: FindTopic
+) -> dict[BrokerId, list[PositionsAsked]]:
+    """What to ask each broker about the ends of partitions, and the times of records in them.
+
+    Of one partition at most `MAX_EXCHANGED_OFFSETS` times are asked at once.
+    """
+    offsets: dict[At, list[int]] = defaultdict(list)
+    for at, offset in sorted(times):
+        if len(offsets[at]) < MAX_EXCHANGED_OFFSETS:
+            offsets[at].append(offset)
+    wanted: dict[BrokerId, list[At]] = defaultdict(list)
+    leaders: dict[str, dict[int, BrokerId]] = {}
+    for at in sorted({*ends, *offsets}):
+        if at.topic not in leaders:
+            leaders[at.topic] = _leaders(find_topic(at.topic))
+        leader = leaders[at.topic].get(at.partition)
+        if leader is not None:
+            wanted[leader].append(at)
+    return {
+        broker_id: [
+            _positions_asked(all_at[begin : begin + MAX_WANTED], offsets)
+            for begin in range(0, len(all_at), MAX_WANTED)
+        ]
+        for broker_id, all_at in wanted.items()
+    }
+
+
+def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
+    states = () if topic is None else current_partitions(topic)
+    return {one.partition: one.leader.broker_id for one in states if one.leader is not None}
+
+
+def _positions_asked(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsAsked:
+    by_topic: dict[str, list[PartitionWanted]] = defaultdict(list)
+    for at in wanted:
+        times = tuple(Offset(offset) for offset in offsets.get(at, ()))
+        by_topic[at.topic].append(
+            PartitionWanted(partition=PartitionIndex(at.partition), offsets=times)
+        )
+    return PositionsAsked(
+        topics=tuple(
+            TopicWanted(topic=topic, partitions=tuple(partitions))
+            for topic, partitions in by_topic.items()
+        )
+    )

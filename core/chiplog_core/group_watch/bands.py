@@ -1,0 +1,32 @@
+"""Bands of a lag: it is worth telling when it has changed by about half, or began or ended.
+
+Band 0 is no lag at all, and band n reaches from 1.5^(n-1) to 1.5^n records (or seconds), whole
+numbers only. What is not known has a band of its own.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Final
+
+from chiplog_core.ids import MAX_INT64
+
+UNKNOWN: Final = -1
+
+
+def _edges() -> tuple[int, ...]:
+    """The least number of each band from 1 on."""
+    edges = [1]
+    while edges[-1] <= MAX_INT64:
+        edges.append(max(edges[-1] + 1, edges[-1] * 3 // 2))
+    return tuple(edges)
+
+
+EDGES: Final = _edges()
+assert all(lower < upper for lower, upper in pairwise(EDGES))
+
+
+def band(lag: int | None) -> int:
+    """The band of a lag; `UNKNOWN` for none and for one below 0."""
+    if lag is None or lag < 0:
+        return UNKNOWN
+    return bisect_right(EDGES, lag)

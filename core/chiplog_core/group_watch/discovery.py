@@ -1,0 +1,66 @@
+"""Objects for groups that nobody wrote one for, so that kubectl shows them.
+
+Where `BrokerCluster.spec.consumerGroups.discover` is on, every group that its coordinator tells of
+gets one in the cluster's namespace, with a label that says so. It goes when its group has been
+gone for `GONE_MS`, or a user's object speaks for the group. Whatever a user has written to is a
+user's, and stays.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from chiplog_core import labels, names
+from chiplog_core.group_watch.claims import Claims, is_ours, living
+from chiplog_core.group_watch.scene import Scene
+from chiplog_core.model.consumer_group import ConsumerGroup, ConsumerGroupSpec
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.references import ClusterRef
+from chiplog_core.planner.actions import Create, DeleteGroup
+
+MAX_DISCOVERED: Final = 1_000
+"""Objects made by discovery; further groups appear when some of these are gone."""
+MADE_AT_ONCE: Final = 50
+GONE_MS: Final = 60_000
+"""So long a group is not there before its object goes: a consumer that restarts is no new group."""
+
+
+def new_objects(scene: Scene, claims: Claims, there: Collection[str]) -> Iterator[Create]:
+    """For groups that are `there` and have no object. A name that is taken stays with its owner."""
+    if not scene.discovers:
+        return
+    made = sum(one.metadata.labels.get(labels.DISCOVERED) == "true" for one in scene.groups)
+    spoken_for = {group.group_id for group in scene.groups}
+    room = min(MADE_AT_ONCE, MAX_DISCOVERED - made)
+    for group_id in sorted(set(there) - spoken_for - set(claims.speakers)):
+        name = names.object_name(group_id)
+        if room > 0 and name not in scene.names_taken:
+            room -= 1
+            yield Create(resource=_object(scene, name, group_id))
+
+
+def needless_objects(
+    scene: Scene, claims: Claims, gone_ms: Mapping[str, int]
+) -> Iterator[DeleteGroup]:
+    """Objects of ours whose group is gone, or has a user's. `gone_ms`: group id -> for how long
+    its coordinator has said so, without a break."""
+    if not scene.exists or scene.is_paused:
+        return
+    for group in living(scene.groups):
+        if not is_ours(group, scene):
+            continue
+        speaker = claims.speakers.get(group.group_id)
+        is_doubled = speaker is not None and speaker.metadata.uid != group.metadata.uid
+        if is_doubled or gone_ms.get(group.group_id, 0) >= GONE_MS:
+            yield DeleteGroup(metadata=group.metadata)
+
+
+def _object(scene: Scene, name: str, group_id: str) -> ConsumerGroup:
+    cluster = scene.metadata.name
+    return ConsumerGroup(
+        metadata=Metadata(
+            name=name,
+            namespace=scene.metadata.namespace,
+            labels={**labels.of_cluster(cluster), labels.DISCOVERED: "true"},
+        ),
+        spec=ConsumerGroupSpec(cluster_ref=ClusterRef(name=cluster), group_id=group_id),
+    )

@@ -1,0 +1,147 @@
+"""How far a group is behind: committed offsets of its coordinator, ends of the partitions' leaders.
+
+The end is always read after the committed offset, so that it is the newer one: what is counted was
+there to be read, and a lag is not negative. What a coordinator says of an end that it leads itself
+is of the same instant.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chiplog_core.ids import MAX_INT32, Offset, PartitionIndex
+from chiplog_core.limits import MAX_GROUP_STATUS_PARTITIONS
+from chiplog_core.model.group_exchange import GroupFacts, Positions, lag_records
+from chiplog_core.model.group_status import NO_COMMIT, PartitionLag
+
+UNKNOWN_S = -1
+"""The lag in seconds of a partition whose next record tells no time."""
+
+
+class At(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Moment(NamedTuple):
+    """A record of which the time is asked: the first one at an offset or after it."""
+
+    at: At
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What leaders said."""
+
+    offsets: Mapping[At, int]
+    """Where partitions end."""
+    times_ms: Mapping[Moment, int]
+    """When records were made, since 1970; -1 where a record does not tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lags:
+    """Where a group stands, exactly."""
+
+    partitions: tuple[PartitionLag, ...] = ()
+    """All of them, the largest lag first."""
+    unheard: frozenset[At] = frozenset()
+    """Partitions whose leader has not answered: they are as they were before, or left out."""
+
+    @property
+    def total(self) -> int | None:
+        """Over partitions with a committed offset: -1 where none has one, None without any."""
+        known = [one.lag for one in self.partitions if one.lag != NO_COMMIT]
+        return sum(known) if known else self._nothing_committed()
+
+    @property
+    def max(self) -> int | None:
+        """Of any one partition; as `total` else."""
+        known = [one.lag for one in self.partitions if one.lag != NO_COMMIT]
+        return max(known) if known else self._nothing_committed()
+
+    @property
+    def max_seconds(self) -> int | None:
+        """Age of the oldest record that is not consumed: -1 not known, None without partitions."""
+        return max((one.lag_seconds for one in self.partitions), default=None)
+
+    def shown(self) -> tuple[PartitionLag, ...]:
+        """As many as a status holds."""
+        return self.partitions[:MAX_GROUP_STATUS_PARTITIONS]
+
+    def _nothing_committed(self) -> int | None:
+        return NO_COMMIT if self.partitions else None
+
+
+def committed_of(facts: GroupFacts) -> Iterator[tuple[At, int, int | None]]:
+    """Each partition of a group, what it committed there (-1: nothing) and the end if told."""
+    for topic in facts.topics:
+        for one in topic.partitions:
+            yield At(topic.topic, one.partition), one.committed_offset, one.end_offset
+
+
+def ends_of(positions: Iterable[Positions]) -> Ends:
+    """What leaders answered; what they refused is not in it."""
+    offsets: dict[At, int] = {}
+    times_ms: dict[Moment, int] = {}
+    for answer in positions:
+        for topic in answer.topics:
+            for one in topic.partitions:
+                at = At(topic.topic, one.partition)
+                if one.refusal is None and one.end_offset is not None:
+                    offsets[at] = one.end_offset
+                for time in one.times:
+                    times_ms[Moment(at, time.offset)] = time.timestamp_ms
+    return Ends(offsets=offsets, times_ms=times_ms)
+
+
+def find_lags(
+    facts: GroupFacts, ends: Ends, now_ms: int, before: Iterable[PartitionLag] = ()
+) -> Lags:
+    """Of every partition that the group has committed for or whose member reads it.
+
+    A partition whose leader has not answered stays as it was in `before`.
+    """
+    found, unheard = [], set()
+    old = {At(one.topic, one.partition): one for one in before}
+    for at, committed, told_end in committed_of(facts):
+        end = told_end if told_end is not None else ends.offsets.get(at)
+        if end is not None:
+            timestamp_ms = ends.times_ms.get(Moment(at, committed))
+            found.append(_lag(at, committed, end, timestamp_ms, now_ms))
+            continue
+        unheard.add(at)
+        if at in old:
+            found.append(old[at])
+    return Lags(partitions=tuple(sorted(found, key=_largest_first)), unheard=frozenset(unheard))
+
+
+def _lag(at: At, committed: int, end: int, timestamp_ms: int | None, now_ms: int) -> PartitionLag:
+    lag = lag_records(committed, end)
+    return PartitionLag(
+        topic=at.topic,
+        partition=PartitionIndex(at.partition),
+        committed_offset=committed,
+        end_offset=Offset(end),
+        lag=lag,
+        lag_seconds=_seconds(lag, timestamp_ms, now_ms),
+    )
+
+
+def _seconds(lag: int, timestamp_ms: int | None, now_ms: int) -> int:
+    """Age of the next record. Producers' clocks may be ahead of ours: then it is 0."""
+    if lag == 0:
+        return 0
+    if lag == NO_COMMIT or timestamp_ms is None or timestamp_ms < 0:
+        return UNKNOWN_S
+    return min(max(0, (now_ms - timestamp_ms) // 1000), MAX_INT32)
+
+
+def _largest_first(one: PartitionLag) -> tuple[int, str, int]:
+    return -one.lag, one.topic, one.partition

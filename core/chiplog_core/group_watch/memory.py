@@ -1,0 +1,75 @@
+"""What was heard of groups and partitions, and for how long nothing has been."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from chiplog_core.group_watch.lags import At, Lags
+from chiplog_core.model.group_exchange import GroupFacts
+
+PATIENCE_MS: Final = 2_000
+"""Who does not answer for so long is reported: a coordinator that moves is back before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One group."""
+
+    facts: GroupFacts | None = None
+    lags: Lags | None = None
+    silent_since_ms: int | None = None
+    why: str = ""
+    gone_since_ms: int | None = None
+
+    def told(self, facts: GroupFacts, now_ms: int, *, is_gone: bool) -> "Known":
+        """Its coordinator has answered."""
+        since_ms = self.gone_since_ms if self.gone_since_ms is not None else now_ms
+        return replace(
+            self,
+            facts=facts,
+            silent_since_ms=None,
+            why="",
+            gone_since_ms=since_ms if is_gone else None,
+        )
+
+    def unheard(self, why: str, now_ms: int) -> "Known":
+        """Nobody has answered for it."""
+        since_ms = self.silent_since_ms if self.silent_since_ms is not None else now_ms
+        return replace(self, silent_since_ms=since_ms, why=why, gone_since_ms=None)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the last look heard of it."""
+        return self.facts is not None and self.silent_since_ms is None
+
+    def silent(self, now_ms: int) -> str:
+        """Why nothing has been heard for longer than anybody's patience; else empty."""
+        if self.silent_since_ms is None or now_ms - self.silent_since_ms < PATIENCE_MS:
+            return ""
+        return self.why
+
+
+@dataclass(slots=True)
+class Unheard:
+    """Partitions whose leaders have not answered."""
+
+    since_ms: dict[At, int] = field(default_factory=dict)
+
+    def look(self, unheard: Collection[At], now_ms: int) -> None:
+        """As of this look."""
+        self.since_ms = {at: self.since_ms.get(at, now_ms) for at in unheard}
+
+    def for_long(self, among: Collection[At], now_ms: int) -> tuple[str, ...]:
+        """Those of which nothing has been heard for longer than anybody's patience."""
+        return tuple(
+            str(at) for at in sorted(among) if now_ms - self.since_ms.get(at, now_ms) >= PATIENCE_MS
+        )
+
+
+def gone_ms(known: Mapping[str, Known], now_ms: int) -> dict[str, int]:
+    """Group id -> for how long it has been known not to be there."""
+    return {
+        group_id: now_ms - one.gone_since_ms
+        for group_id, one in known.items()
+        if one.gone_since_ms is not None
+    }

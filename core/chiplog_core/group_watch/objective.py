@@ -1,0 +1,56 @@
+"""Whether a group's lag is within what its `spec.maxLag` allows."""
+
+from collections.abc import Iterator
+
+from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
+from chiplog_core.group_watch.lags import UNKNOWN_S, Lags
+from chiplog_core.model.consumer_group import MaxLag
+from chiplog_core.model.group_status import NO_COMMIT, PartitionLag
+
+WITHIN, TOO_LARGE, TOO_OLD = "WithinObjective", "LagTooLarge", "RecordsTooOld"
+UNKNOWN = "LagUnknown"
+
+
+def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
+    """For the condition LagWithinObjective. `lags`: None where they are not known now.
+
+    The messages hold no figure that moves: these are in the status, and one that changes with
+    every look would be written with every look.
+    """
+    if lags is None:
+        return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, "the group's lag is not known now")
+    broken = list(_broken(max_lag, lags))
+    if broken:
+        reasons, messages = zip(*broken, strict=True)
+        return _verdict(ConditionStatus.FALSE, reasons[0], "; ".join(messages))
+    unknown = [one for one in lags.partitions if _is_unknown(max_lag, one)]
+    if unknown:
+        message = (
+            f"{len(unknown)} partitions tell no lag, like {unknown[0].topic}-"
+            f"{unknown[0].partition}: nothing was committed for them, or their records tell no time"
+        )
+        return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, message)
+    return _verdict(ConditionStatus.TRUE, WITHIN)
+
+
+def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
+    if max_lag.records is not None and (lags.max or 0) > max_lag.records:
+        yield TOO_LARGE, f"a partition has more than {max_lag.records} records left to consume"
+    if max_lag.seconds is not None and (lags.max_seconds or 0) > max_lag.seconds:
+        yield TOO_OLD, f"a record that is not consumed is older than {max_lag.seconds} seconds"
+
+
+def _is_unknown(max_lag: MaxLag, one: PartitionLag) -> bool:
+    if one.end_offset == 0:
+        return False  # there never was anything to consume
+    by_records = max_lag.records is not None and one.lag == NO_COMMIT
+    return by_records or (max_lag.seconds is not None and one.lag_seconds == UNKNOWN_S)
+
+
+def _verdict(status: ConditionStatus, reason: str, message: str = "") -> Verdict:
+    return Verdict(
+        type=ConditionType.LAG_WITHIN_OBJECTIVE.value,
+        status=status,
+        reason=reason,
+        message=message,
+    )

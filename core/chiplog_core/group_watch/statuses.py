@@ -1,0 +1,144 @@
+"""The status of one ConsumerGroup, from what was heard of its group."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from chiplog_core.conditions import ConditionType, Verdict, merge
+from chiplog_core.durations import Duration, duration_ms
+from chiplog_core.group_watch.lags import Lags
+from chiplog_core.group_watch.objective import objective
+from chiplog_core.limits import MAX_GROUP_STATUS_MEMBERS
+from chiplog_core.model.consumer_group import NEVER, ConsumerGroup
+from chiplog_core.model.group_exchange import KEPT_FOR_EVER, GroupFacts
+from chiplog_core.model.group_status import ConsumerGroupStatus, GroupState, ResetStatus
+from chiplog_core.planner.settings import paused
+from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.problems import Problem
+
+MAX_PROTOCOL_LENGTH = 249
+MOST_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What is known of a group."""
+
+    facts: GroupFacts | None = None
+    """What its coordinator said last; None where it has said nothing yet to this process."""
+    lags: Lags | None = None
+    silent: str = ""
+    """Why nothing is heard of it, once that has lasted; empty where it is, or was a moment ago."""
+    old_partitions: tuple[str, ...] = ()
+    """Partitions of which nothing has been heard for long: their figures are of before."""
+
+
+def retention_ms(group: ConsumerGroup) -> int | None:
+    """How long the spec says that offsets are kept; None: as the cluster does."""
+    text = group.spec.offset_retention
+    if text is None:
+        return None
+    return KEPT_FOR_EVER if text == NEVER else duration_ms(Duration(text))
+
+
+def is_retention_due(group: ConsumerGroup, facts: GroupFacts) -> bool:
+    """Whether the coordinator has another retention for the group than the spec says. A group that
+    is not there has no offsets to keep."""
+    if paused(group.metadata) or facts.state is GroupState.DEAD:
+        return False
+    return facts.offset_retention_ms != retention_ms(group)
+
+
+def group_status(
+    group: ConsumerGroup,
+    heard: Heard,
+    problems: Sequence[Problem],
+    now: datetime,
+    reset: ResetStatus | None = None,
+) -> ConsumerGroupStatus:
+    """What to publish; exactly, whether it is worth a write or not.
+
+    `reset` is another's to say; None leaves what is published.
+    """
+    status = _figures(group.status, heard)
+    verdicts = [_ready(group, heard, problems), *_others(group, heard)]
+    generation = group.metadata.generation
+    return replace(
+        status,
+        observed_generation=generation,
+        group_id=group.group_id,
+        reset=reset or group.status.reset,
+        conditions=merge(
+            group.status.conditions, verdicts, observed_generation=generation, now=now
+        ),
+    )
+
+
+def told_nothing(group: ConsumerGroup, verdict: Verdict, now: datetime) -> ConsumerGroupStatus:
+    """The status of an object that does not speak for its group, or whose cluster is not there."""
+    generation = group.metadata.generation
+    verdicts = [verdict, *([paused_verdict()] if paused(group.metadata) else [])]
+    return ConsumerGroupStatus(
+        observed_generation=generation,
+        group_id=group.group_id,
+        reset=group.status.reset,
+        conditions=merge(
+            group.status.conditions, verdicts, observed_generation=generation, now=now
+        ),
+    )
+
+
+def _figures(before: ConsumerGroupStatus, heard: Heard) -> ConsumerGroupStatus:
+    """What the coordinator said; while it says nothing, what it said last, in no state."""
+    facts, lags = heard.facts, heard.lags
+    if heard.silent:
+        return replace(before, state=GroupState.UNKNOWN, coordinator=None)
+    if facts is None or lags is None:
+        return before
+    return ConsumerGroupStatus(
+        state=facts.state,
+        protocol=facts.protocol[:MAX_PROTOCOL_LENGTH] or None,
+        coordinator=facts.coordinator,
+        member_count=facts.member_count,
+        members=facts.members[:MAX_GROUP_STATUS_MEMBERS],
+        total_lag=lags.total,
+        max_lag=lags.max,
+        max_lag_seconds=lags.max_seconds,
+        partitions=lags.shown(),
+    )
+
+
+def _ready(group: ConsumerGroup, heard: Heard, problems: Sequence[Problem]) -> Verdict:
+    if problems:
+        return refused(problems)
+    if heard.silent:
+        message = f"{heard.silent}; members and figures are those of before"
+        return fails(ConditionType.READY, "CoordinatorNotAvailable", message)
+    if heard.facts is None:
+        return fails(ConditionType.READY, "Pending", "the coordinator is being asked")
+    if is_retention_due(group, heard.facts):
+        message = "the coordinator has not stored spec.offsetRetention yet"
+        return fails(ConditionType.READY, "OffsetRetentionPending", message)
+    return holds(ConditionType.READY, "Ready")
+
+
+def _others(group: ConsumerGroup, heard: Heard) -> Iterator[Verdict]:
+    max_lag = group.spec.max_lag
+    if max_lag is not None:
+        is_known = not heard.silent and not heard.old_partitions
+        yield objective(max_lag, heard.lags if is_known else None)
+    if heard.old_partitions:
+        names = _listed(heard.old_partitions)
+        message = f"the leaders of {names} do not answer: figures of these are of before"
+        yield holds(ConditionType.WARNING, "LeaderNotAvailable", message)
+    elif heard.facts is not None and not heard.facts.is_whole:
+        message = "the group is too large for one answer: members and partitions are missing here"
+        yield holds(ConditionType.WARNING, "NotWhole", message)
+    if paused(group.metadata):
+        yield paused_verdict()
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    left = len(names) - MOST_NAMES
+    return f"{shown} and {left} more" if left > 0 else shown

@@ -1,0 +1,335 @@
+"""One cluster's groups, look by look: what to ask, what was answered, what to write.
+
+A look goes in this order, and the shell waits in between: `facts_asks`, then `take_facts`; then
+`retention_asks` and `position_asks`, then `take_retention` and `take_positions`; then `finish`.
+A look that is broken off does no harm: the next one begins anew.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from chiplog_core import api
+from chiplog_core.conditions import ConditionStatus, ConditionType
+from chiplog_core.group_watch.asking import Coordinators, position_asks
+from chiplog_core.group_watch.claims import Claims, find_claims, living
+from chiplog_core.group_watch.discovery import needless_objects, new_objects
+from chiplog_core.group_watch.due import (
+    Allowance,
+    cost_ms,
+    has_moved,
+    new_allowance,
+    urgency,
+)
+from chiplog_core.group_watch.lags import (
+    At,
+    Ends,
+    Lags,
+    Moment,
+    committed_of,
+    ends_of,
+    find_lags,
+)
+from chiplog_core.group_watch.memory import Known, Unheard, gone_ms
+from chiplog_core.group_watch.pace import next_look_ms
+from chiplog_core.group_watch.scene import Scene
+from chiplog_core.group_watch.statuses import (
+    Heard,
+    group_status,
+    is_retention_due,
+    retention_ms,
+    told_nothing,
+)
+from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_EXCHANGED_GROUPS
+from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.model.group_exchange import (
+    GroupFacts,
+    GroupRetention,
+    GroupsAnswer,
+    GroupsAsked,
+    Positions,
+    PositionsAsked,
+    RetentionAnswer,
+    RetentionAsked,
+    lag_records,
+)
+from chiplog_core.model.group_status import ConsumerGroupStatus, GroupState
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.planner.actions import Action, Announce, EventType, Report
+from chiplog_core.planner.verdicts import fails, refused
+from chiplog_core.topic_name import CONSUMER_OFFSETS
+
+MAX_RETENTIONS = MAX_EXCHANGED_GROUPS
+STILL_MS = 2**62
+"""Nothing has moved yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFigures:
+    """A group's exact figures, for metrics."""
+
+    group_id: str
+    members: int
+    lags: Lags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """What comes of a look."""
+
+    actions: tuple[Action, ...]
+    figures: tuple[GroupFigures, ...]
+    """Of every group that was heard of and has an object."""
+    next_look_ms: int
+    """From the beginning of this one."""
+
+
+@dataclass(slots=True)
+class GroupWatch:
+    """What is remembered of one cluster's groups between looks. Times are of a clock that never
+    jumps, but where a `datetime` is asked for."""
+
+    _known: dict[str, Known] = field(default_factory=dict)
+    _unheard: Unheard = field(default_factory=Unheard)
+    _allowances: dict[str, Allowance] = field(default_factory=dict)
+    _seen: dict[str, ConsumerGroupStatus] = field(default_factory=dict)
+    _times_ms: dict[Moment, int] = field(default_factory=dict)
+    _moved_ms: int | None = None
+    # -- of the look that is under way
+    _claims: Claims = field(default_factory=Claims)
+    _offsets: PartitionMapSpec | None = None
+    _coordinators: Coordinators = field(default_factory=lambda: Coordinators({}))
+    _found: frozenset[str] = frozenset()
+    _is_asking: bool = False
+
+    def facts_asks(self, scene: Scene) -> dict[BrokerId, list[GroupsAsked]]:
+        """Begin a look: what to ask each coordinator."""
+        self._claims = find_claims(scene)
+        offsets = scene.find_topic(CONSUMER_OFFSETS)
+        if offsets is not self._offsets:
+            self._offsets, self._coordinators = offsets, Coordinators.of(offsets)
+        asks: dict[BrokerId, list[GroupsAsked]] = {}
+        if scene.exists:
+            asks = self._coordinators.asks(self._claims.speakers, all_groups=scene.discovers)
+        self._is_asking = bool(asks)
+        return asks
+
+    def take_facts(
+        self, scene: Scene, answers: Mapping[BrokerId, Sequence[GroupsAnswer]], now_ms: int
+    ) -> None:
+        """What coordinators said. A broker that did not answer all it was asked is not in it."""
+        told = {facts.group_id: facts for facts in _facts_of(answers)}
+        answered = {
+            one.partition
+            for broker_answers in answers.values()
+            for answer in broker_answers
+            for one in answer.partitions
+            if one.refusal is None
+        }
+        self._found = frozenset(
+            facts.group_id
+            for facts in told.values()
+            if facts.refusal is None and facts.state is not GroupState.DEAD
+        )
+        before, self._known = self._known, {}
+        for group_id in self._claims.speakers:
+            facts = told.get(group_id)
+            if facts is None and self._coordinators.partition_of(group_id) in answered:
+                facts = GroupFacts(
+                    group_id=group_id,
+                    state=GroupState.DEAD,
+                    coordinator=self._coordinators.of_group(group_id),
+                )
+            known = before.get(group_id, Known())
+            if facts is None or facts.refusal is not None:
+                self._known[group_id] = known.unheard(self._why(group_id, facts), now_ms)
+            else:
+                is_gone = facts.state is GroupState.DEAD
+                self._known[group_id] = known.told(facts, now_ms, is_gone=is_gone)
+
+    def retention_asks(self) -> dict[BrokerId, RetentionAsked]:
+        """Retentions that are not stored as the specs say."""
+        wanted: dict[BrokerId, list[GroupRetention]] = {}
+        for group_id, group in self._claims.speakers.items():
+            facts, broker_id = self._facts(group_id), self._coordinators.of_group(group_id)
+            if facts is None or broker_id is None:
+                continue
+            if is_retention_due(group, facts):
+                one = GroupRetention(group_id=group_id, retention_ms=retention_ms(group))
+                wanted.setdefault(broker_id, []).append(one)
+        return {
+            broker_id: RetentionAsked(groups=tuple(groups[:MAX_RETENTIONS]))
+            for broker_id, groups in wanted.items()
+        }
+
+    def take_retention(self, asked: RetentionAsked, answer: RetentionAnswer) -> None:
+        """What a coordinator stored, without asking it again."""
+        wanted = {one.group_id: one.retention_ms for one in asked.groups}
+        for stored in answer.groups:
+            known = self._known.get(stored.group_id)
+            if stored.refusal is None and known and known.facts and stored.group_id in wanted:
+                facts = replace(known.facts, offset_retention_ms=wanted[stored.group_id])
+                self._known[stored.group_id] = replace(known, facts=facts)
+
+    def position_asks(self, scene: Scene) -> dict[BrokerId, list[PositionsAsked]]:
+        """Ends that coordinators do not lead themselves, and times that are not known yet."""
+        ends, times = set(), set()
+        for group_id in self._claims.speakers:
+            facts = self._facts(group_id)
+            for at, committed, end in committed_of(facts) if facts else ():
+                if end is None:
+                    ends.add(at)
+                has_lag = committed >= 0 and (end is None or lag_records(committed, end) > 0)
+                if has_lag and self._times_ms.get(Moment(at, committed), -1) < 0:
+                    times.add(Moment(at, committed))
+        return position_asks(ends, times, scene.find_topic)
+
+    def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
+        """What leaders said."""
+        ends = ends_of(answers)
+        # A record keeps its time, so that of one that stays unread is asked for once.
+        ends = Ends(offsets=ends.offsets, times_ms={**self._times_ms, **ends.times_ms})
+        wall_ms = int(now.timestamp() * 1000)
+        unheard: set[At] = set()
+        used: dict[Moment, int] = {}
+        for group_id in self._claims.speakers:
+            known, facts = self._known[group_id], self._facts(group_id)
+            if facts is None:
+                continue
+            before = known.lags.partitions if known.lags else ()
+            lags = find_lags(facts, ends, wall_ms, before)
+            unheard |= lags.unheard
+            for at, committed, _ in committed_of(facts):
+                moment = Moment(at, committed)
+                if moment in ends.times_ms:
+                    used[moment] = ends.times_ms[moment]
+            self._known[group_id] = replace(known, lags=lags)
+        self._times_ms = used
+        self._unheard.look(unheard, now_ms)
+
+    def finish(self, scene: Scene, now: datetime, began_ms: int, now_ms: int) -> GroupPlan:
+        """What to write, and when to look again."""
+        groups = living(scene.groups)
+        cost = cost_ms(len(groups))
+        actions: list[Action] = []
+        seen: dict[str, ConsumerGroupStatus] = {}
+        for group in groups:
+            status = self._status(scene, group, now, now_ms)
+            if status is None:
+                continue
+            uid = group.metadata.uid
+            before = self._seen.get(uid, group.status)
+            seen[uid] = status
+            if has_moved(before, status):
+                self._moved_ms = now_ms
+            allowance = self._allowances.get(uid) or new_allowance(now_ms, cost)
+            if allowance.allows(urgency(group.status, status, before), now_ms, cost):
+                allowance = allowance.spent(now_ms, cost)
+                actions += _reports(group, status)
+            self._allowances[uid] = allowance
+        self._seen = seen
+        self._allowances = {uid: one for uid, one in self._allowances.items() if uid in seen}
+        actions += new_objects(scene, self._claims, self._found)
+        actions += needless_objects(scene, self._claims, gone_ms(self._known, now_ms))
+        moved_ms = self._moved_ms
+        return GroupPlan(
+            actions=tuple(actions),
+            figures=tuple(self._figures()),
+            next_look_ms=next_look_ms(
+                asked=self._is_asking,
+                still_ms=STILL_MS if moved_ms is None else now_ms - moved_ms,
+                took_ms=now_ms - began_ms,
+            ),
+        )
+
+    def lags_of(self, group_id: str) -> Lags | None:
+        """As of the last look; None where that heard nothing of the group."""
+        known = self._known.get(group_id)
+        return known.lags if known is not None and known.is_heard else None
+
+    def _status(
+        self, scene: Scene, group: ConsumerGroup, now: datetime, now_ms: int
+    ) -> ConsumerGroupStatus | None:
+        """None where there is nothing to tell yet."""
+        if not scene.exists:
+            return told_nothing(group, fails(ConditionType.READY, *_no_cluster(scene)), now)
+        problems = self._claims.problems[group.metadata.uid]
+        speaker = self._claims.speakers.get(group.group_id)
+        if speaker is None or speaker.metadata.uid != group.metadata.uid:
+            return told_nothing(group, refused(problems), now)
+        known = self._known.get(group.group_id, Known())
+        silent = known.silent(now_ms)
+        if known.facts is None and not silent and not problems:
+            return None
+        unheard = known.lags.unheard if known.lags else frozenset()
+        heard = Heard(
+            facts=known.facts,
+            lags=known.lags,
+            silent=silent,
+            old_partitions=self._unheard.for_long(unheard, now_ms),
+        )
+        return group_status(group, heard, problems, now, scene.resets.get(group.metadata.uid))
+
+    def _facts(self, group_id: str) -> GroupFacts | None:
+        """What this very look heard."""
+        known = self._known.get(group_id)
+        return known.facts if known is not None and known.is_heard else None
+
+    def _why(self, group_id: str, facts: GroupFacts | None) -> str:
+        partition = self._coordinators.partition_of(group_id)
+        if partition is None:
+            return "the cluster has no __consumer_offsets yet"
+        broker_id = self._coordinators.of_group(group_id)
+        if broker_id is None:
+            return f"partition {partition} of __consumer_offsets has no leader"
+        if facts is None or facts.refusal is None:
+            return f"broker {broker_id}, which coordinates the group, does not answer"
+        return f"broker {broker_id}, which is to coordinate the group, says {facts.refusal.value}"
+
+    def _figures(self) -> Iterable[GroupFigures]:
+        for group_id in sorted(self._claims.speakers):
+            facts, lags = self._facts(group_id), self.lags_of(group_id)
+            if facts is not None and lags is not None:
+                yield GroupFigures(group_id=group_id, members=facts.member_count, lags=lags)
+
+
+def _facts_of(answers: Mapping[BrokerId, Sequence[GroupsAnswer]]) -> Iterable[GroupFacts]:
+    for broker_answers in answers.values():
+        for answer in broker_answers:
+            yield from answer.groups
+
+
+def _no_cluster(scene: Scene) -> tuple[str, str]:
+    message = (
+        f"there is no BrokerCluster {scene.metadata.name} in namespace "
+        f"{scene.metadata.namespace}: make it, or correct spec.clusterRef in a new ConsumerGroup. "
+        "A cluster in a namespace that the operator does not watch counts as none"
+    )
+    return "ClusterNotFound", message
+
+
+def _reports(group: ConsumerGroup, status: ConsumerGroupStatus) -> Iterable[Action]:
+    """The write, and an Event where the objective begins or ends to be kept."""
+    yield Report(kind=api.CONSUMER_GROUP, metadata=group.metadata, status=status)
+    before, after = _objective(group.status), _objective(status)
+    if after is None:
+        return
+    was_broken = before is not None and before[0] is ConditionStatus.FALSE
+    is_broken = after[0] is ConditionStatus.FALSE
+    if is_broken is not was_broken:
+        yield Announce(
+            kind=api.CONSUMER_GROUP.kind,
+            api_version=api.API_VERSION,
+            metadata=group.metadata,
+            type=EventType.WARNING if is_broken else EventType.NORMAL,
+            reason=after[1],
+            message=after[2] or "the lag is within spec.maxLag again",
+        )
+
+
+def _objective(status: ConsumerGroupStatus) -> tuple[ConditionStatus, str, str] | None:
+    for one in status.conditions:
+        if one.type == ConditionType.LAG_WITHIN_OBJECTIVE:
+            return one.status, one.reason, one.message
+    return None

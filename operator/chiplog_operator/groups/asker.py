@@ -1,0 +1,162 @@
+"""What a cluster's brokers are asked in a look: all of them at once, each one thing by another."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.group_exchange import (
+    FACTS_PATH,
+    POSITIONS_PATH,
+    RETENTION_PATH,
+    GroupsAnswer,
+    GroupsAsked,
+    Positions,
+    PositionsAsked,
+    RetentionAnswer,
+    RetentionAsked,
+    answer_from_body,
+    to_body,
+)
+from chiplog_core.planner.refusals import Identity
+from chiplog_core.problems import InvalidManifest
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.groups.password import Passwords
+from chiplog_operator.groups.port import GroupsPort, NoAnswer, WrongSecret
+
+logger = logging.getLogger(__name__)
+A = TypeVar("A")
+Q = TypeVar("Q")
+T = TypeVar("T")
+
+MAX_PAGES: Final = 1_000
+FIRST_BACKOFF_S: Final = 0.2
+LAST_BACKOFF_S: Final = 5.0
+KEPT_ANSWERS: Final = 1_000
+_TIME: Final = b',"timeMs":'
+
+
+class Asker:
+    """Asks, and leaves a broker alone for a while that did not answer."""
+
+    def __init__(
+        self, key: ClusterKey, port: GroupsPort, passwords: Passwords, clock: Clock
+    ) -> None:
+        self._key = key
+        self._port = port
+        self._passwords = passwords
+        self._clock = clock
+        self._failures: dict[Identity, tuple[int, float]] = {}
+        self._kept: dict[tuple[Identity, str, bytes], tuple[bytes, object]] = {}
+
+    def among(self, processes: Sequence[Identity]) -> dict[BrokerId, Identity]:
+        """Whom it is worth asking now."""
+        now_s = self._clock.monotonic_s()
+        self._failures = {one: self._failures[one] for one in processes if one in self._failures}
+        there = set(processes)
+        self._kept = {key: kept for key, kept in self._kept.items() if key[0] in there}
+        return {
+            one.broker_id: one for one in processes if self._failures.get(one, (0, 0.0))[1] <= now_s
+        }
+
+    async def facts(
+        self,
+        brokers: Mapping[BrokerId, Identity],
+        asks: Mapping[BrokerId, Sequence[GroupsAsked]],
+    ) -> dict[BrokerId, list[GroupsAnswer]]:
+        """Of each broker that answered everything."""
+
+        async def all_pages(whom: Identity, asked: GroupsAsked) -> list[GroupsAnswer]:
+            pages: list[GroupsAnswer] = []
+            while len(pages) < MAX_PAGES:
+                pages.append(await self._ask(whom, FACTS_PATH, asked, GroupsAnswer))
+                after = pages[-1].next_after
+                if after is None:
+                    return pages
+                asked = replace(asked, after=after)
+            raise NoAnswer("it tells of groups without end")
+
+        found = await self._each(brokers, asks, all_pages)
+        return {
+            broker_id: [page for pages in answers for page in pages]
+            for broker_id, answers in found.items()
+        }
+
+    async def positions(
+        self,
+        brokers: Mapping[BrokerId, Identity],
+        asks: Mapping[BrokerId, Sequence[PositionsAsked]],
+    ) -> list[Positions]:
+        async def one(whom: Identity, asked: PositionsAsked) -> Positions:
+            return await self._ask(whom, POSITIONS_PATH, asked, Positions)
+
+        found = await self._each(brokers, asks, one)
+        return [answer for answers in found.values() for answer in answers]
+
+    async def retention(
+        self, brokers: Mapping[BrokerId, Identity], asks: Mapping[BrokerId, RetentionAsked]
+    ) -> list[tuple[RetentionAsked, RetentionAnswer]]:
+        async def one(
+            whom: Identity, asked: RetentionAsked
+        ) -> tuple[RetentionAsked, RetentionAnswer]:
+            return asked, await self._ask(whom, RETENTION_PATH, asked, RetentionAnswer)
+
+        each = {broker_id: [asked] for broker_id, asked in asks.items()}
+        found = await self._each(brokers, each, one)
+        return [answer for answers in found.values() for answer in answers]
+
+    async def _each(
+        self,
+        brokers: Mapping[BrokerId, Identity],
+        asks: Mapping[BrokerId, Sequence[Q]],
+        ask: Callable[[Identity, Q], Awaitable[A]],
+    ) -> dict[BrokerId, list[A]]:
+        found: dict[BrokerId, list[A]] = {}
+
+        async def of_broker(broker_id: BrokerId) -> None:
+            whom = brokers[broker_id]
+            try:
+                found[broker_id] = [await ask(whom, one) for one in asks[broker_id]]
+            except NoAnswer as error:
+                self._failed(whom, error)
+            else:
+                self._failures.pop(whom, None)
+
+        await asyncio.gather(*(of_broker(one) for one in sorted(asks) if one in brokers))
+        return found
+
+    async def _ask(self, whom: Identity, path: str, asked: object, answer: type[T]) -> T:
+        secret = await self._passwords.of(self._key)
+        body = to_body(asked)
+        try:
+            said = await self._port.ask(whom, secret, path, body)
+        except WrongSecret:
+            self._passwords.forget(self._key)
+            raise
+        return self._read(whom, path, body, said, answer)
+
+    def _read(self, whom: Identity, path: str, body: bytes, said: bytes, answer: type[T]) -> T:
+        """The answer. One that says the same as the last time but the time is read once."""
+        same, _, _ = said.rpartition(_TIME)
+        known = self._kept.get((whom, path, body))
+        if same and known is not None and known[0] == same and isinstance(known[1], answer):
+            return known[1]
+        try:
+            found = answer_from_body(answer, said)
+        except InvalidManifest as error:
+            raise NoAnswer(f"the answer does not read: {error}") from error
+        if len(self._kept) >= KEPT_ANSWERS:
+            self._kept.clear()
+        self._kept[whom, path, body] = (same, found)
+        return found
+
+    def _failed(self, whom: Identity, error: NoAnswer) -> None:
+        times = self._failures.get(whom, (0, 0.0))[0]
+        wait_s = min(FIRST_BACKOFF_S * 2.0**times, LAST_BACKOFF_S)
+        self._failures[whom] = (min(times + 1, 10), self._clock.monotonic_s() + wait_s)
+        facts = {"cluster": str(self._key), "broker": whom.broker_id, "reason": str(error)}
+        level = logging.DEBUG if times else logging.INFO
+        logger.log(level, "broker_not_asked", extra=facts)

@@ -1,0 +1,159 @@
+"""A loop of looks for each cluster that has ConsumerGroups, or discovers groups.
+
+Level-triggered: each look asks all there is to ask, and writes what is not as it should be. What a
+look finds out is gone with the process; the next one begins with what is published.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from chiplog_core.group_watch.pace import NOTHING_TO_ASK_MS
+from chiplog_core.group_watch.watch import GroupFigures, GroupWatch
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.execute import Executor
+from chiplog_operator.groups.asker import Asker
+from chiplog_operator.groups.password import Passwords
+from chiplog_operator.groups.port import GroupsPort
+from chiplog_operator.groups.scenes import scene_of
+from chiplog_operator.observe import Observer
+from chiplog_operator.writes import NotInCharge
+
+logger = logging.getLogger(__name__)
+
+AFTER_FAULT_MS: Final = 10_000
+COALESCE_S: Final = 0.02
+
+
+class Board(Protocol):
+    """Where exact figures go."""
+
+    def show(self, cluster: ClusterKey, figures: Sequence[GroupFigures]) -> None:
+        """Of the groups that the last look heard of."""
+
+    def forget(self, cluster: ClusterKey) -> None:
+        """Nobody names the cluster any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPorts:
+    """What looks at groups reach and show."""
+
+    port: GroupsPort
+    board: Board
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookParts:
+    """What the looks of one operator process work with."""
+
+    caches: Caches
+    observer: Observer
+    executor: Executor
+    passwords: Passwords
+    clock: Clock
+    ports: GroupPorts
+
+
+class ClusterLooks:
+    """The looks at one cluster's groups."""
+
+    def __init__(self, key: ClusterKey, parts: LookParts) -> None:
+        self._key = key
+        self._parts = parts
+        self._watch = GroupWatch()
+        self._asker = Asker(key, parts.ports.port, parts.passwords, parts.clock)
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """What is wished for is another thing than it was."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until cancelled, or until nobody names the cluster any more."""
+        clock = self._parts.clock
+        while self._key in self._parts.caches.clusters():
+            self._woken.clear()
+            began_s = clock.monotonic_s()
+            next_look_ms = await self._round()
+            spent_s = clock.monotonic_s() - began_s
+            await self._woken_within(max(next_look_ms / 1000 - spent_s, COALESCE_S))
+            await clock.sleep(COALESCE_S)
+        self._parts.ports.board.forget(self._key)
+
+    async def _woken_within(self, seconds: float) -> None:
+        waking = asyncio.ensure_future(self._woken.wait())
+        timer = asyncio.ensure_future(self._parts.clock.sleep(seconds))
+        try:
+            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+            timer.cancel()
+
+    async def _round(self) -> int:
+        """One look; in how many milliseconds from its beginning to look again."""
+        try:
+            return await self._look()
+        except NotInCharge:
+            raise
+        except Exception:
+            # A fault in what is thought about groups must not stop what is done for partitions.
+            logger.exception("look_failed", extra={"cluster": str(self._key)})
+            return AFTER_FAULT_MS
+
+    async def _look(self) -> int:
+        parts, watch, asker = self._parts, self._watch, self._asker
+        began_ms = self._now_ms()
+        scene = scene_of(self._key, parts.caches, parts.observer)
+        if not scene.groups and not scene.discovers:
+            parts.ports.board.forget(self._key)
+            return NOTHING_TO_ASK_MS
+        brokers = asker.among(parts.observer.processes(self._key))
+        answers = await asker.facts(brokers, watch.facts_asks(scene))
+        watch.take_facts(scene, answers, self._now_ms())
+        for asked, stored in await asker.retention(brokers, watch.retention_asks()):
+            watch.take_retention(asked, stored)
+        positions = await asker.positions(brokers, watch.position_asks(scene))
+        watch.take_positions(positions, parts.clock.now(), self._now_ms())
+        plan = watch.finish(scene, parts.clock.now(), began_ms, self._now_ms())
+        parts.ports.board.show(self._key, plan.figures)
+        if plan.actions:
+            await parts.executor.execute(self._key, plan.actions)
+        return plan.next_look_ms
+
+    def _now_ms(self) -> int:
+        return int(self._parts.clock.monotonic_s() * 1000)
+
+
+class Looks:
+    """A loop for every cluster that somebody names."""
+
+    def __init__(self, parts: LookParts) -> None:
+        self._parts = parts
+        self._looks: dict[ClusterKey, tuple[ClusterLooks, asyncio.Task[None]]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def wake(self, key: ClusterKey) -> None:
+        """A cluster, or a ConsumerGroup of it, is another one."""
+        if self._group is None:
+            return  # all are looked at when the looks begin
+        known = self._looks.get(key)
+        if known is None or known[1].done():
+            looks = ClusterLooks(key, self._parts)
+            known = (looks, self._group.create_task(looks.run(), name=f"groups of {key}"))
+            self._looks[key] = known
+        known[0].wake()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for key in sorted(self._parts.caches.clusters()):
+                    self.wake(key)
+                await asyncio.Event().wait()
+            finally:
+                self._group = None

@@ -1,0 +1,33 @@
+"""The secret that an operator shares with each cluster's brokers."""
+
+from chiplog_core import names
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.groups.port import NoAnswer
+from chiplog_operator.resources.secret import password_of
+
+
+class Passwords:
+    """Read once each, and anew where a broker does not take it."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._known: dict[ClusterKey, str] = {}
+
+    async def of(self, cluster: ClusterKey) -> str:
+        """Raises `NoAnswer` where it cannot be read."""
+        if cluster not in self._known:
+            name = names.internal_secret(cluster.name)
+            try:
+                secret = await self._api.get(kinds.SECRETS, cluster.namespace, name)
+            except ApiError as error:
+                raise NoAnswer(f"the Secret {name} cannot be read: {error}") from error
+            password = password_of(secret)
+            if not password:
+                raise NoAnswer(f"the Secret {name} holds no password")
+            self._known[cluster] = password
+        return self._known[cluster]
+
+    def forget(self, cluster: ClusterKey) -> None:
+        self._known.pop(cluster, None)

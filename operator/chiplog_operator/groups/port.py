@@ -1,0 +1,113 @@
+"""One signed question to one process of a broker, over its health port."""
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from chiplog_core import ports
+from chiplog_core.model.group_exchange import MAX_ANSWER_BYTES
+from chiplog_core.planner.refusals import Identity
+from chiplog_core.signature import (
+    SIGNATURE_HEADER,
+    Message,
+    is_answer,
+    request_headers,
+)
+from chiplog_operator.clock import Clock
+
+if TYPE_CHECKING:
+    import aiohttp
+
+CONNECT_WITHIN_S: Final = 1.0
+ANSWER_WITHIN_S: Final = 3.0
+FORBIDDEN: Final = 403
+
+
+class NoAnswer(Exception):  # noqa: N818 - named for what it says
+    """A broker gave no answer that counts; says why."""
+
+
+class WrongSecret(NoAnswer):
+    """The broker knows another secret than we do."""
+
+
+class GroupsPort(Protocol):
+    """Who can be asked about groups."""
+
+    async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
+        """The body of the answer. Raises `NoAnswer`."""
+
+
+class HttpGroupsPort:
+    """HTTP with kept connections. Close it, or use it as a context manager."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(self, whom: Identity, secret: str, path: str, body: bytes) -> bytes:
+        import aiohttp  # noqa: PLC0415 - a standby asks nobody
+
+        message = Message(
+            method="POST",
+            path=path,
+            incarnation=whom.incarnation,
+            time_ms=int(self._clock.now().timestamp() * 1000),
+            body=body,
+        )
+        headers = request_headers(secret, message)
+        url = f"http://{_host(whom.address)}:{ports.HEALTH}{path}"
+        try:
+            async with (
+                asyncio.timeout(ANSWER_WITHIN_S),
+                self._opened().post(
+                    url, data=body, headers=headers, allow_redirects=False
+                ) as answer,
+            ):
+                said = await answer.content.read(MAX_ANSWER_BYTES + 1)
+                while len(said) <= MAX_ANSWER_BYTES and not answer.content.at_eof():
+                    said += await answer.content.read(MAX_ANSWER_BYTES + 1 - len(said))
+                status = answer.status
+                signature = answer.headers.get(SIGNATURE_HEADER, "")
+        except TimeoutError as error:
+            raise NoAnswer("no answer in time") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+        if status == FORBIDDEN:
+            raise WrongSecret("status 403: it does not take our signature")
+        if len(said) > MAX_ANSWER_BYTES:
+            raise NoAnswer("the answer is too long")
+        if not is_answer(secret, headers[SIGNATURE_HEADER], status, said, signature):
+            raise NoAnswer(f"status {status}, and the answer is not signed as it should be")
+        if status != 200:
+            raise NoAnswer(f"status {status}")
+        return said
+
+    def _opened(self) -> "aiohttp.ClientSession":
+        if self._session is None:
+            import aiohttp  # noqa: PLC0415
+
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        return self._session
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,41 @@
+"""What a look at a cluster's groups begins with, from the caches."""
+
+from chiplog_core import labels
+from chiplog_core.group_watch.scene import Scene
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_kube.manifests import labels_of, metadata, uid_of
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.observe import Observer
+
+
+def scene_of(key: ClusterKey, caches: Caches, observer: Observer) -> Scene:
+    """The cluster at this moment. Nobody is asked."""
+    manifests = caches.members(kinds.CONSUMER_GROUPS, key)
+
+    def find_topic(topic_name: str) -> PartitionMapSpec | None:
+        found = observer.partition_map(key, topic_name)
+        return None if found is None else found.spec
+
+    return Scene(
+        metadata=observer.metadata(key),
+        cluster=observer.cluster(key),
+        groups=observer.groups(key),
+        find_topic=find_topic,
+        touched=frozenset(uid_of(one) for one in manifests if _is_touched(one)),
+        names_taken=frozenset(
+            one.name
+            for one in caches[kinds.CONSUMER_GROUPS].objects
+            if one.namespace == key.namespace
+        ),
+    )
+
+
+def _is_touched(manifest: Manifest) -> bool:
+    """Whether anybody but the operator has written to it, or nobody knows. Asked only of objects
+    that discovery made."""
+    if labels_of(manifest).get(labels.DISCOVERED) != "true":
+        return True
+    managers = [one.get("manager") for one in metadata(manifest).get("managedFields") or []]
+    return not managers or any(one != labels.OPERATOR for one in managers)
