@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from e2e.sim.groups.history import GroupHistory
+
 
 class Kind(StrEnum):
     """What happened."""
@@ -133,3 +135,4 @@ class History:
     expiring: set[str] = field(default_factory=set)
     """Topics of which users let records go, by age or by asking for it."""
     was_idempotent: bool = True
+    groups: GroupHistory = field(default_factory=GroupHistory)

@@ -122,4 +122,5 @@ def _values(data: bytes) -> tuple[tuple[int, str], ...]:
     view = memoryview(data)
     header = read_header(view)
     check_crc(view, header)
-    return tuple((one.offset, (one.value or b"").decode()) for one in read_records(view, header))
+    records = read_records(view, header)
+    return tuple((one.offset, (one.value or b"").decode(errors="replace")) for one in records)

@@ -5,6 +5,7 @@ from typing import Final
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from e2e.sim.api_store import ApiStore
 
@@ -13,23 +14,27 @@ FOLLOWER: Final = "follower"
 OPERATOR_LEADER: Final = "operator leader"
 STANDBY: Final = "standby"
 OTHER: Final = "other"
-ROLES: Final = (LEADER, FOLLOWER, OPERATOR_LEADER, STANDBY, OTHER)
+COORDINATOR: Final = "coordinator"
+MEMBER: Final = "member"
+ROLES: Final = (COORDINATOR, LEADER, FOLLOWER, OPERATOR_LEADER, STANDBY, MEMBER, OTHER)
 
 ACTING: ContextVar[str] = ContextVar("acting", default="")
 """The fault that acts in this task."""
 
 
 def role_of_broker(store: ApiStore, broker_id: BrokerId) -> str:
-    """Leader of any partition, else follower in one, else nothing of interest."""
-    role = OTHER
+    """Of whatever it is the first: coordinator of groups, leader of a partition, follower."""
+    found = {OTHER}
     for manifest in store.all_of(kinds.PARTITION_MAPS):
-        for generation in PartitionMap.from_manifest(manifest).spec.generations:
+        spec = PartitionMap.from_manifest(manifest).spec
+        leading = COORDINATOR if spec.topic_name == CONSUMER_OFFSETS else LEADER
+        for generation in spec.generations:
             for state in generation.partitions:
                 if state.leader is not None and state.leader.broker_id == broker_id:
-                    return LEADER
-                if broker_id in state.replicas:
-                    role = FOLLOWER
-    return role
+                    found.add(leading)
+                elif broker_id in state.replicas:
+                    found.add(FOLLOWER)
+    return next(role for role in (COORDINATOR, LEADER, FOLLOWER, OTHER) if role in found)
 
 
 def role_of_operator(*, is_in_charge: bool) -> str:

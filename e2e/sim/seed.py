@@ -8,12 +8,21 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any, Final
 
-from chiplog_core.config.broker_keys import OFFSETS_TOPIC_NUM_PARTITIONS
+from chiplog_core.config.broker_keys import (
+    LOG_CLEANER_BACKOFF_MS,
+    OFFSETS_RETENTION_CHECK_INTERVAL_MS,
+    OFFSETS_RETENTION_MINUTES,
+    OFFSETS_TOPIC_NUM_PARTITIONS,
+    OFFSETS_TOPIC_SEGMENT_BYTES,
+)
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, OF_USERS, Faults, Mix, users
+from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_USERS, Faults, Mix, users
+from e2e.sim.groups.crowd import Crowd
+from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.history import Kind, Span
 from e2e.sim.loop import START_S, SimLoop
 from e2e.sim.world import READS_IN_RACKS, World
@@ -26,6 +35,10 @@ AUDIT_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 30.0
 """The same where something is left to the user."""
 QUIET_S: Final = 10.0
+GROUPS_WITHIN_S: Final = 90
+"""All groups are well again so long after all else is."""
+GROUPS_SHARE: Final = 1 / 3
+"""Of the seeds in which there are consumer groups."""
 OF_DISKS: Final = (
     "sync failed",
     "write failed",
@@ -40,8 +53,18 @@ USERS_SHARE: Final = 0.5
 """Of the seeds in which users go on with their work during the faults."""
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
 """50 partitions more would make every seed slower and are moved all alike."""
+RETENTION_CHECK_MS: Final = 10_000
+"""Where offsets expire soon: so often coordinators look which have."""
 OF_LIVENESS: Final = frozenset(
-    {"not-healed", "no-progress", "not-readable", "unseen", "stuck-reader"}
+    {
+        "not-healed",
+        "no-progress",
+        "not-readable",
+        "unseen",
+        "stuck-reader",
+        "group-unwell",
+        "group-not-readable",
+    }
 )
 
 
@@ -58,6 +81,10 @@ class Result:
     acked: int = 0
     read: int = 0
     read_from_followers: int = 0
+    rebalances: int = 0
+    """Generations of groups that somebody was told of."""
+    commits: int = 0
+    """Those that were acknowledged, of one partition each."""
     faults: dict[str, int] = field(default_factory=dict)
     hits: dict[tuple[str, str], int] = field(default_factory=dict)
     """(fault, role of whom it hit) -> how often."""
@@ -88,16 +115,78 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
     chosen = chance.sample(EVILS, chance.randint(0, 8))
     if chance.random() < USERS_SHARE:
         chosen += chance.sample(OF_USERS, chance.randint(1, 4))
+    groups, of_groups = groups_of(seed)
     return Mix(
         brokers=max(chance.choice((1, 2, 3, 3)), replicas),
         replicas=replicas,
         operators=chance.choice((1, 2)),
         every_s=chance.choice((2.0, 5.0, 12.0)),
-        weights={name: chance.uniform(0.2, 1.0) for name in chosen},
+        weights={name: chance.uniform(0.2, 1.0) for name in chosen} | of_groups,
         pause_s=chance.choice((1.5, 3.0, 6.0)),
         faults_s=150.0,
         habits=SPARING,
         reads_in_racks=replicas > 1 and reads_in_racks(seed),
+        groups=groups,
+    )
+
+
+def groups_of(seed: int) -> tuple[GroupHabits | None, dict[str, float]]:
+    """Of some seeds, and what goes wrong with them; drawn by itself, so that all else is drawn as
+    it is without."""
+    chance = random.Random(f"groups {seed}")  # noqa: S311 - not for secrets
+    if chance.random() >= GROUPS_SHARE:
+        return None, {}
+    habits = GroupHabits(
+        groups=chance.choice((1, 2)),
+        members=chance.choice((1, 2, 3)),
+        static_share=chance.choice((0.0, 0.5)),
+        session_s=chance.choice((6.0, 10.0)),
+        slow_share=chance.choice((0.0, 0.02)),
+    )
+    chosen = chance.sample(sorted(OF_GROUPS), chance.randint(0, 5))
+    return habits, {name: chance.uniform(0.2, 1.0) for name in chosen}
+
+
+def mix_of_groups(seed: int, faults_s: float) -> Mix:
+    """Long, cheap and all about groups: few records, and most of what goes wrong hits a
+    coordinator or a member."""
+    chance = random.Random(f"only groups {seed}")  # noqa: S311 - not for secrets
+    chosen = chance.sample(sorted(OF_GROUPS), chance.randint(5, len(OF_GROUPS)))
+    evils = chance.sample(EVILS, chance.randint(0, 3))
+    session_s = chance.choice((6.0, 10.0, 20.0))
+    brokers = chance.choice((1, 2, 3, 3, 3))
+    return Mix(
+        brokers=brokers,
+        replicas=1,
+        producers=1,
+        consumers=0,
+        pause_s=60.0,
+        every_s=chance.choice((20.0, 40.0, 80.0)),
+        weights={
+            **{name: chance.uniform(0.2, 1.0) for name in chosen},
+            **{name: chance.uniform(0.05, 0.2) for name in evils},
+        },
+        faults_s=faults_s,
+        habits=SPARING,
+        cluster_config={
+            OFFSETS_TOPIC_NUM_PARTITIONS.name: str(chance.choice((1, 2))),
+            OFFSETS_TOPIC_SEGMENT_BYTES.name: str(1 << 20),
+            LOG_CLEANER_BACKOFF_MS.name: "15000",
+        },
+        groups=GroupHabits(
+            groups=chance.choice((1, 2, 3)),
+            members=chance.choice((2, 3, 4)),
+            static_share=chance.choice((0.0, 0.3, 0.7)),
+            session_s=session_s,
+            rebalance_s=chance.choice((6.0, 15.0)),
+            heartbeat_s=session_s / 3,
+            commit_s=chance.choice((5.0, 10.0)),
+            watch_s=8.0,
+            slow_share=0.005,
+            compare_s=120.0,
+            is_reading=False,
+            retention_minutes=chance.choice((0, 1)),
+        ),
     )
 
 
@@ -110,7 +199,10 @@ def mix_from(stored: dict[str, Any]) -> Mix:
     """Of a file that `Result.to_json` wrote."""
     habits = dict(stored["habits"])
     habits["quietness"] = tuple(habits["quietness"])
-    return Mix(**{**stored, "habits": Habits(**habits)})
+    groups = stored.get("groups")
+    if groups is not None:
+        groups = GroupHabits(**{**groups, "topics": tuple(groups["topics"])})
+    return Mix(**{**stored, "habits": Habits(**habits), "groups": groups})
 
 
 def run_seed(seed: int, mix: Mix | None = None) -> Result:
@@ -143,6 +235,9 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     result.acked = notebook.acked
     result.read = sum(one.kind is Kind.READ for one in notebook.history.events)
     result.read_from_followers = notebook.read_from_followers
+    joined, commits = notebook.history.groups.joined, notebook.history.groups.commits
+    result.rebalances = len({(one.group, one.generation) for one in joined})
+    result.commits = sum(one.acked_s < inf for one in commits)
     result.faults = {name: count for name, count in sorted(world.faults.items()) if count}
     result.hits = dict(world.hits)
     result.errors = dict(sorted(notebook.errors.items()))
@@ -155,6 +250,9 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     for event in notebook.history.events:
         world.trace(event)
     world.trace(sorted(notebook.history.final.items()))
+    groups = notebook.history.groups
+    for one in (*groups.joined, *groups.synced, *groups.commits, *groups.found):
+        world.trace(one)
     result.trace = world.hash.hexdigest()
     world.server.on_write.clear()
     await world.end()
@@ -174,10 +272,13 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
     world.reads_in_racks = mix.reads_in_racks
-    world.start_clients(producers=3, consumers=2, pause_s=mix.pause_s, habits=mix.habits)
+    world.start_clients(mix.producers, mix.consumers, mix.pause_s, mix.habits)
+    crowd = _begun(world, mix)
     await asyncio.sleep(5.0)
-    await Faults(world, mix, chance).run(mix.faults_s)
+    await Faults(world, mix, chance, crowd).run(mix.faults_s)
     world.heal()
+    if crowd is not None:
+        crowd.heal()
     found = []
     heal_within_s = ROLL_WITHIN_S if world.has_new_wishes else HEAL_WITHIN_S
     why = await well_within(world, heal_within_s, lambda: left_to_the_user(world, mix))
@@ -191,6 +292,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     else:
         written = frozenset(str(one) for one in world.written)
         world.notebook.history.well.append(Span(healed_s, world.loop.time(), written))
+        await _groups_recover(world, crowd, healed_s)
     for one in world.producers:
         one.is_stopping = True
     await asyncio.sleep(QUIET_S)
@@ -200,8 +302,45 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
             await world.audit()
     except TimeoutError:
         found.append(Anomaly("not-readable", "", "the last reader did not come to the end"))
+    found += await _audit_groups(world, crowd, within_s)
     world.look_at_disks()
     return found
+
+
+def _begun(world: World, mix: Mix) -> Crowd | None:
+    """All groups, where there are to be any."""
+    if mix.groups is None:
+        return None
+    crowd = Crowd(world, mix.groups)
+    crowd.start()
+    return crowd
+
+
+async def _groups_recover(world: World, crowd: Crowd | None, healed_s: float) -> None:
+    """Every group is Stable again and commits, or the history says which are not."""
+    if crowd is None:
+        return
+    for _ in range(GROUPS_WITHIN_S):
+        world.notebook.history.groups.unwell = unwell = crowd.is_well(healed_s)
+        if not unwell:
+            break
+        await asyncio.sleep(1.0)
+    crowd.compare()
+
+
+async def _audit_groups(world: World, crowd: Crowd | None, within_s: float) -> list[Anomaly]:
+    """What each group has committed, once nobody commits any more."""
+    if crowd is None:
+        return []
+    crowd.stop()
+    await asyncio.sleep(QUIET_S)
+    try:
+        async with asyncio.timeout(within_s):
+            await world.as_client("group-auditor", crowd.audit())
+    except TimeoutError:
+        return [Anomaly("group-not-readable", "", "how far groups have come was not told")]
+    crowd.compare()
+    return []
 
 
 async def well_within(
@@ -226,6 +365,11 @@ def cluster_spec(mix: Mix) -> dict[str, Any]:
     config = SMALL_OFFSETS | spec.get("config", {})
     if is_expiring(mix):
         config |= users.CLUSTER_CONFIG
+    if mix.groups is not None and mix.groups.retention_minutes:
+        config |= {
+            OFFSETS_RETENTION_MINUTES.name: mix.groups.retention_minutes,
+            OFFSETS_RETENTION_CHECK_INTERVAL_MS.name: RETENTION_CHECK_MS,
+        }
     return spec | {"config": config | mix.cluster_config}
 
 

@@ -92,13 +92,23 @@ class Wire:
         }
 
     async def say(
-        self, at: tuple[str, int], key: ApiKey, version: int, values: Mapping[str, Any]
+        self,
+        at: tuple[str, int],
+        key: ApiKey,
+        version: int,
+        values: Mapping[str, Any],
+        timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """A request in any version, as `messages` makes it. Raises one of `UNREACHED`."""
-        return await self.ask(at, key, request(key, version, values), version)
+        return await self.ask(at, key, request(key, version, values), version, timeout_s)
 
     async def ask(
-        self, at: tuple[str, int], key: ApiKey, message: object, version: int = -1
+        self,
+        at: tuple[str, int],
+        key: ApiKey,
+        message: object,
+        version: int = -1,
+        timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """Raises one of `UNREACHED`."""
         connection = self._connections.get(at)
@@ -107,7 +117,7 @@ class Wire:
             self._connections[at] = connection
             await SystemNet().connect(connection, *at)
         try:
-            return await exchange(connection, key, message, version)
+            return await exchange(connection, key, message, version, timeout_s)
         except BaseException:
             connection.close()
             raise
@@ -236,11 +246,15 @@ def _id_of(topic: Any, names: Mapping[str, UUID]) -> UUID | None:
 
 
 async def exchange(
-    connection: PeerConnection, key: ApiKey, message: object, version: int = -1
+    connection: PeerConnection,
+    key: ApiKey,
+    message: object,
+    version: int = -1,
+    timeout_s: float = TIMEOUT_S,
 ) -> Any:
     """kio's own reader for answers: the broker's reads no records."""
     version = VERSIONS[key] if version < 0 else version
-    body = await connection.exchange(key, version, [outgoing.encode_request(message)], TIMEOUT_S)
+    body = await connection.exchange(key, version, [outgoing.encode_request(message)], timeout_s)
     answer, _ = _answer_reader(key, version)(bytes(body), 0)
     return answer
 

@@ -163,7 +163,7 @@ class World:
             consumer.is_lazy = number > 1
             consumer.rack = rack_of(number) if self.reads_in_racks else ""
             self.consumers.append(consumer)
-            self._as[consumer.name] = process = self._new_client(consumer.name)
+            self._as[consumer.name] = process = self.new_client(consumer.name)
             process.spawn(consumer.run(self.written, sorted(self.nodes)), consumer.name)
         self._share_out()
 
@@ -180,7 +180,7 @@ class World:
         producer = Producer(name, self.bootstrap, self.own_chance(), self.notebook, habits)
         producer.acks, producer.pause_s = acks, pause_s
         self.producers.append(producer)
-        self._as[name] = process = self._new_client(name)
+        self._as[name] = process = self.new_client(name)
         process.spawn(producer.run(partitions), name)
 
     def _share_out(self) -> None:
@@ -212,19 +212,24 @@ class World:
 
     def as_client(self, name: str, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run it on a host of its own."""
-        task = self._new_client(name).spawn(work, name)
-        task.add_done_callback(self._client_ended)
+        task = self.new_client(name).spawn(work, name)
+        task.add_done_callback(self.client_ended)
         return task
 
-    def _client_ended(self, task: "asyncio.Task[Any]") -> None:
+    def client_ended(self, task: "asyncio.Task[Any]") -> None:
         """A client that fails by itself would see nothing from then on."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             self.notebook.problems.append(f"{task.get_name()} ended: {causes(fault)}")
 
-    def _new_client(self, name: str) -> Process:
-        process = Process(name, f"client-{name}")
+    def new_client(self, name: str, host: str = "") -> Process:
+        """A process of a user, on a host of its own unless one is named."""
+        process = Process(name, host or f"client-{name}")
         self.clients.append(process)
         return process
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what is no part of what is simulated, until the world ends."""
+        self._keepers.append(self.loop.create_task(work))
 
     @property
     def bootstrap(self) -> list[str]:

@@ -4,6 +4,7 @@ Pure functions: a history in, anomalies out. What a client does not know (a send
 answer) is neither lost nor failed: it may be there or not.
 """
 
+from e2e.sim.checkers import groups
 from e2e.sim.checkers.anomaly import Anomaly, Checker
 from e2e.sim.checkers.liveness import no_progress, stuck_reader
 from e2e.sim.checkers.maps import epoch_back, isr_below_floor
@@ -43,6 +44,7 @@ CHECKERS: tuple[Checker, ...] = (
     epoch_back,
     no_progress,
     stuck_reader,
+    *groups.CHECKERS,
 )
 
 

@@ -14,6 +14,7 @@ from e2e.sim.faults import (
     clocks,
     directed,
     disks,
+    groups,
     mistakes,
     network,
     processes,
@@ -24,10 +25,11 @@ from e2e.sim.faults import (
     users,
 )
 from e2e.sim.faults.stage import Act, Mix, Stage
+from e2e.sim.groups.crowd import Crowd
 from e2e.sim.roles import ACTING
 from e2e.sim.world import World
 
-__all__ = ["FAULT_NAMES", "OF_USERS", "Act", "Faults", "Mix", "Stage", "possible"]
+__all__ = ["FAULT_NAMES", "OF_GROUPS", "OF_USERS", "Act", "Faults", "Mix", "Stage", "possible"]
 
 FAMILIES: Final = (
     processes,
@@ -50,17 +52,19 @@ ALL_ACTS: Final[dict[str, Act]] = {
 FAULT_NAMES: Final = tuple(ALL_ACTS)
 DIRECTED: Final[dict[str, Act]] = {**directed.ACTS}
 """What only mixes that name it have: no seed draws it."""
+OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
+"""What only seeds with consumer groups draw."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """What is no fault, but goes on beside them."""
 
 
 def possible(mix: Mix) -> list[str]:
-    """Its faults, in the order of `FAULT_NAMES`, and those of `DIRECTED` last.
+    """Its faults, in the order of `FAULT_NAMES`, those of `OF_GROUPS`, those of `DIRECTED` last.
 
     Where etcd goes back, users do nothing: what they asked for since the copy is gone, and
     nobody could say what they are owed.
     """
-    names = [name for name in (*FAULT_NAMES, *DIRECTED) if mix.weights.get(name)]
+    names = [name for name in (*FAULT_NAMES, *OF_GROUPS, *DIRECTED) if mix.weights.get(name)]
     if any(name in restores.ACTS for name in names):
         names = [name for name in names if name not in OF_USERS]
     return names
@@ -69,8 +73,10 @@ def possible(mix: Mix) -> list[str]:
 class Faults:
     """Does what goes wrong, and takes it back after a while."""
 
-    def __init__(self, world: World, mix: Mix, chance: random.Random) -> None:
-        self._stage = Stage(world, mix, chance)
+    def __init__(
+        self, world: World, mix: Mix, chance: random.Random, crowd: Crowd | None = None
+    ) -> None:
+        self._stage = Stage(world, mix, chance, crowd)
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float) -> None:
@@ -104,4 +110,4 @@ class Faults:
 
     async def _act(self, name: str) -> None:
         ACTING.set(name)
-        await (ALL_ACTS | DIRECTED)[name](self._stage)
+        await (ALL_ACTS | OF_GROUPS | DIRECTED)[name](self._stage)

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from e2e.sim.clients import Habits
+from e2e.sim.groups.crowd import Crowd
+from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.kubelet import Node
 from e2e.sim.operators import Operator
 from e2e.sim.world import World
@@ -20,6 +22,9 @@ class Mix:
     faults_s: float = 100.0
     every_s: float = 6.0
     weights: dict[str, float] = field(default_factory=dict)
+    producers: int = 3
+    consumers: int = 2
+    """In no group: they assign their partitions themselves."""
     pause_s: float = 1.2
     """A producer waits up to so long between two batches for a partition."""
     habits: Habits = Habits()  # noqa: RUF009 - never changed
@@ -29,6 +34,8 @@ class Mix:
     """Whether consumers name racks, and brokers send them there (KIP-392)."""
     copy_age_s: float = 0.0
     """etcd goes back by so much; 0 where chance says by how much, which is not long."""
+    groups: GroupHabits | None = None
+    """How consumer groups are; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class Stage:
     world: World
     mix: Mix
     chance: random.Random
+    crowd: Crowd | None = None
+    """All groups, where there are any."""
 
     def node(self) -> Node:
         """Any broker's."""

@@ -1,0 +1,310 @@
+"""What may never be seen of consumer groups: two owners, commits that go back, state that is not
+what its log says.
+
+A commit is known by its mark. It *counts* at some moment between its request and its answer; where
+it has no answer, at any moment after its request, or never. Who asks how far a group has come may
+be told of the commit that counted last before, or of one that may have counted meanwhile.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from math import inf
+
+from e2e.sim.checkers.anomaly import Anomaly
+from e2e.sim.groups.history import Commit, Found, GroupHistory, Removal
+from e2e.sim.history import History
+
+REMOVAL = "a removal"
+EXPIRES_SOONEST = 0.7
+"""Of the retention: clocks of brokers may run that much faster, and time of a group without
+members may begin before its last answer was heard."""
+
+
+def two_owners(history: History) -> Iterator[Anomaly]:
+    """Two members of one generation were given the same partition."""
+    owners: dict[tuple[str, int, str], str] = {}
+    groups = history.groups
+    restarted = _restarted(groups)
+    for one in groups.synced:
+        if one.group in restarted:
+            continue
+        for partition in sorted(one.partitions):
+            owner = owners.setdefault((one.group, one.generation, partition), one.who)
+            if owner != one.who:
+                what = f"{partition} in generation {one.generation}: {owner} and {one.who}"
+                yield Anomaly("two-owners", one.group, f"{what}, t={one.at_s:.3f}")
+
+
+def two_assignments(history: History) -> Iterator[Anomaly]:
+    """One member was given two assignments in one generation."""
+    given: dict[tuple[str, int, str], frozenset[str]] = {}
+    groups = history.groups
+    restarted = _restarted(groups)
+    for one in groups.synced:
+        if one.group in restarted:
+            continue
+        known = given.setdefault((one.group, one.generation, one.who), one.partitions)
+        if known != one.partitions:
+            what = f"{one.who} in generation {one.generation}: {sorted(known)}, and then "
+            yield Anomaly("two-assignments", one.group, what + f"{sorted(one.partitions)}")
+
+
+def two_leaders(history: History) -> Iterator[Anomaly]:
+    """Members of one generation were told of two leaders."""
+    leaders: dict[tuple[str, int], str] = {}
+    groups = history.groups
+    restarted = _restarted(groups)
+    for one in groups.joined:
+        if one.group in restarted:
+            continue
+        leader = leaders.setdefault((one.group, one.generation), one.leader)
+        if leader != one.leader:
+            what = f"generation {one.generation}: {leader} and {one.leader}"
+            yield Anomaly("two-leaders", one.group, f"{what}, t={one.at_s:.3f}")
+
+
+def stale_accepted(history: History) -> Iterator[Anomaly]:
+    """Somebody of a generation that was over, or of an id that was given up, was not refused."""
+    groups = history.groups
+    over, fenced = _Over(groups), _fenced(groups)
+    restarted = _restarted(groups)
+    told = [
+        (one.group, one.generation, one.member_id, one.began_s, "a heartbeat")
+        for one in groups.beats
+    ]
+    told += [
+        (one.group, one.generation, one.member_id, one.began_s, f"commit {one.mark}")
+        for one in groups.commits
+        if one.acked_s < inf
+    ]
+    for group, generation, member_id, began_s, what in told:
+        if group in restarted:
+            continue
+        if generation >= 0 and over(group, generation) < began_s:
+            yield Anomaly(
+                "stale-accepted", group, f"{what} of generation {generation}, t={began_s:.3f}"
+            )
+        elif fenced.get((group, member_id), inf) < began_s:
+            yield Anomaly("stale-accepted", group, f"{what} of {member_id}, t={began_s:.3f}")
+
+
+def commits(history: History) -> Iterator[Anomaly]:
+    """A commit that was acknowledged is gone, or one that had been overwritten is back."""
+    groups = history.groups
+    over, gone = _Over(groups), _deleted_places(history)
+    restarted, never = _restarted(groups), _Over(GroupHistory())
+    by_place: dict[tuple[str, str], _Place] = defaultdict(_Place)
+    for commit in groups.commits:
+        by_place[commit.group, commit.partition].commits.append(commit)
+    for found in groups.found:
+        by_place[found.group, found.partition].found.append(found)
+    for removal in groups.removals:
+        for (group, partition), place in by_place.items():
+            if group == removal.group and removal.partition in {"", partition}:
+                place.removals.append(removal)
+    lives = _lives(groups)
+    for (group, partition), place in sorted(by_place.items()):
+        if partition.rpartition("-")[0] in gone:
+            yield from _inherited(group, partition, place, gone[partition.rpartition("-")[0]])
+            continue
+        fence = never if group in restarted else over
+        kept = lives.get(group, [])
+        if all(one.generation < 0 for one in place.commits):
+            # Nobody's group: each of its offsets expires by itself.
+            kept = sorted(one.acked_s for one in place.commits if one.acked_s < inf)
+        for what in _unlike_a_register(place, fence, kept, groups.retention_s):
+            yield Anomaly(what[0], group, f"{partition}: {what[1]}")
+
+
+def never_committed(history: History) -> Iterator[Anomaly]:
+    """What is said to be committed nobody ever sent, or not so."""
+    sent = {(one.group, one.partition, one.mark): one for one in history.groups.commits}
+    for one in history.groups.found:
+        if one.offset < 0:
+            continue
+        commit = sent.get((one.group, one.partition, one.mark))
+        if commit is None or commit.offset != one.offset or commit.is_refused:
+            what = f"{one.partition}: {one.offset} by {one.mark!r}, t={one.at_s:.3f}"
+            yield Anomaly("never-committed", one.group, what)
+
+
+def coordinator_state(history: History) -> Iterator[Anomaly]:
+    """What a coordinator knew was not what its log says."""
+    for what in history.groups.unlike:
+        yield Anomaly("coordinator-state", "", what)
+
+
+def unwell(history: History) -> Iterator[Anomaly]:
+    """Long after all else was well a group was not Stable, or did not commit."""
+    for group, why in history.groups.unwell:
+        yield Anomaly("group-unwell", group, why)
+
+
+# -- commits
+
+
+@dataclass(slots=True)
+class _Place:
+    """One partition as one group sees it."""
+
+    commits: list[Commit] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
+
+
+def _unlike_a_register(
+    place: _Place, over: "_Over", lives: list[float], retention_s: float
+) -> Iterator[tuple[str, str]]:
+    """(name, what) of everything that was found and may not be."""
+    done = _done(place, over)
+    marks = {one.mark: one for one in place.commits}
+    # What counted by a moment: the latest beginning of what was done before it.
+    overwriters = [(done[one.mark], one.began_s, one.mark) for one in place.commits]
+    overwriters += [(one.done_s, one.began_s, REMOVAL) for one in place.removals]
+    overwriters = sorted(one for one in overwriters if one[0] < inf)
+    ends = [one[0] for one in overwriters]
+    latest = list(accumulate(((one[1], one[2]) for one in overwriters), max))
+    for one in place.found:
+        index = bisect_left(ends, one.began_s)
+        if index == 0:
+            continue
+        since_s, by = latest[index - 1]
+        if one.offset >= 0:
+            commit = marks.get(one.mark)
+            if commit is not None and done[one.mark] < since_s:
+                what = f"{one.mark} at {one.offset}, after {by}, t={one.at_s:.3f}"
+                yield "commit-went-back", what
+        elif not (
+            by == REMOVAL
+            or _is_forgotten(place.removals, since_s, one)
+            or _has_expired(lives, since_s, one.at_s, retention_s)
+        ):
+            yield "lost-commit", f"nothing, after {by}, t={one.at_s:.3f}"
+
+
+def _done(place: _Place, over: "_Over") -> Mapping[str, float]:
+    """By mark, when a commit had counted for certain; never where nobody knows.
+
+    An answer says so, and whoever was told of it. It has counted before its generation was over.
+    """
+    done = {one.mark: one.acked_s for one in place.commits}
+    for one in place.found:
+        if one.mark in done:
+            done[one.mark] = min(done[one.mark], one.at_s)
+    for commit in place.commits:
+        if commit.generation >= 0 and done[commit.mark] < inf:
+            done[commit.mark] = min(done[commit.mark], over(commit.group, commit.generation))
+    return done
+
+
+def _is_forgotten(removals: Iterable[Removal], since_s: float, found: Found) -> bool:
+    """Whether one of them may have counted after what began then."""
+    return any(
+        not one.is_refused and one.done_s >= since_s and one.began_s < found.at_s
+        for one in removals
+    )
+
+
+def _has_expired(lives: list[float], since_s: float, at_s: float, retention_s: float) -> bool:
+    """Whether the group may have been without members for as long as offsets are kept."""
+    times = [since_s, *(one for one in lives if since_s < one < at_s), at_s]
+    return any(after - before >= retention_s * EXPIRES_SOONEST for before, after in pairwise(times))
+
+
+def _inherited(group: str, partition: str, place: _Place, deleted_s: float) -> Iterator[Anomaly]:
+    """What was committed for a topic that is deleted counts for the next one of its name."""
+    marks = {one.mark: one for one in place.commits}
+    for one in place.found:
+        commit = marks.get(one.mark)
+        if one.is_last and commit is not None and commit.acked_s < deleted_s:
+            what = f"{partition}: {one.mark} at {one.offset} is of the topic before"
+            yield Anomaly("offset-inherited", group, what)
+
+
+def _deleted_places(history: History) -> dict[str, float]:
+    """Topic -> when a user asked for the first time to delete it."""
+    found: dict[str, float] = {}
+    for label, at_s in history.deleted.items():
+        topic = label.partition("/")[0].rpartition("-")[0]
+        found[topic] = min(at_s, found.get(topic, inf))
+    return found
+
+
+# -- generations
+
+
+class _Over:
+    """When a generation of a group was over for certain: somebody was told of a later one."""
+
+    def __init__(self, groups: GroupHistory) -> None:
+        begun: dict[str, dict[int, float]] = defaultdict(dict)
+        for one in groups.joined:
+            known = begun[one.group]
+            known[one.generation] = min(one.at_s, known.get(one.generation, inf))
+        self._generations = {group: sorted(known) for group, known in begun.items()}
+        self._over: dict[str, list[float]] = {}
+        for group, known in begun.items():
+            times = [known[one] for one in sorted(known)]
+            self._over[group] = list(accumulate(reversed(times), min))[::-1]
+
+    def __call__(self, group: str, generation: int) -> float:
+        generations = self._generations.get(group, [])
+        index = bisect_left(generations, generation + 1)
+        return self._over[group][index] if index < len(generations) else inf
+
+
+def _fenced(groups: GroupHistory) -> dict[tuple[str, str], float]:
+    """(group, member id) of static members -> when another id had taken its place for certain."""
+    first: dict[tuple[str, str], tuple[float, float]] = {}
+    ids: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in groups.joined:
+        key = one.group, one.member_id
+        if one.who != one.member_id and key not in first:
+            first[key] = one.began_s, one.at_s
+            ids[one.group, one.who].append(one.member_id)
+    fenced: dict[tuple[str, str], float] = {}
+    for (group, _), of_one in ids.items():
+        for before, after in pairwise(of_one):
+            _, known_s = first[group, before]
+            began_s, at_s = first[group, after]
+            if began_s > known_s:
+                fenced[group, before] = at_s
+    return fenced
+
+
+def _lives(groups: GroupHistory) -> dict[str, list[float]]:
+    """Group -> moments at which it had a member, or was committed for; in order."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for one in groups.joined:
+        times[one.group].append(one.at_s)
+    for beat in groups.beats:
+        times[beat.group].append(beat.at_s)
+    for commit in groups.commits:
+        if commit.acked_s < inf:
+            times[commit.group].append(commit.acked_s)
+    return {group: sorted(known) for group, known in times.items()}
+
+
+def _restarted(groups: GroupHistory) -> frozenset[str]:
+    """Groups whose generations may have begun anew: deleted, or nobody's for long."""
+    found = {one.group for one in groups.removals if not one.partition}
+    if groups.retention_s < inf:
+        for group, times in _lives(groups).items():
+            if any(b - a >= groups.retention_s * EXPIRES_SOONEST for a, b in pairwise(times)):
+                found.add(group)
+    return frozenset(found)
+
+
+CHECKERS = (
+    two_owners,
+    two_assignments,
+    two_leaders,
+    stale_accepted,
+    commits,
+    never_committed,
+    coordinator_state,
+    unwell,
+)

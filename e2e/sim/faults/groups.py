@@ -1,0 +1,315 @@
+"""What goes wrong with consumer groups: their members, their coordinators, and what users ask.
+
+No fault of a seed without groups; those of a coordinator hit a broker that leads a partition of
+`__consumer_offsets` at that moment.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Final
+
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_kube import kinds
+from chiplog_kube.manifests import ObjectKey
+from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.groups.crowd import Crowd, Seat
+from e2e.sim.groups.notes import place_of
+from e2e.sim.kubelet import NAMESPACE, Node
+from e2e.sim.maps import states_in
+from e2e.sim.roles import ACTING, MEMBER
+from e2e.sim.wire import UNREACHED
+
+MOST_SEATS: Final = 5
+"""In a group."""
+LOOK_S: Final = 0.01
+PATIENCE_S: Final = 15.0
+ASKED_AT_MOST: Final = 8
+GONE: Final = frozenset({0, int(ErrorCode.group_id_not_found)})
+
+MemberAct = Callable[[Stage, Crowd, Seat], Awaitable[None]]
+
+
+def _of_a_member(act: MemberAct) -> Act:
+    """It does nothing where there are no groups, or nobody is in one."""
+
+    @wraps(act)
+    async def acting(stage: Stage) -> None:
+        crowd = stage.crowd
+        seat = crowd.somebody() if crowd is not None else None
+        if crowd is not None and seat is not None:
+            stage.world.hits[ACTING.get(), MEMBER] += 1
+            await act(stage, crowd, seat)
+
+    return acting
+
+
+async def _again(crowd: Crowd, seat: Seat) -> None:
+    if seat.is_wanted and seat.member is None and not crowd.is_over:
+        crowd.sit(seat)
+
+
+@_of_a_member
+async def kill_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """Somebody comes in its place, before or after its session has ended."""
+    crowd.kill(seat)
+    await asyncio.sleep(stage.chance.uniform(0.2, 2.0 * crowd.habits.session_s))
+    await _again(crowd, seat)
+
+
+@_of_a_member
+async def freeze_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """It goes on where it was, often when others have its partitions."""
+    crowd.freeze(seat)
+    await asyncio.sleep(stage.chance.uniform(0.5, 2.5 * crowd.habits.session_s))
+    crowd.thaw(seat)
+
+
+@_of_a_member
+async def cut_member(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """It hears nobody, or nobody hears it."""
+    assert seat.process is not None
+    network, host = stage.world.network, seat.process.host
+    to_it, from_it = stage.chance.choice(((True, True), (True, False), (False, True)))
+    for node in stage.world.nodes.values():
+        if to_it:
+            network.cut(node.host, host)
+        if from_it:
+            network.cut(host, node.host)
+    await asyncio.sleep(stage.chance.uniform(0.5, 2.0 * crowd.habits.session_s))
+    network.heal()
+
+
+@_of_a_member
+async def leave(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    crowd.leave(seat)
+    await asyncio.sleep(stage.chance.uniform(0.2, 2.0 * crowd.habits.session_s))
+    await _again(crowd, seat)
+
+
+@_of_a_member
+async def join(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """One more in its group, for good; where there are many, one less."""
+    seats = [one for one in crowd.seats if one.group == seat.group and one.is_wanted]
+    if len(seats) < MOST_SEATS:
+        crowd.sit(crowd.add_seat(seat.group))
+    elif len(seats) > 1:
+        seat.is_wanted = False
+        crowd.leave(seat)
+
+
+@_of_a_member
+async def dawdle(_stage: Stage, _crowd: Crowd, seat: Seat) -> None:
+    """It works on what it has read for longer than its session lasts, and then commits that."""
+    if seat.member is not None:
+        seat.member.is_to_dawdle = True
+
+
+@_of_a_member
+async def double(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """A second process says that it is the same static member, while the first one goes on."""
+    statics = [one for one in crowd.seats if one.instance and one.member is not None]
+    if statics:
+        crowd.sit(stage.chance.choice(statics))
+
+
+@_of_a_member
+async def abandon(stage: Stage, crowd: Crowd, seat: Seat) -> None:
+    """All members of a group end; they come back, in time or after their offsets have expired."""
+    seats = [one for one in crowd.seats if one.group == seat.group]
+    is_orderly = stage.chance.random() < 0.5
+    for one in seats:
+        (crowd.leave if is_orderly else crowd.kill)(one)
+    longest_s = 130.0 if crowd.habits.retention_minutes else 3 * crowd.habits.session_s
+    await asyncio.sleep(stage.chance.uniform(1.0, longest_s))
+    for one in seats:
+        await _again(crowd, one)
+
+
+# -- coordinators
+
+
+def coordinator(stage: Stage) -> Node | None:
+    """A broker that leads a partition of `__consumer_offsets`; None where none does."""
+    leaders = sorted(
+        state.leader.broker_id
+        for partition, state in states_in(stage.world.store)
+        if partition.topic == CONSUMER_OFFSETS and state.leader is not None
+    )
+    if not leaders:
+        return None
+    node = stage.world.nodes[stage.chance.choice(leaders)]
+    stage.world.hit(node)
+    return node
+
+
+async def kill_coordinator(stage: Stage) -> None:
+    if (node := coordinator(stage)) is not None:
+        node.kill()
+
+
+async def freeze_coordinator(stage: Stage) -> None:
+    """Long enough for another one to take over, or not."""
+    if (node := coordinator(stage)) is not None:
+        node.pause()
+        await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
+        node.resume()
+
+
+async def cut_power_of_coordinator(stage: Stage) -> None:
+    node = coordinator(stage)
+    if node is not None and node.has_power:
+        node.cut_power()
+        await asyncio.sleep(stage.chance.uniform(0.5, 15.0))
+        node.power_on()
+
+
+async def move_coordinator(stage: Stage) -> None:
+    """Its pod is deleted: it stops in good order, and another broker leads."""
+    if (node := coordinator(stage)) is None:
+        return
+    if stage.world.store.find(kinds.PODS, NAMESPACE, node.host) is not None:
+        stage.world.store.delete(kinds.PODS, ObjectKey(NAMESPACE, node.host))
+
+
+async def cut_coordinator(stage: Stage) -> None:
+    """From brokers and the API server, so that it is deposed and does not know; or from some."""
+    if (node := coordinator(stage)) is None:
+        return
+    world, network = stage.world, stage.world.network
+    brokers = [one.host for one in world.nodes.values() if one is not node]
+    for other in stage.chance.choice((["api", *brokers], ["api", *brokers], brokers, ["api"])):
+        network.cut(node.host, other)
+        network.cut(other, node.host)
+    await asyncio.sleep(stage.chance.uniform(0.5, 20.0))
+    network.heal()
+
+
+async def kill_at_commit(stage: Stage) -> None:
+    """While a commit is on its way: sent, appended, or replicated and not answered yet."""
+    history = stage.world.notebook.history.groups
+    if await _until_longer(stage, lambda: len(history.commits)):
+        await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.003, 0.006)))
+        if (node := coordinator(stage)) is not None:
+            stage.bit("killed at a commit")
+            stage.chance.choice((node.kill, node.cut_power))()
+            await asyncio.sleep(stage.chance.uniform(0.5, 8.0))
+            node.power_on()
+
+
+async def kill_at_rebalance(stage: Stage) -> None:
+    """When somebody was told of a new generation, of which not all know."""
+    history = stage.world.notebook.history.groups
+    if await _until_longer(stage, lambda: len(history.joined)):
+        await asyncio.sleep(stage.chance.choice((0.0, 0.001, 0.004, 0.01)))
+        if (node := coordinator(stage)) is not None:
+            stage.bit("killed at a rebalance")
+            node.kill()
+
+
+async def _until_longer(stage: Stage, length: Callable[[], int]) -> bool:
+    """Whether something was noted soon."""
+    before, until_s = length(), stage.world.loop.time() + PATIENCE_S
+    while length() == before:
+        if stage.world.loop.time() > until_s:
+            return False
+        await asyncio.sleep(LOOK_S)
+    return True
+
+
+# -- what users ask
+
+
+async def delete_group(stage: Stage) -> None:
+    """All members leave, and somebody deletes the group before they are back."""
+    crowd = stage.crowd
+    if crowd is None:
+        return
+    group = stage.chance.choice(crowd.groups)
+    seats = [one for one in crowd.seats if one.group == group and one.is_wanted]
+    for one in seats:
+        one.is_wanted = False
+        crowd.leave(one)
+    try:
+        await asyncio.sleep(stage.chance.uniform(0.5, crowd.habits.session_s))
+        name = f"delete-{stage.world.store.version}"
+        await stage.world.as_client(name, _delete(stage, crowd, group))
+    finally:
+        for one in seats:
+            one.is_wanted = True
+            await _again(crowd, one)
+
+
+async def _delete(stage: Stage, crowd: Crowd, group: str) -> None:
+    """Asked until it is gone, some times."""
+    watcher = crowd.new_watcher(group)
+    for _ in range(ASKED_AT_MOST):
+        removal = None
+        try:
+            if watcher.at is None and not await watcher.look_for_coordinator():
+                await watcher.back_off()
+                continue
+            assert watcher.at is not None
+            removal = crowd.notes.removal(group)
+            error = await watcher.wire.delete(watcher.at)
+        except UNREACHED as unreached:
+            crowd.notes.error(type(unreached).__name__)
+            watcher.at = None
+        else:
+            if error in GONE:
+                removal.done_s = crowd.notes.now_s()
+                stage.bit("group was deleted")
+                return
+            removal.is_refused = error == ErrorCode.non_empty_group
+            watcher.told(error)
+        await watcher.back_off()
+
+
+async def forget_offset(stage: Stage) -> None:
+    """OffsetDelete of a partition, for the one that is in no group."""
+    crowd = stage.crowd
+    if crowd is None or crowd.loner is None:
+        return
+    name = f"forget-{stage.world.store.version}"
+    await stage.world.as_client(name, _forget(stage, crowd))
+
+
+async def _forget(stage: Stage, crowd: Crowd) -> None:
+    watcher = crowd.new_watcher("loner")
+    try:
+        await watcher.wire.wire.learn()
+        mine = watcher.partitions(crowd.habits.topics[:1])[:1]
+        if not mine or not await watcher.look_for_coordinator():
+            return
+        assert watcher.at is not None
+        place = mine[0].topic, mine[0].number
+        removal = crowd.notes.removal("loner", place_of(*place))
+        error = await watcher.wire.forget(watcher.at, place)
+    except UNREACHED as unreached:
+        crowd.notes.error(type(unreached).__name__)
+        return
+    if not error:
+        removal.done_s = crowd.notes.now_s()
+        stage.bit("offset was deleted")
+
+
+ACTS: Final[dict[str, Act]] = {
+    "member killed": kill_member,
+    "member frozen": freeze_member,
+    "member cut off": cut_member,
+    "member left": leave,
+    "member joined": join,
+    "member slow": dawdle,
+    "member twice": double,
+    "group abandoned": abandon,
+    "coordinator killed": kill_coordinator,
+    "coordinator frozen": freeze_coordinator,
+    "coordinator's power cut": cut_power_of_coordinator,
+    "coordinator moved": move_coordinator,
+    "coordinator cut off": cut_coordinator,
+    "coordinator at a commit": kill_at_commit,
+    "coordinator at a rebalance": kill_at_rebalance,
+    "group deleted": delete_group,
+    "offset deleted": forget_offset,
+}

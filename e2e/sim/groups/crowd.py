@@ -1,0 +1,248 @@
+"""All groups of a world: who is in them, who comes and goes, and who watches."""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from e2e.sim.groups.habits import GroupHabits
+from e2e.sim.groups.member import GroupClient, Loner, Member
+from e2e.sim.groups.notes import FIXED, GroupNotes, place_of
+from e2e.sim.groups.replay import differences, serving
+from e2e.sim.groups.wire import GroupWire
+from e2e.sim.loop import Process
+from e2e.sim.wire import PORT, UNREACHED
+from e2e.sim.world import World
+
+ANYWHERE_SHARE = 0.4
+"""Of the questions of a watcher, those that any broker is asked."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """A place in a group: whoever has it, restarted where it ended."""
+
+    group: str
+    name: str
+    instance: str | None
+    lives: int = 0
+    member: Member | None = None
+    process: Process | None = None
+    is_wanted: bool = True
+    """Whether somebody is to sit here."""
+
+
+class Crowd:
+    """Members as processes of their own, on hosts of their own."""
+
+    def __init__(self, world: World, habits: GroupHabits) -> None:
+        self.world = world
+        self.habits = habits
+        self.chance = world.own_chance()
+        self.notes = GroupNotes(world.notebook, partial(serving, world))
+        self.seats: list[Seat] = []
+        self.loner: Loner | None = None
+        self.watchers: dict[str, GroupClient] = {}
+        self.is_over = False
+        self._number = 0
+        if habits.retention_minutes:
+            self.notes.history.retention_s = habits.retention_minutes * 60.0
+        for index in range(1, habits.groups + 1):
+            for _ in range(habits.members):
+                self.add_seat(f"group-{index}")
+
+    @property
+    def groups(self) -> list[str]:
+        """Those with members, the loner's left out."""
+        return sorted({one.group for one in self.seats})
+
+    def add_seat(self, group: str) -> Seat:
+        """Nobody sits there yet."""
+        self._number += 1
+        is_static = self.chance.random() < self.habits.static_share
+        name = f"m{self._number}"
+        seat = Seat(group, f"{group}-{name}", f"{FIXED}{name}" if is_static else None)
+        self.seats.append(seat)
+        return seat
+
+    def start(self) -> None:
+        """Everybody begins."""
+        for one in self.seats:
+            self.sit(one)
+        if self.habits.has_loner:
+            wire = self._wire("loner", "loner", is_static=False)
+            self.loner = Loner("loner", wire, self._own_chance(), self.notes, self.habits)
+            self.world.as_client("loner", self.loner.run())
+        self.world.as_client("watcher", self._watch())
+        self.world.keep(self._compare())
+
+    def sit(self, seat: Seat) -> None:
+        """A new process for this seat, beside the one that may be there."""
+        seat.lives += 1
+        wire = self._wire(seat.group, seat.name, is_static=seat.instance is not None)
+        seat.member = Member(
+            seat.name, seat.instance, wire, self._own_chance(), self.notes, self.habits
+        )
+        seat.process = self.world.new_client(f"{seat.name}#{seat.lives}", f"client-{seat.name}")
+        task = seat.process.spawn(seat.member.run(), seat.process.name)
+        task.add_done_callback(partial(self._ended, seat, seat.member))
+
+    def _ended(self, seat: Seat, member: Member, task: "asyncio.Task[Any]") -> None:
+        self.world.client_ended(task)
+        if seat.member is member:
+            seat.member = None
+
+    def _wire(self, group: str, name: str, *, is_static: bool) -> GroupWire:
+        return GroupWire(
+            group,
+            self.world.bootstrap,
+            self._own_chance(),
+            name,
+            is_static=is_static,
+            is_of_any_age=self.habits.are_of_all_ages,
+        )
+
+    def _own_chance(self) -> random.Random:
+        return random.Random(self.chance.getrandbits(64))  # noqa: S311 - not for secrets
+
+    # -- what goes wrong with members
+
+    def somebody(self) -> Seat | None:
+        """A seat with a living process."""
+        there = [one for one in self.seats if one.member is not None and one.process is not None]
+        return self.chance.choice(there) if there else None
+
+    def kill(self, seat: Seat) -> None:
+        """Its process ends; the coordinator hears nothing but of a connection."""
+        if seat.process is not None:
+            seat.process.is_alive = False
+            self.world.network.ended(seat.process)
+        seat.process = seat.member = None
+
+    def leave(self, seat: Seat) -> None:
+        """It ends in good order."""
+        if seat.member is not None:
+            seat.member.is_leaving = True
+
+    def freeze(self, seat: Seat) -> None:
+        if seat.process is not None:
+            seat.process.is_paused = True
+
+    def thaw(self, seat: Seat) -> None:
+        if seat.process is not None and seat.process.is_paused:
+            self.world.loop.resume(seat.process)
+
+    # -- in the end
+
+    def heal(self) -> None:
+        """Everybody sits at their place again."""
+        for one in self.seats:
+            self.thaw(one)
+            if one.is_wanted and one.member is None:
+                self.sit(one)
+
+    def is_well(self, since_s: float) -> list[tuple[str, str]]:
+        """(group, why) of those that have not recovered since."""
+        whys = ((group, self._why_not(group, since_s)) for group in self.groups)
+        found = [(group, why) for group, why in whys if why]
+        if self.loner is not None and self.loner.committed_s < since_s and self._places():
+            found.append(("loner", "it has committed nothing"))
+        return found
+
+    def _why_not(self, group: str, since_s: float) -> str:
+        seats = [one for one in self.seats if one.group == group and one.is_wanted]
+        members = [one.member for one in seats if one.member is not None]
+        for seat in seats:
+            if seat.member is None:
+                self.sit(seat)  # it was fenced, or left; now nothing is in its way
+        if len(members) < len(seats):
+            return "somebody is missing"
+        for one in members:
+            if not one.is_in:
+                return f"{one.name} is in no generation"
+            if one.positions and one.committed_s < since_s:
+                return f"{one.name} has committed nothing"
+        generations = {one.who.generation for one in members}
+        if len(generations) > 1:
+            return f"members are in {sorted(generations)}"
+        owned = sorted(place_of(one.topic, one.number) for m in members for one in m.positions)
+        if members and owned != self._places():
+            return f"{owned} are read, of {self._places()}"
+        return ""
+
+    def _places(self) -> list[str]:
+        """What all groups are to read."""
+        history = self.world.notebook.history
+        return sorted(
+            place_of(one.topic, one.number)
+            for one in self.world.written
+            if one.topic in self.habits.topics and str(one) not in history.deleted
+        )
+
+    def stop(self) -> None:
+        """All leave."""
+        self.is_over = True
+        if self.loner is not None:
+            self.loner.is_leaving = True
+        for one in self.seats:
+            one.is_wanted = False
+            self.leave(one)
+
+    async def audit(self) -> None:
+        """How far each group has come at the very end, for as long as it takes."""
+        for group in [*self.groups, *(["loner"] if self.loner is not None else [])]:
+            watcher = self._watcher(group)
+            while not await self._asked(watcher, is_last=True):
+                await watcher.back_off()
+
+    # -- who watches
+
+    async def _watch(self) -> None:
+        names = [*self.groups, *(["loner"] if self.loner is not None else [])]
+        while not self.is_over:
+            await asyncio.sleep(self.habits.watch_s * self.chance.uniform(0.5, 1.5))
+            await self._asked(self._watcher(self.chance.choice(names)), is_last=False)
+
+    def _watcher(self, group: str) -> GroupClient:
+        if group not in self.watchers:
+            self.watchers[group] = self.new_watcher(group)
+        return self.watchers[group]
+
+    def new_watcher(self, group: str) -> GroupClient:
+        """A tool that asks about this group."""
+        wire = self._wire(group, "watcher", is_static=False)
+        return GroupClient("watcher", wire, self._own_chance(), self.notes)
+
+    async def _asked(self, watcher: GroupClient, *, is_last: bool) -> bool:
+        """Whether it was told how far its group has come; of the coordinator, or of anybody."""
+        try:
+            partitions = watcher.partitions(self.habits.topics)
+            if not partitions or is_last:
+                await watcher.wire.wire.learn()
+                partitions = watcher.partitions(self.habits.topics)
+            if watcher.at is None and not await watcher.look_for_coordinator():
+                return False
+            at = watcher.at
+            if not is_last and watcher.chance.random() < ANYWHERE_SHARE:
+                at = watcher.chance.choice(self.world.bootstrap), PORT
+            if at is None:
+                return False
+            found = await watcher.fetch_committed(at, partitions, is_last=is_last)
+        except UNREACHED as error:
+            self.notes.error(type(error).__name__)
+            watcher.at = None
+            return False
+        if found is None:
+            watcher.wire.wire.leaders.clear()  # which topics there are may be old news
+        return found is not None
+
+    async def _compare(self) -> None:
+        while not self.is_over:
+            await asyncio.sleep(self.habits.compare_s * self.chance.uniform(0.5, 1.5))
+            self.compare()
+
+    def compare(self) -> None:
+        """Live state with what the logs say, now."""
+        now_s = self.notes.now_s()
+        self.notes.history.unlike += [f"{one}, t={now_s:.3f}" for one in differences(self.world)]

@@ -1,0 +1,393 @@
+"""One consumer of a group: it joins, reads, commits and says that it lives, until it leaves."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from chiplog_broker.protocol.errors import ErrorCode
+from e2e.sim.groups.assignments import Place, assigned, assignment, in_ranges, subscription
+from e2e.sim.groups.habits import GroupHabits
+from e2e.sim.groups.notes import GroupNotes, place_of
+from e2e.sim.groups.wire import GroupWire, Identity
+from e2e.sim.wire import UNREACHED, TopicPartition
+
+ELSEWHERE: Final = frozenset(
+    {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available, ErrorCode.request_timed_out}
+)
+"""The coordinator is to be looked for again."""
+LATER: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.unstable_offset_commit})
+AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation})
+"""It is to join again, under the id that it has."""
+UNKNOWN: Final = ErrorCode.unknown_member_id
+FENCED: Final = ErrorCode.fenced_instance_id
+ANEW: Final = frozenset({UNKNOWN, FENCED})
+"""It is a member no more."""
+REFUSED_FOR_GOOD: Final = frozenset({*AGAIN, *ANEW})
+"""A commit that is answered so does not count, and never will."""
+UNSETTLED: Final = frozenset({*ELSEWHERE, *LATER, *AGAIN, *ANEW})
+"""What members are told where nothing is wrong."""
+OF_TOPICS: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+    }
+)
+METADATA_AGE_S: Final = 15.0
+ASIDE_SHARE: Final = 0.3
+"""Of the commits, those that a member does not wait for."""
+BACK_OFF_S: Final = 0.5
+
+
+class GroupClient:
+    """What members, loners and watchers share: they look for the coordinator."""
+
+    def __init__(
+        self, name: str, wire: GroupWire, chance: random.Random, notes: GroupNotes
+    ) -> None:
+        self.name = name
+        self.group = wire.group
+        self.wire = wire
+        self.chance = chance
+        self.notes = notes
+        self.at: tuple[str, int] | None = None
+        """Where the coordinator is, as far as it knows."""
+
+    async def back_off(self) -> None:
+        await asyncio.sleep(self.chance.uniform(0.05, BACK_OFF_S))
+
+    async def look_for_coordinator(self) -> bool:
+        """Whether it was found. Raises one of `UNREACHED`."""
+        error, at = await self.wire.coordinator()
+        if error:
+            self.told(error)
+            return False
+        self.at = at
+        return True
+
+    def told(self, error: int) -> None:
+        """Of an error; which one says where to go on."""
+        code = ErrorCode(error)
+        self.notes.error(code.name)
+        if code in ELSEWHERE:
+            self.at = None
+
+    def partitions(self, topics: tuple[str, ...]) -> list[TopicPartition]:
+        """All of these topics, of which it knows."""
+        newest = {one.topic: one.topic_id for one in self.wire.wire.leaders}
+        return sorted(
+            one
+            for one in self.wire.wire.leaders
+            if one.topic in topics and one.topic_id == newest[one.topic]
+        )
+
+    async def fetch_committed(
+        self,
+        at: tuple[str, int],
+        partitions: list[TopicPartition],
+        *,
+        is_last: bool = False,
+    ) -> dict[TopicPartition, tuple[int, str]] | None:
+        """None where it was told an error. Raises one of `UNREACHED`."""
+        began_s = self.notes.now_s()
+        error, found = await self.wire.committed(at, partitions)
+        if error:
+            self.told(error)
+            return None
+        for one, (offset, mark) in sorted(found.items()):
+            place = place_of(one.topic, one.number)
+            self.notes.found(self.group, began_s, place, offset, mark, is_last=is_last)
+        return found
+
+    async def send_commit(
+        self, at: tuple[str, int], who: Identity, offsets: Mapping[TopicPartition, int]
+    ) -> int:
+        """The first error; where all was stored, 0. Raises one of `UNREACHED`."""
+        mark = self.notes.new_mark(self.name)
+        sent = {
+            one: self.notes.commit(self.group, who, place_of(one.topic, one.number), offset, mark)
+            for one, offset in offsets.items()
+        }
+        errors = await self.wire.commit(at, who, offsets, mark)
+        for one, error in errors.items():
+            if not error:
+                sent[one].acked_s = self.notes.now_s()
+            elif error in REFUSED_FOR_GOOD or error in OF_TOPICS:
+                sent[one].is_refused = True
+        return next(filter(None, errors.values()), 0)
+
+
+class Member(GroupClient):
+    """A member with partitions that the leader gives it; where it leads, it gives them."""
+
+    def __init__(
+        self,
+        name: str,
+        instance: str | None,
+        wire: GroupWire,
+        chance: random.Random,
+        notes: GroupNotes,
+        habits: GroupHabits,
+    ) -> None:
+        super().__init__(name, wire, chance, notes)
+        self.habits = habits
+        self.who = Identity(instance=instance)
+        self.is_in = False
+        """Whether it has an assignment, as far as it knows."""
+        self.is_leader = False
+        self.is_leaving = False
+        self.is_fenced = False
+        """Whether another one is this static member now: it is over for this one."""
+        self.is_to_dawdle = False
+        """Whether it is to take longer than its session lasts, once."""
+        self.is_to_reassign = False
+        self.positions: dict[TopicPartition, int] = {}
+        self.committed_s = -1.0
+        """When everything it reads was committed for the last time."""
+        self._known: list[TopicPartition] = []
+        """What it gave out the last time that it led."""
+        self._learned_s = -1.0
+        self._commit_s = 0.0
+        self._aside: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until it has left, or is fenced."""
+        while not self.is_fenced and not self.is_leaving:
+            try:
+                await self._step()
+            except UNREACHED as error:
+                self.notes.error(type(error).__name__)
+                self.at = None
+                await self.back_off()
+        if not self.is_fenced and self.who.member_id and self.at is not None:
+            try:
+                await self.wire.leave(self.at, self.who)
+            except UNREACHED as error:
+                self.notes.error(type(error).__name__)
+        self.is_in = False
+
+    async def _step(self) -> None:
+        if self.at is None:
+            if not await self.look_for_coordinator():
+                await self.back_off()
+        elif not self.is_in:
+            await self._join(self.at)
+        else:
+            await self._work(self.at)
+
+    # -- becoming a member
+
+    async def _join(self, at: tuple[str, int]) -> None:
+        habits, began_s = self.habits, self.notes.now_s()
+        subscribed = subscription(habits.topics)
+        answer = await self.wire.join(
+            at, self.who, subscribed, habits.session_s, habits.rebalance_s
+        )
+        error = int(answer.error_code)
+        if error == ErrorCode.member_id_required:
+            self.who = self.who._replace(member_id=str(answer.member_id))
+        elif error:
+            await self._refused(error)
+        else:
+            generation = int(answer.generation_id)
+            self.who = self.who._replace(member_id=str(answer.member_id), generation=generation)
+            self.notes.joined(self.group, began_s, self.who, str(answer.leader))
+            self.is_leader = str(answer.leader) == self.who.member_id
+            is_to_assign = self.is_leader and not getattr(answer, "skip_assignment", False)
+            ids = [str(one.member_id) for one in answer.members]
+            await self._sync(at, await self._shares(ids) if is_to_assign else {})
+
+    async def _shares(self, ids: list[str]) -> dict[str, bytes]:
+        await self._learn()
+        self._known = self.partitions(self.habits.topics)
+        places = [(one.topic, one.number) for one in self._known]
+        return {one: assignment(given) for one, given in in_ranges(ids, places).items()}
+
+    async def _learn(self) -> None:
+        await self.wire.wire.learn()
+        self._learned_s = self.notes.now_s()
+
+    async def _sync(self, at: tuple[str, int], shares: Mapping[str, bytes]) -> None:
+        error, given = await self.wire.sync(at, self.who, shares, self.habits.rebalance_s)
+        if error:
+            await self._refused(error)
+            return
+        places = assigned(given)
+        self.notes.synced(self.group, self.who, places)
+        self.is_in = True
+        self.committed_s = -1.0
+        self.positions = {}
+        await self._begin(places)
+
+    async def _begin(self, places: frozenset[Place]) -> None:
+        """Where the group has come to, in all that this one reads."""
+        while places and self.is_in and self.at is not None:
+            mine = self._mine(places)
+            if mine is None:
+                await self._learn()
+                mine = self._mine(places)
+            if mine is not None:
+                found = await self.fetch_committed(self.at, mine)
+                if found is not None:
+                    self.positions = {one: max(at, 0) for one, (at, _) in found.items()}
+                    return
+            await self.back_off()
+            # Who waits for the coordinator says that it lives, as Java's second thread does.
+            if self.at is not None:
+                await self._beat(self.at)
+
+    def _mine(self, places: frozenset[Place]) -> list[TopicPartition] | None:
+        """None where it does not know all of them."""
+        known = {(one.topic, one.number): one for one in self.partitions(self.habits.topics)}
+        if not places <= known.keys():
+            return None
+        return [known[one] for one in sorted(places)]
+
+    # -- being one
+
+    async def _work(self, at: tuple[str, int]) -> None:
+        habits, chance = self.habits, self.chance
+        await asyncio.sleep(habits.heartbeat_s * chance.uniform(0.7, 1.1))
+        is_slow = self.is_to_dawdle or chance.random() < habits.slow_share
+        if is_slow:
+            self.is_to_dawdle = False
+            await asyncio.sleep(habits.session_s * chance.uniform(1.1, 2.0))
+        now_s = self.notes.now_s()
+        if now_s >= self._commit_s or (is_slow and chance.random() < 0.7):
+            self._commit_s = now_s + habits.commit_s * chance.uniform(0.5, 1.5)
+            await self._proceed()
+            if chance.random() < ASIDE_SHARE:
+                task = asyncio.ensure_future(self._commit_aside(at))
+                self._aside.add(task)
+                task.add_done_callback(self._aside.discard)
+            else:
+                await self._commit(at)
+        if self.is_in and not self.is_leaving:
+            await self._beat(at)
+        if self.is_in and self.is_leader:
+            await self._look_for_partitions()
+
+    async def _proceed(self) -> None:
+        """Read on."""
+        wire, chance = self.wire.wire, self.chance
+        if not self.habits.is_reading:
+            for one in self.positions:
+                self.positions[one] += chance.randint(0, 3)
+            return
+        for one in sorted(self.positions):
+            at = wire.leader(one)
+            try:
+                error, end = await wire.offset(at, one) if at is not None else (-1, -1)
+                if error:
+                    await wire.learn()
+            except UNREACHED as unreached:
+                self.notes.error(type(unreached).__name__)
+                return  # of the rest it is to read later
+            if not error and one in self.positions:
+                self.positions[one] = max(end, self.positions[one])
+
+    async def _commit_aside(self, at: tuple[str, int]) -> None:
+        try:
+            await self._commit(at)
+        except UNREACHED as error:
+            self.notes.error(type(error).__name__)
+
+    async def _commit(self, at: tuple[str, int]) -> None:
+        offsets, who, began_s = dict(self.positions), self.who, self.notes.now_s()
+        if not offsets:
+            return
+        error = await self.send_commit(at, who, offsets)
+        if error in OF_TOPICS:
+            self.notes.error(ErrorCode(error).name)
+            self._learned_s = -METADATA_AGE_S
+        elif error and who == self.who:
+            await self._refused(error)
+        elif not error and who == self.who and offsets.keys() == self.positions.keys():
+            self.committed_s = began_s
+
+    async def _beat(self, at: tuple[str, int]) -> None:
+        who, began_s = self.who, self.notes.now_s()
+        serving = self.notes.serving(at[0], self.group)
+        error = await self.wire.heartbeat(at, who)
+        if error:
+            if who == self.who:
+                await self._refused(error)
+        elif serving is not None and self.notes.serving(at[0], self.group) is serving:
+            # Who is loading tells everybody that all is well.
+            self.notes.beat(self.group, began_s, who)
+
+    async def _look_for_partitions(self) -> None:
+        """A leader assigns anew where there are others than it gave out."""
+        if self.notes.now_s() - self._learned_s < METADATA_AGE_S:
+            return
+        await self._learn()
+        if self._known and self.partitions(self.habits.topics) != self._known:
+            self.is_in = False
+
+    async def _refused(self, error: int) -> None:
+        """As its answer says: join again, be somebody else, look elsewhere, or wait."""
+        self.told(error)
+        code = ErrorCode(error)
+        if code in AGAIN:
+            self.is_in = False
+        elif code is UNKNOWN:
+            self.is_in = False
+            self.who = Identity(instance=self.who.instance)
+        elif code is FENCED:
+            self.is_fenced, self.is_in = True, False
+        else:
+            if code not in UNSETTLED:
+                what = f"{self.name} of {self.group} was told {code.name}"
+                self.notes.problems.append(f"{what}, t={self.notes.now_s():.3f}")
+            await self.back_off()
+
+
+class Loner(GroupClient):
+    """It assigns its partitions itself, and only commits: it is in no generation."""
+
+    def __init__(
+        self,
+        name: str,
+        wire: GroupWire,
+        chance: random.Random,
+        notes: GroupNotes,
+        habits: GroupHabits,
+    ) -> None:
+        super().__init__(name, wire, chance, notes)
+        self.habits = habits
+        self.committed_s = -1.0
+        self.is_leaving = False
+        self._offset = 0
+
+    async def run(self) -> None:
+        """Until it is told to stop."""
+        while not self.is_leaving:
+            try:
+                await self._step()
+            except UNREACHED as error:
+                self.notes.error(type(error).__name__)
+                self.at = None
+                await self.back_off()
+
+    async def _step(self) -> None:
+        if self.at is None:
+            await self.wire.wire.learn()
+            if not await self.look_for_coordinator():
+                await self.back_off()
+            return
+        await asyncio.sleep(self.habits.commit_s * self.chance.uniform(0.5, 1.5))
+        mine = self.partitions(self.habits.topics[:1])[:1]
+        if not mine:
+            await self.wire.wire.learn()
+            return
+        self._offset += self.chance.randint(0, 3)
+        began_s = self.notes.now_s()
+        error = await self.send_commit(self.at, Identity(), dict.fromkeys(mine, self._offset))
+        if error in OF_TOPICS:
+            await self.wire.wire.learn()
+        elif error:
+            self.told(error)
+            await self.back_off()
+        else:
+            self.committed_s = began_s
+            await self.fetch_committed(self.at, mine)

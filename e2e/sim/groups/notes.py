@@ -1,0 +1,101 @@
+"""What all members of all groups write into, and what they may know of each other."""
+
+from collections.abc import Callable
+from typing import Final
+
+from e2e.sim.clients import Notebook
+from e2e.sim.groups.history import Beat, Commit, Found, GroupHistory, Joined, Removal, Synced
+from e2e.sim.groups.wire import Identity
+
+FIXED: Final = "fixed-"
+"""What every `group.instance.id` begins with."""
+UNIQUE_CHARS: Final = 37
+"""What the coordinator puts behind a name to make a member id of it: a hyphen and a UUID."""
+
+
+def who_is(member_id: str) -> str:
+    """A static member by its instance, whatever its id is now; all others by their ids."""
+    return member_id[:-UNIQUE_CHARS] if member_id.startswith(FIXED) else member_id
+
+
+def place_of(topic: str, number: int) -> str:
+    """The label of a partition without the id of its topic."""
+    return f"{topic}-{number}"
+
+
+class GroupNotes:
+    """Of one world."""
+
+    def __init__(self, notebook: Notebook, serving: Callable[[str, str], object | None]) -> None:
+        """`serving` tells who coordinates a group at a host, if that has loaded it."""
+        self.history: GroupHistory = notebook.history.groups
+        self.now_s = notebook.now_s
+        self.error = notebook.error
+        self.is_deleted = notebook.is_deleted
+        self.serving = serving
+        self.problems = notebook.problems
+        self._marks = 0
+
+    def new_mark(self, name: str) -> str:
+        """Of a commit: no other has it."""
+        self._marks += 1
+        return f"{name}/{self._marks}"
+
+    def joined(self, group: str, began_s: float, who: Identity, leader: str) -> None:
+        one = Joined(
+            began_s=began_s,
+            at_s=self.now_s(),
+            group=group,
+            generation=who.generation,
+            who=who_is(who.member_id),
+            member_id=who.member_id,
+            leader=who_is(leader),
+        )
+        self.history.joined.append(one)
+
+    def synced(self, group: str, who: Identity, places: frozenset[tuple[str, int]]) -> None:
+        one = Synced(
+            at_s=self.now_s(),
+            group=group,
+            generation=who.generation,
+            who=who_is(who.member_id),
+            partitions=frozenset(place_of(*place) for place in places),
+        )
+        self.history.synced.append(one)
+
+    def beat(self, group: str, began_s: float, who: Identity) -> None:
+        one = Beat(
+            began_s=began_s,
+            at_s=self.now_s(),
+            group=group,
+            generation=who.generation,
+            who=who_is(who.member_id),
+            member_id=who.member_id,
+        )
+        self.history.beats.append(one)
+
+    def commit(self, group: str, who: Identity, place: str, offset: int, mark: str) -> Commit:
+        """It is sent now."""
+        one = Commit(
+            began_s=self.now_s(),
+            group=group,
+            partition=place,
+            offset=offset,
+            mark=mark,
+            who=who_is(who.member_id),
+            member_id=who.member_id,
+            generation=who.generation,
+        )
+        self.history.commits.append(one)
+        return one
+
+    def found(
+        self, group: str, began_s: float, place: str, offset: int, mark: str, *, is_last: bool
+    ) -> None:
+        self.history.found.append(Found(began_s, self.now_s(), group, place, offset, mark, is_last))
+
+    def removal(self, group: str, partition: str = "") -> Removal:
+        """It is asked for now."""
+        one = Removal(began_s=self.now_s(), group=group, partition=partition)
+        self.history.removals.append(one)
+        return one

@@ -1,0 +1,249 @@
+"""The requests about groups, in whatever version a client speaks, and their answers as values."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from chiplog_broker.protocol.apis import APIS, ApiKey
+from e2e.sim.groups.assignments import Place
+from e2e.sim.wire import LATEST, TIMEOUT_S, TopicPartition, Wire
+
+NEWEST: Final = {
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.JOIN_GROUP: 9,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.DELETE_GROUPS: 2,
+    ApiKey.OFFSET_DELETE: 0,
+}
+KNOW_INSTANCES: Final = {
+    ApiKey.JOIN_GROUP: 5,
+    ApiKey.SYNC_GROUP: 3,
+    ApiKey.HEARTBEAT: 3,
+    ApiKey.LEAVE_GROUP: 3,
+    ApiKey.OFFSET_COMMIT: 7,
+}
+"""From these versions on a request says which static member it is from."""
+PROTOCOL_TYPE: Final = "consumer"
+ASSIGNOR: Final = "range"
+
+
+class Identity(NamedTuple):
+    """Who asks, as the coordinator knows it."""
+
+    member_id: str = ""
+    instance: str | None = None
+    generation: int = -1
+
+
+class GroupWire:
+    """Of one client, about one group."""
+
+    def __init__(
+        self,
+        group: str,
+        bootstrap: Sequence[str],
+        chance: random.Random,
+        name: str,
+        *,
+        is_static: bool,
+        is_of_any_age: bool,
+    ) -> None:
+        self.group = group
+        self.wire = Wire(bootstrap, chance, name)
+        self._versions = dict(NEWEST)
+        if is_of_any_age:
+            oldest = KNOW_INSTANCES if is_static else {}
+            self._versions = {
+                key: chance.randint(oldest.get(key, APIS[key].min_served), APIS[key].max_version)
+                for key in NEWEST
+            }
+
+    async def _said(
+        self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any], more_s: float = 0.0
+    ) -> Any:
+        return await self.wire.say(at, key, self._versions[key], values, TIMEOUT_S + more_s)
+
+    # All of these raise one of `UNREACHED`.
+
+    async def coordinator(self) -> tuple[int, tuple[str, int]]:
+        """(error, where it is)."""
+        values = {"key": self.group, "coordinator_keys": [self.group], "key_type": 0}
+        answer = await self._said(self.wire.anybody(), ApiKey.FIND_COORDINATOR, values)
+        told = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
+        return int(told.error_code), (str(told.host), int(told.port))
+
+    async def join(
+        self,
+        at: tuple[str, int],
+        who: Identity,
+        subscription: bytes,
+        session_s: float,
+        rebalance_s: float,
+    ) -> Any:
+        values = {
+            "group_id": self.group,
+            "session_timeout": round(session_s * 1000),
+            "rebalance_timeout": round(rebalance_s * 1000),
+            "member_id": who.member_id,
+            "group_instance_id": who.instance,
+            "protocol_type": PROTOCOL_TYPE,
+            "protocols": [{"name": ASSIGNOR, "metadata": subscription}],
+            "reason": None,
+        }
+        # The first version has no other time for it.
+        longest_s = max(session_s, rebalance_s)
+        return await self._said(at, ApiKey.JOIN_GROUP, values, longest_s)
+
+    async def sync(
+        self,
+        at: tuple[str, int],
+        who: Identity,
+        assignments: Mapping[str, bytes],
+        rebalance_s: float,
+    ) -> tuple[int, bytes]:
+        """(error, assignment)."""
+        values = {
+            "group_id": self.group,
+            "generation_id": who.generation,
+            "member_id": who.member_id,
+            "group_instance_id": who.instance,
+            "protocol_type": PROTOCOL_TYPE,
+            "protocol_name": ASSIGNOR,
+            "assignments": [
+                {"member_id": one, "assignment": given} for one, given in assignments.items()
+            ],
+        }
+        answer = await self._said(at, ApiKey.SYNC_GROUP, values, rebalance_s)
+        return int(answer.error_code), bytes(answer.assignment)
+
+    async def heartbeat(self, at: tuple[str, int], who: Identity) -> int:
+        values = {
+            "group_id": self.group,
+            "generation_id": who.generation,
+            "member_id": who.member_id,
+            "group_instance_id": who.instance,
+        }
+        return int((await self._said(at, ApiKey.HEARTBEAT, values)).error_code)
+
+    async def leave(self, at: tuple[str, int], who: Identity) -> int:
+        one = {"member_id": who.member_id, "group_instance_id": who.instance, "reason": None}
+        values = {"group_id": self.group, "member_id": who.member_id, "members": [one]}
+        answer = await self._said(at, ApiKey.LEAVE_GROUP, values)
+        told = getattr(answer, "members", ())
+        return int(answer.error_code) or (int(told[0].error_code) if told else 0)
+
+    async def commit(
+        self,
+        at: tuple[str, int],
+        who: Identity,
+        offsets: Mapping[TopicPartition, int],
+        mark: str,
+    ) -> dict[TopicPartition, int]:
+        """The error of each."""
+        values = {
+            "group_id": self.group,
+            "generation_id_or_member_epoch": who.generation,
+            "member_id": who.member_id,
+            "group_instance_id": who.instance,
+            "topics": [
+                {
+                    "name": topic,
+                    "topic_id": topic_id,
+                    "partitions": [
+                        {
+                            "partition_index": one.number,
+                            "committed_offset": offset,
+                            "committed_metadata": mark,
+                        }
+                        for one, offset in offsets.items()
+                        if (one.topic, one.topic_id) == (topic, topic_id)
+                    ],
+                }
+                for topic, topic_id in sorted({(one.topic, one.topic_id) for one in offsets})
+            ],
+        }
+        answer = await self._said(at, ApiKey.OFFSET_COMMIT, values)
+        known = _known(offsets)
+        return {
+            known[_of(topic), int(one.partition_index)]: int(one.error_code)
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+
+    async def committed(
+        self, at: tuple[str, int], partitions: Iterable[TopicPartition]
+    ) -> tuple[int, dict[TopicPartition, tuple[int, str]]]:
+        """(error, (offset, mark) of each; -1 where nothing is committed)."""
+        wanted = sorted(partitions)
+        topics = [
+            {
+                "name": topic,
+                "topic_id": topic_id,
+                "partition_indexes": [
+                    one.number for one in wanted if (one.topic, one.topic_id) == (topic, topic_id)
+                ],
+            }
+            for topic, topic_id in sorted({(one.topic, one.topic_id) for one in wanted})
+        ]
+        one_group = {"group_id": self.group, "topics": topics}
+        answer = await self._said(at, ApiKey.OFFSET_FETCH, one_group | {"groups": [one_group]})
+        told = answer.groups[0] if hasattr(answer, "groups") else answer
+        known, found = _known(wanted), {}
+        error = int(getattr(told, "error_code", 0))
+        for topic in told.topics:
+            for one in topic.partitions:
+                error = error or int(one.error_code)
+                place = known[_of(topic), int(one.partition_index)]
+                found[place] = int(one.committed_offset), str(one.metadata or "")
+        return error, found
+
+    async def describe(self, at: tuple[str, int]) -> Any:
+        """The group as a tool sees it."""
+        answer = await self._said(at, ApiKey.DESCRIBE_GROUPS, {"groups": [self.group]})
+        return answer.groups[0]
+
+    async def delete(self, at: tuple[str, int]) -> int:
+        answer = await self._said(at, ApiKey.DELETE_GROUPS, {"groups_names": [self.group]})
+        return int(answer.results[0].error_code)
+
+    async def forget(self, at: tuple[str, int], place: Place) -> int:
+        """OffsetDelete of one partition."""
+        topic = {"name": place[0], "partitions": [{"partition_index": place[1]}]}
+        values = {"group_id": self.group, "topics": [topic]}
+        answer = await self._said(at, ApiKey.OFFSET_DELETE, values)
+        return int(answer.error_code) or int(answer.topics[0].partitions[0].error_code)
+
+    async def ends(
+        self, at: tuple[str, int], partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Where these partitions of one leader end for readers, of those that it says."""
+        found = {}
+        for one in partitions:
+            error, end = await self.wire.offset(at, one, LATEST)
+            if not error:
+                found[one] = end
+        return found
+
+
+def _of(topic: Any) -> str | UUID | None:
+    """What an answer calls a topic."""
+    if hasattr(topic, "topic_id"):
+        topic_id: UUID | None = topic.topic_id
+        return topic_id
+    return str(topic.name)
+
+
+def _known(
+    partitions: Iterable[TopicPartition],
+) -> dict[tuple[str | UUID | None, int], TopicPartition]:
+    """By name and by id."""
+    found: dict[tuple[str | UUID | None, int], TopicPartition] = {}
+    for one in partitions:
+        found[one.topic, one.number] = found[one.topic_id, one.number] = one
+    return found
