@@ -5,6 +5,7 @@ simulator judge it: nothing acknowledged is lost, nothing is stored twice, no of
 values. Every fault proves that it bit, and every history is also judged with a loss planted in
 it, which must be reported: a run that cannot see what it looks for is no run.
 
-Of committed offsets, which may never go back, nothing is said here: no client commits one.
-Readers assign their partitions themselves.
+What members of consumer groups commit goes into a history of its own (`group_history`), judged by
+`group_checkers`: a committed offset never goes back, and nothing below it was left out. All other
+readers assign their partitions themselves.
 """

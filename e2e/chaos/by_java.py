@@ -4,16 +4,14 @@ Both are programs that print a line for each record.
 """
 
 import json
-import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 from e2e.chaos.ledger import Ledger, name_of
-from e2e.chaos.producers import PATIENCE_MS, RECORDS_PER_S, REQUEST_LIMIT_MS, STOP_LIMIT_S
+from e2e.chaos.producers import PATIENCE_MS, RECORDS_PER_S, REQUEST_LIMIT_MS
+from e2e.chaos.program import Program
 from e2e.kafka.java import SHORT_LIVED, java
-from e2e.kafka.process import DIE_WITH_US
 from e2e.kafka.tools import TOOLS
 from e2e.sim.history import Kind
 
@@ -37,79 +35,14 @@ PATIENT = {
 }
 
 
-class JavaProgram:
-    """A program whose lines are read by a thread, until it is asked to end and has ended."""
-
-    name: ClassVar[str]
-
-    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
-        self.bootstrap, self.ledger, self.folder = bootstrap, ledger, folder
-        self.ended = threading.Event()
-        self.child: subprocess.Popen[str] | None = None
-        self.thread = threading.Thread(target=self.read, daemon=True, name=self.name)
-
-    def command(self) -> list[str]:
-        raise NotImplementedError
-
-    def line(self, text: str) -> None:
-        """What it printed."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """To be called by a thread that outlives the program: it ends with that."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"{self.name}.log").open("ab") as errors:
-            self.child = subprocess.Popen(
-                [*DIE_WITH_US, *self.command()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        self.thread.start()
-
-    def read(self) -> None:
-        assert self.child is not None
-        assert self.child.stdout is not None
-        for text in self.child.stdout:
-            try:
-                self.line(text.rstrip("\n"))
-            except (ValueError, KeyError) as problem:
-                self.ledger.errors.append(f"{self.name} printed {text!r}: {problem}")
-        self.ended.set()
-
-    def ask_to_stop(self) -> None:
-        if self.child is not None:
-            if self.child.poll() is not None:
-                self.ledger.errors.append(f"{self.name} ended: {self.child.returncode}")
-            self.child.terminate()
-
-    def wait_stopped(self) -> None:
-        if self.child is not None and not self.ended.wait(STOP_LIMIT_S):
-            self.ledger.errors.append(f"{self.name} does not end")
-        self.kill()
-
-    def abandon(self) -> None:
-        self.kill()
-
-    def kill(self) -> None:
-        """End it, if it has not ended; what it printed is read."""
-        if self.child is not None:
-            self.child.kill()
-            self.child.wait()
-            self.thread.join()
-            if self.child.stdout is not None:
-                self.child.stdout.close()
-
-
-class JavaProducer(JavaProgram):
+class JavaProducer(Program):
     """It chooses partitions itself, and tells of a record only what became of it.
 
     So what it sent is known at the end: all numbers up to as many as it says it sent. Where a
     record without an answer went is seen where it is found, if it is.
     """
 
-    name: ClassVar[str] = "java"
+    name: str = "java"
 
     def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
         super().__init__(bootstrap, ledger, folder)
@@ -149,10 +82,10 @@ class JavaProducer(JavaProgram):
         return (f"{PREFIX}.{number}" for number in range(self.sent))
 
 
-class JavaReader(JavaProgram):
+class JavaReader(Program):
     """Follows one partition from its beginning."""
 
-    name: ClassVar[str] = "java-reader"
+    name: str = "java-reader"
     partition: ClassVar[int] = 0
 
     def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from itertools import pairwise
 
+from e2e.chaos.group_history import GroupHistory
 from e2e.sim.history import Event, Kind
 
 PADDING = b"." * 80
@@ -20,6 +21,7 @@ class Ledger:
         self.events: list[Event] = []
         self.acknowledged_s: defaultdict[int, list[float]] = defaultdict(list)
         """Partition -> when a record of it was acknowledged, by whichever client."""
+        self.groups = GroupHistory()
         self.errors: list[str] = []
         """What a client gave up: a record, a partition, itself."""
         self.disturbances: list[str] = []

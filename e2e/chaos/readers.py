@@ -1,7 +1,7 @@
 """Readers that follow every partition from its beginning, and one who asks where partitions end.
 
-Nobody joins a group. A position that is not in the log is no reason to begin elsewhere: it is
-noted, and the reader stops there.
+Nobody here joins a group, as others do (`groups`). A position that is not in the log is no reason
+to begin elsewhere: it is noted, and the reader stops there.
 """
 
 import threading

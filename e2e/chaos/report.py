@@ -8,13 +8,23 @@ from rich.table import Table
 
 from e2e.chaos.run import Result
 
-NUMBERS = ("hits", "acknowledged", "records/s", "unavailable s", "given up", "anomalies")
+NUMBERS = (
+    "hits",
+    "acknowledged",
+    "records/s",
+    "unavailable s",
+    "given up",
+    "anomalies",
+    "commits",
+    "of groups",
+)
 
 
 def table(results: Iterable[Result]) -> Table:
     """A row for each kind of fault.
 
-    `unavailable s` is the longest time in which no record of some partition was acknowledged.
+    `unavailable s` is the longest time in which no record of some partition was acknowledged;
+    `of groups` are the anomalies of consumer groups, after the offsets they committed.
     """
     drawn = Table(box=SIMPLE_HEAD)
     drawn.add_column("fault", no_wrap=True)
@@ -34,13 +44,15 @@ def numbers(one: Result) -> tuple[str, ...]:
         f"{one.unavailable_s:.1f}",
         str(len(one.errors)),
         str(len(one.anomalies)),
+        f"{one.commits:,}",
+        str(len(one.group_anomalies)),
     )
 
 
 def remark(one: Result) -> str:
     if one.missed:
         return f"invalid: nobody reports a planted {', '.join(sorted(one.missed))}"
-    return ", ".join(sorted({found.name for found in one.anomalies}))
+    return ", ".join(sorted({found.name for found in (*one.anomalies, *one.group_anomalies)}))
 
 
 def line(one: Result) -> str:
@@ -48,5 +60,6 @@ def line(one: Result) -> str:
     return (
         f"chaos, {one.name}: {one.hits} hits, {one.acknowledged:,} records acknowledged, "
         f"{one.records_per_s:.0f}/s, a partition unavailable for at most "
-        f"{one.unavailable_s:.1f} s, {len(one.anomalies)} anomalies"
+        f"{one.unavailable_s:.1f} s, {len(one.anomalies)} anomalies; {one.commits:,} offsets "
+        f"committed by groups, {len(one.group_anomalies)} anomalies"
     )

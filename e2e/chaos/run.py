@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.chaos.controls import missed
+from e2e.chaos.controls import missed, missed_of_groups
 from e2e.chaos.faults import Fault
 from e2e.chaos.files import replicas_in
+from e2e.chaos.group_checkers import check_groups
+from e2e.chaos.group_history import GroupHistory
 from e2e.chaos.scene import Scene
 from e2e.chaos.workload import Workload
 from e2e.main.replicas import wait_in_sync
@@ -30,6 +32,9 @@ class Result:
     records_per_s: float
     unavailable_s: float
     anomalies: tuple[Anomaly, ...]
+    commits: int
+    """Offsets whose commit was acknowledged to a member of a group."""
+    group_anomalies: tuple[Anomaly, ...]
     errors: tuple[str, ...]
     """What clients gave up, although they were told to be patient."""
     missed: frozenset[str]
@@ -39,6 +44,8 @@ class Result:
         """Raise `AssertionError` unless the run is valid and nothing is wrong."""
         assert not self.missed, f"the run is invalid: nobody reports a planted {set(self.missed)}"
         assert not self.anomalies, f"{len(self.anomalies)} anomalies: {self.anomalies[:5]}"
+        found = self.group_anomalies
+        assert not found, f"{len(found)} anomalies of groups: {found[:5]}"
         assert not self.errors, f"{len(self.errors)} given up: {self.errors[:5]}"
 
 
@@ -80,6 +87,9 @@ def judged(
     anomalies = check(load.history)
     if anomalies:
         keep(load.history, folder / "history.jsonl")
+    group_anomalies = check_groups(ledger.groups, load.history)
+    if group_anomalies:
+        keep_groups(ledger.groups, folder / "groups.jsonl")
     return Result(
         name=name,
         hits=hits,
@@ -87,8 +97,10 @@ def judged(
         records_per_s=load.records_per_s(),
         unavailable_s=ledger.unavailable_s(),
         anomalies=tuple(anomalies),
+        commits=ledger.groups.acknowledged(),
+        group_anomalies=tuple(group_anomalies),
         errors=tuple(ledger.errors),
-        missed=missed(load.history),
+        missed=missed(load.history) | missed_of_groups(ledger.groups, load.history),
     )
 
 
@@ -99,3 +111,13 @@ def keep(history: History, path: Path) -> None:
             file.write(json.dumps(asdict(one)) + "\n")
         for partition, stored in history.final.items():
             file.write(json.dumps({"final": partition, "stored": stored}) + "\n")
+
+
+def keep_groups(groups: GroupHistory, path: Path) -> None:
+    """One line for all that a member or somebody else was told, in the order of their kinds."""
+    with path.open("w") as file:
+        for kind in (groups.commits, groups.found, groups.processed):
+            for one in kind:
+                file.write(json.dumps({type(one).__name__: one._asdict()}) + "\n")
+        for place, offset in groups.final.items():
+            file.write(json.dumps({"final": place, "offset": offset}) + "\n")

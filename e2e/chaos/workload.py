@@ -1,4 +1,4 @@
-"""The clients of a run: three producers, three readers, and the history they leave."""
+"""The clients of a run: three producers, three readers, two groups, and the history they leave."""
 
 import time
 from pathlib import Path
@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from e2e.chaos.by_java import JavaProducer, JavaReader
+from e2e.chaos.groups import Groups
 from e2e.chaos.last_reader import read_everything
 from e2e.chaos.ledger import Ledger
 from e2e.chaos.producers import KafkaPythonProducer, LibrdkafkaProducer
@@ -13,7 +14,7 @@ from e2e.chaos.readers import EndAsker, KafkaPythonReader, LibrdkafkaReader, Rea
 from e2e.sim.history import Event, History, Kind, Span
 
 PARTITIONS = 6
-WARM_LIMIT_S = 60
+WARM_LIMIT_S = 120
 CATCH_UP_LIMIT_S = 60
 
 
@@ -27,10 +28,10 @@ class Client(Protocol):
 
 
 class Workload:
-    """At work within the block, from the moment all producers have had answers.
+    """At work within the block, from the moment all producers and groups have had answers.
 
-    Left in order, it waits until every record has its answer and every reader is at the end; all
-    must be whole by then. Left by an exception it ends at once.
+    Left in order, it waits until every record has its answer and every reader and every group is
+    at the end; all must be whole by then. Left by an exception it ends at once.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Workload:
             EndAsker(bootstrap, ledger),
             self.java_reader,
         ]
+        self.groups = Groups(bootstrap, ledger, folder)
         self.history = History()
         self.is_abandoned = False
         self.warm_s = self.stopped_s = 0.0
@@ -62,7 +64,7 @@ class Workload:
         """Since when all has been well, up to the end."""
 
     def __enter__(self) -> Self:
-        for one in (*self.producers, *self.readers):
+        for one in self.everybody():
             one.start()
         try:
             self.wait_warm()
@@ -71,11 +73,18 @@ class Workload:
             raise
         return self
 
+    def everybody(self) -> tuple[Client, ...]:
+        return (*self.producers, *self.readers, self.groups)
+
     def wait_warm(self) -> None:
         until_s = time.monotonic() + WARM_LIMIT_S
-        while len(self.heard()) < len(self.producers):
+        while len(self.heard()) < len(self.producers) or not self.groups.have_begun():
             if time.monotonic() > until_s:
-                raise TimeoutError(f"answers only for {self.heard()}: {self.ledger.errors[:3]}")
+                at_work, problems = self.ledger.groups.groups_at_work(), self.ledger.groups.problems
+                raise TimeoutError(
+                    f"answers only for {self.heard()}: {self.ledger.errors[:3]}; "
+                    f"commits only of {at_work}: {problems.most_common(3)}"
+                )
             time.sleep(0.2)
         self.warm_s = self.ledger.now_s()
 
@@ -86,6 +95,7 @@ class Workload:
     def all_is_well(self) -> None:
         """To be said when everything has healed, and nothing more will be done to it."""
         self.well_from_s = self.ledger.now_s()
+        self.groups.rest()
 
     def records_per_s(self) -> float:
         """Acknowledged while producers were at work."""
@@ -107,16 +117,18 @@ class Workload:
     def finish(self) -> None:
         """Wait for all answers, and for what there is to read."""
         self.stopped_s = self.ledger.now_s()
+        self.groups.rest()
         for one in self.producers:
             one.ask_to_stop()
         for one in self.producers:
             one.wait_stopped()
         read_everything(self.bootstrap, self.ledger, self.history)
         self.wait_caught_up()
-        for reader in self.readers:
-            reader.ask_to_stop()
-        for reader in self.readers:
-            reader.wait_stopped()
+        self.groups.wait_caught_up([self.history.ends[label] for label in self.ledger.labels])
+        for one in (*self.readers, self.groups):
+            one.ask_to_stop()
+        for one in (*self.readers, self.groups):
+            one.wait_stopped()
         self.history.events = [*self.sent_by_java(), *self.ledger.events]
         if self.well_from_s is not None:
             well = Span(self.well_from_s, self.stopped_s, frozenset(self.ledger.labels))
@@ -143,7 +155,7 @@ class Workload:
     def abandon(self) -> None:
         """End everything without waiting for answers."""
         self.is_abandoned = True
-        for one in (*self.producers, *self.readers):
+        for one in self.everybody():
             one.abandon()
 
     def what_became_of_it(self) -> History:

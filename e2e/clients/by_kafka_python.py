@@ -10,14 +10,23 @@ from e2e.clients.client import READ_LIMIT_S, Client, Landed, Record
 with warnings.catch_warnings():
     # It reads its own files by a function that Python has since deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+    from kafka import (  # type: ignore[import-untyped]
+        ConsumerRebalanceListener,
+        KafkaConsumer,
+        KafkaProducer,
+        TopicPartition,
+    )
     from kafka import codec as installed
-    from kafka.errors import OffsetOutOfRangeError  # type: ignore[import-untyped]
+    from kafka.errors import KafkaError, OffsetOutOfRangeError  # type: ignore[import-untyped]
+    from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
 __all__ = [
+    "ConsumerRebalanceListener",
     "KafkaConsumer",
+    "KafkaError",
     "KafkaProducer",
     "KafkaPython",
+    "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "TopicPartition",
 ]

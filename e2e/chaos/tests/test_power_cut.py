@@ -1,5 +1,7 @@
 """The power of all brokers fails at once: with `Fsync` nothing acknowledged is lost, ever.
 
+Neither is what groups committed: `__consumer_offsets` is as durable as topics are by default.
+
 With `PageCache` something is, or the cuts are none and the first test proves nothing. Long form:
 `make power-cut`.
 """
@@ -76,7 +78,8 @@ def test_with_fsync_nothing_acknowledged_is_lost(cluster: PoweredCluster, tmp_pa
         found = judged("power cut", cuts, load, cluster.volumes(), tmp_path)
         measured.note(
             f"power of all brokers cut {cuts} times: {found.acknowledged:,} records acknowledged, "
-            f"{len(found.anomalies)} anomalies; a partition unavailable for at most "
+            f"{len(found.anomalies)} anomalies; {found.commits:,} offsets committed by groups, "
+            f"{len(found.group_anomalies)} anomalies; a partition unavailable for at most "
             f"{found.unavailable_s:.1f} s"
         )
         found.check()

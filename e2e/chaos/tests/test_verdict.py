@@ -102,6 +102,8 @@ def result(**more: object) -> Result:
         "records_per_s": 599.6,
         "unavailable_s": 1.26,
         "anomalies": (),
+        "commits": 1_200,
+        "group_anomalies": (),
         "errors": (),
         "missed": frozenset(),
     }
@@ -111,12 +113,16 @@ def result(**more: object) -> Result:
 def test_a_result_is_checked_and_shown() -> None:
     good = result()
     good.check()
-    assert numbers(good) == ("3", "27,000", "600", "1.3", "0", "0")
+    assert numbers(good) == ("3", "27,000", "600", "1.3", "0", "0", "1,200", "0")
     assert line(good).startswith("chaos, leader killed: 3 hits, 27,000 records")
     lost = result(anomalies=(Anomaly("lost-write", LABEL, "gone"),))
     assert remark(lost) == "lost-write"
     with pytest.raises(AssertionError, match="1 anomalies"):
         lost.check()
+    back = result(group_anomalies=(Anomaly("offset-regression", LABEL, "back"),))
+    assert remark(back) == "offset-regression"
+    with pytest.raises(AssertionError, match="1 anomalies of groups"):
+        back.check()
     with pytest.raises(AssertionError, match="invalid"):
         result(missed=frozenset({"duplicate"})).check()
     with pytest.raises(AssertionError, match="given up"):

@@ -20,6 +20,15 @@ RECORDS = 1_500
 LIMIT_S = 120
 PRODUCERS = {"java", "kafka-python", "librdkafka"}
 READERS = {"java-reader", "kafka-python-reader", "librdkafka-reader"}
+SEATS = {"first-librdkafka", "first-kafka-python", "second-java", "second-librdkafka"}
+
+
+def seated(load: Workload) -> set[str]:
+    """Whose commits were acknowledged, whichever of its lives it was in."""
+    found = load.ledger.groups.commits.copy()
+    return {
+        one.member.removeprefix("orders-").partition(".")[0] for one in found if one.is_acknowledged
+    }
 
 
 def test_three_clients_write_and_read_through_a_crash(tmp_path: Path) -> None:
@@ -35,6 +44,7 @@ def test_three_clients_write_and_read_through_a_crash(tmp_path: Path) -> None:
                 if enough == RECORDS:
                     broker.kill()
                     broker.start()
+            wait_until("every member has committed", lambda: seated(load) == SEATS, LIMIT_S)
             load.all_is_well()
         found = judged("crash", 1, load, {1: broker.home}, tmp_path)
     found.check()

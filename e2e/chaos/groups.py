@@ -1,0 +1,201 @@
+"""Two consumer groups at work on a topic, whose members come and go, and who asks what they have.
+
+In each group are members of two libraries, which share the partitions. One after the other they
+leave, or are killed by kill -9, and come back; each time the group shares its partitions anew.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from e2e.chaos.group_history import NOTHING_COMMITTED, GroupHistory, Place
+from e2e.chaos.group_members import KINDS, Member
+from e2e.chaos.ledger import Ledger
+from e2e.chaos.producers import REQUEST_LIMIT_MS
+from e2e.clients.by_librdkafka import QUIET
+
+GROUPS = (("first", ("librdkafka", "kafka-python")), ("second", ("java", "librdkafka")))
+CHANGE_EVERY_S = 12.0
+AWAY_S = 3.0
+ASK_EVERY_S = 1.0
+ASK_LIMIT_S = 5
+LOOK_S = 0.2
+STOP_LIMIT_S = 60
+CAUGHT_UP_LIMIT_S = 60
+"""So long after everything is well, and nobody writes, a group may take to get to the end."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """A member's place in a group, which one process after the other takes."""
+
+    group: str
+    library: str
+    lives: int = 0
+    member: Member | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}-{self.library}"
+
+
+class Groups:
+    """All members of all groups; a client of a run like others."""
+
+    def __init__(
+        self, bootstrap: str, ledger: Ledger, folder: Path, change_every_s: float = CHANGE_EVERY_S
+    ) -> None:
+        self.bootstrap, self.ledger, self.folder = bootstrap, ledger, folder
+        self.change_every_s = change_every_s
+        self.history: GroupHistory = ledger.groups
+        self.names = tuple(f"{ledger.topic}-{name}" for name, _ in GROUPS)
+        self.seats = [
+            Seat(f"{ledger.topic}-{name}", library)
+            for name, libraries in GROUPS
+            for library in libraries
+        ]
+        self.resting, self.ending = threading.Event(), threading.Event()
+        self.is_abandoned = False
+        # It starts all members itself: they end with the thread that began them.
+        self.threads = [
+            threading.Thread(target=work, daemon=True, name=work.__name__)
+            for work in (self.supervise, self.ask_again_and_again)
+        ]
+
+    def start(self) -> None:
+        for one in self.threads:
+            one.start()
+
+    def have_begun(self) -> bool:
+        """Whether every group has had a commit acknowledged."""
+        return self.history.groups_at_work() == {*self.names}
+
+    def rest(self) -> None:
+        """From now on members stay, and those away come back."""
+        self.resting.set()
+
+    def ask_to_stop(self) -> None:
+        self.ending.set()
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+        self.ending.set()
+
+    def wait_stopped(self) -> None:
+        for one in self.threads:
+            one.join(STOP_LIMIT_S)
+            if one.is_alive():
+                self.ledger.errors.append(f"groups: {one.name} does not end")
+
+    # -- members
+
+    def supervise(self) -> None:
+        """Start all members, change one every now and then, and end them all."""
+        for seat in self.seats:
+            self.sit_down(seat)
+        changes = zip(itertools.cycle(self.seats), itertools.cycle([True, False, True]))
+        next_s = time.monotonic() + self.change_every_s
+        while not self.ending.wait(LOOK_S):
+            if not self.resting.is_set() and time.monotonic() >= next_s:
+                self.change(*next(changes))
+                next_s = time.monotonic() + self.change_every_s
+        self.end_all()
+
+    def sit_down(self, seat: Seat) -> None:
+        seat.lives += 1
+        name = f"{seat.name}.{seat.lives}"
+        make = KINDS[seat.library]
+        seat.member = make(seat.group, name, self.bootstrap, self.ledger, self.folder)
+        seat.member.start()
+
+    def change(self, seat: Seat, is_crash: bool) -> None:
+        """One leaves or dies, and soon another takes its seat."""
+        assert seat.member is not None
+        if is_crash:
+            seat.member.crash()
+        else:
+            seat.member.leave()
+        self.ending.wait(AWAY_S)
+        if not self.ending.is_set():
+            self.sit_down(seat)
+
+    def end_all(self) -> None:
+        members = [seat.member for seat in self.seats if seat.member is not None]
+        if not self.is_abandoned:
+            for one in members:
+                one.ask_to_stop()
+            for one in members:
+                one.wait_left()
+        for one in members:
+            one.kill()
+
+    # -- who asks
+
+    def ask_again_and_again(self) -> None:
+        """What is committed, of one group after the other; nothing where nobody answers."""
+        askers = {name: asker(self.bootstrap, name) for name in self.names}
+        for name, one in itertools.cycle(askers.items()):
+            if self.ending.wait(ASK_EVERY_S / len(askers)):
+                break
+            asked_s = self.ledger.now_s()
+            self.history.note_found(asked_s, self.committed(one, name), "who asks")
+        for one in askers.values():
+            one.close()
+
+    def committed(self, consumer: Consumer, group: str) -> dict[Place, int]:
+        """As the group's coordinator says; empty where it does not."""
+        everything = range(self.ledger.partitions)
+        wanted = [Position(self.ledger.topic, number) for number in everything]
+        try:
+            told = consumer.committed(wanted, timeout=ASK_LIMIT_S)
+        except KafkaException as refused:
+            self.history.problems[f"who asks: {refused.args[0]}"] += 1
+            return {}
+        return {
+            Place(group, self.ledger.labels[one.partition]): max(one.offset, NOTHING_COMMITTED)
+            for one in told
+            if one.error is None
+        }
+
+    def wait_caught_up(self, ends: Sequence[int]) -> None:
+        """Wait until every group has committed all, and keep what it has at last.
+
+        `ends` are those of the topic's partitions. A group that is late is for the checkers.
+        """
+        for name in self.names:
+            consumer = asker(self.bootstrap, name)
+            until_s = time.monotonic() + CAUGHT_UP_LIMIT_S
+            wanted = {
+                Place(name, label): end for label, end in zip(self.ledger.labels, ends, strict=True)
+            }
+            while True:
+                asked_s = self.ledger.now_s()
+                found = self.committed(consumer, name)
+                self.history.note_found(asked_s, found, "who asks last")
+                self.history.final |= found
+                has_all = all(found.get(place, 0) >= end for place, end in wanted.items())
+                if has_all or time.monotonic() > until_s:
+                    break
+                time.sleep(LOOK_S)
+            for place in wanted:
+                self.history.final.setdefault(place, NOTHING_COMMITTED)
+            consumer.close()
+
+
+def asker(bootstrap: str, group: str) -> Consumer:
+    """One that joins no group, and asks what it has committed."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "socket.timeout.ms": REQUEST_LIMIT_MS,
+            **QUIET,
+        }
+    )

@@ -1,0 +1,80 @@
+"""Clients that are programs of their own, and print a line for all that happens to them."""
+
+import subprocess
+import threading
+from pathlib import Path
+
+from e2e.chaos.ledger import Ledger
+from e2e.chaos.producers import STOP_LIMIT_S
+from e2e.kafka.process import DIE_WITH_US
+
+
+class Program:
+    """A program whose lines are read by a thread, until it is asked to end and has ended."""
+
+    name: str
+
+    def __init__(self, bootstrap: str, ledger: Ledger, folder: Path) -> None:
+        self.bootstrap, self.ledger, self.folder = bootstrap, ledger, folder
+        self.ended = threading.Event()
+        self.child: subprocess.Popen[str] | None = None
+        self.thread = threading.Thread(target=self.read, daemon=True, name=self.name)
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def line(self, text: str) -> None:
+        """What it printed."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """To be called by a thread that outlives the program: it ends with that."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{self.name}.log").open("ab") as errors:
+            self.child = subprocess.Popen(
+                [*DIE_WITH_US, *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.thread.start()
+
+    def read(self) -> None:
+        assert self.child is not None
+        assert self.child.stdout is not None
+        for text in self.child.stdout:
+            if not text.endswith("\n"):
+                break  # it was killed as it wrote
+            try:
+                self.line(text.rstrip("\n"))
+            except (ValueError, KeyError) as problem:
+                self.ledger.errors.append(f"{self.name} printed {text!r}: {problem}")
+        self.ended.set()
+
+    def must_run(self) -> None:
+        """It is an error where it has ended by itself."""
+        if self.child is not None and self.child.poll() is not None:
+            self.ledger.errors.append(f"{self.name} ended: {self.child.returncode}")
+
+    def ask_to_stop(self) -> None:
+        self.must_run()
+        if self.child is not None:
+            self.child.terminate()
+
+    def wait_stopped(self) -> None:
+        if self.child is not None and not self.ended.wait(STOP_LIMIT_S):
+            self.ledger.errors.append(f"{self.name} does not end")
+        self.kill()
+
+    def abandon(self) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End it, if it has not ended; what it printed is read."""
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
+            self.thread.join()
+            if self.child.stdout is not None:
+                self.child.stdout.close()
