@@ -7,7 +7,7 @@ first answer came, and cannot be fooled by a client's own retries.
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 METADATA, VERSION = 3, 1
 ALL_TOPICS = struct.pack(">i", -1)
@@ -40,10 +40,17 @@ class Answer:
     brokers: tuple[int, ...]
     leaders: dict[str, dict[int, int]]
     in_sync: dict[str, dict[int, tuple[int, ...]]]
+    internal: frozenset[str] = frozenset()
+    """Those of the topics that no user made."""
 
     def led(self) -> int:
-        """How many partitions have a leader."""
-        return sum(leader >= 0 for topic in self.leaders.values() for leader in topic.values())
+        """How many partitions of users' topics have a leader."""
+        return sum(
+            leader >= 0
+            for name, topic in self.leaders.items()
+            if name not in self.internal
+            for leader in topic.values()
+        )
 
 
 def metadata(host: str, port: int, timeout_s: float = 5) -> Answer:
@@ -78,15 +85,16 @@ def parse(data: bytes) -> Answer:
         brokers.append(reader.take("i"))
         reader.text(), reader.take("i"), reader.text()  # host, port, rack
     reader.take("i")  # controller
-    answer = Answer(tuple(brokers), {}, {})
+    answer, internal = Answer(tuple(brokers), {}, {}), set()
     for _ in reader.items():
         reader.take("h")  # error
         name = reader.text()
-        reader.take("b")  # internal
+        if reader.take("b"):
+            internal.add(name)
         found = [partition(reader) for _ in reader.items()]
         answer.leaders[name] = {number: leader for number, leader, _ in found}
         answer.in_sync[name] = {number: in_sync for number, _, in_sync in found}
-    return answer
+    return replace(answer, internal=frozenset(internal))
 
 
 def partition(reader: Reader) -> tuple[int, int, tuple[int, ...]]:

@@ -43,7 +43,15 @@ def answer() -> bytes:
     )
     broker = MetadataResponseBroker(node_id=BrokerId(1), host="127.0.0.1", port=i32(9092))
     written = io.BytesIO()
-    message = MetadataResponse(brokers=(broker,), controller_id=BrokerId(1), topics=(orders,))
+    offsets = MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName("__consumer_offsets"),
+        is_internal=True,
+        partitions=(partition(0, 1),),
+    )
+    message = MetadataResponse(
+        brokers=(broker,), controller_id=BrokerId(1), topics=(orders, offsets)
+    )
     entity_writer(MetadataResponse)(written, message)
     return CORRELATION_ID + written.getvalue()
 
@@ -51,10 +59,11 @@ def answer() -> bytes:
 def test_brokers_leaders_and_in_sync_replicas_are_found(answer: bytes) -> None:
     assert parse(answer) == Answer(
         brokers=(1,),
-        leaders={"orders": {0: 1, 1: -1}},
-        in_sync={"orders": {0: (1,), 1: (1,)}},
+        leaders={"orders": {0: 1, 1: -1}, "__consumer_offsets": {0: 1}},
+        in_sync={"orders": {0: (1,), 1: (1,)}, "__consumer_offsets": {0: (1,)}},
+        internal=frozenset({"__consumer_offsets"}),
     )
-    assert parse(answer).led() == 1
+    assert parse(answer).led() == 1, "of users' topics"
 
 
 @pytest.fixture
