@@ -13,6 +13,8 @@ from functools import partial
 
 from e2e.bench import lines, three_brokers
 from e2e.bench.compaction import compaction
+from e2e.bench.group_reader import read_in_group
+from e2e.bench.groups import groups
 from e2e.bench.java_load import BATCH_BYTES
 from e2e.bench.lines import Line
 from e2e.bench.paired import Cell, Numbers, Sides
@@ -69,13 +71,14 @@ def produce_one_by_one(rig: Rig, broker: BrokerProcess) -> Numbers:
 
 
 def consuming(rig: Rig, *, size: int, records: int, measure: Callable[..., Numbers]) -> Sides:
-    """Both sides read, again and again, what is written here once."""
+    """Both sides read, again and again, what is written once, here or for another experiment."""
 
     def side(broker: BrokerProcess) -> Cell:
-        count = rig.effort.scaled(records)
-        create_topic(broker.bootstrap, f"filled-{size}", PARTITIONS)
-        rig.java.produce(broker.bootstrap, f"filled-{size}", count, size, BATCH_BYTES)
-        return partial(measure, rig, broker, f"filled-{size}", count)
+        count, topic = rig.effort.scaled(records), f"filled-{size}"
+        if topic not in metadata(LOOPBACK, broker.port).leaders:
+            create_topic(broker.bootstrap, topic, PARTITIONS)
+            rig.java.produce(broker.bootstrap, topic, count, size, BATCH_BYTES)
+        return partial(measure, rig, broker, topic, count)
 
     return Sides(side(rig.ours), side(rig.kafka))
 
@@ -92,6 +95,12 @@ def consume_large(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> 
         lines.CONSUME_CPU: cost.cpu_s / (records * 1000 / GB),
         lines.MEMORY: broker.usage().rss_bytes / MB,
     }
+
+
+def consume_in_group(rig: Rig, broker: BrokerProcess, topic: str, records: int) -> Numbers:
+    """A group that nobody was in before: it joins, and begins at the beginning."""
+    group = f"readers-{next(rig.numbers)}"
+    return {lines.GROUP_1000: read_in_group(broker.bootstrap, topic, group, records)}
 
 
 def end_to_end(rig: Rig, broker: BrokerProcess) -> Numbers:
@@ -209,6 +218,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "one-record": on_both(produce_one_by_one),
     "consume-100": partial(consuming, size=100, records=5_000_000, measure=consume_small),
     "consume-1000": partial(consuming, size=1000, records=1_000_000, measure=consume_large),
+    "group": partial(consuming, size=1000, records=1_000_000, measure=consume_in_group),
     "latency": on_both(end_to_end),
     "fsync": lambda rig: Sides(
         partial(produce, rig, rig.ours_fsync, size=1000, records=300_000, rate=lines.FSYNC_RATE),
@@ -218,6 +228,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         partial(end_to_end_synced, rig, rig.ours_fsync), partial(end_to_end_synced, rig, rig.kafka)
     ),
     "idle-pollers": idle_pollers,
+    "groups": groups,
     "compaction": compaction,
     **three_brokers.EXPERIMENTS,
 }

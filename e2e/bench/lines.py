@@ -65,6 +65,7 @@ LIBRDKAFKA_PRODUCE = Line("librdkafka produce, 1 KB", "rec/s", at_least(1.4), "l
 ONE_RECORD = Line("Java produce, one record a request", "rec/s", at_least(1.3), "one-record")
 CONSUME_100 = Line("Java consume, 100 B", "rec/s", at_least(1.15), "consume-100")
 CONSUME_1000 = Line("Java consume, 1,000 B", "rec/s", at_least(1.15), "consume-1000")
+GROUP_1000 = Line("Java ConsumerPerformance in a group, 1,000 B", "rec/s", at_least(1.15), "group")
 PRODUCE_CPU = Line("Broker CPU, produce 1,000 B", "s/GB", at_most(0.5), "produce-1000")
 CONSUME_CPU = Line("Broker CPU, consume 1,000 B", "s/GB", at_most(0.6), "consume-1000")
 REQUEST_CPU = Line("Broker CPU, one-record request", "µs", ours_at_most(20), "one-record")
@@ -77,6 +78,12 @@ FSYNC_RATE = Line("Fsync against PageCache, Java produce 1,000 B", "rec/s", at_l
 FSYNC_P99 = Line("End to end with Fsync, p99", "ms", ours_at_most(5), "fsync-latency")
 IDLE_POLLERS = Line(
     "200 idle long-pollers x 1,000 partitions", "% of a core", ours_at_most(10), "idle-pollers"
+)
+GROUPS_JOINED = Line(
+    "1,000 groups of 2 members, until all have joined", "s", ours_at_most(30), "groups"
+)
+GROUPS_CPU = Line(
+    "Broker CPU, heartbeats of 1,000 groups of 2", "% of a core", ours_at_most(50), "groups"
 )
 # Kafka syncs nothing before it acknowledges, in these lines too: that is its default.
 THREE_100 = Line("Three brokers, acks=all, 100 B, PageCache", "rec/s", at_least(1.3), "three-100")
@@ -107,6 +114,7 @@ LINES = (
     ONE_RECORD,
     CONSUME_100,
     CONSUME_1000,
+    GROUP_1000,
     PRODUCE_CPU,
     CONSUME_CPU,
     REQUEST_CPU,
@@ -118,6 +126,8 @@ LINES = (
     FSYNC_RATE,
     FSYNC_P99,
     IDLE_POLLERS,
+    GROUPS_JOINED,
+    GROUPS_CPU,
     THREE_100,
     THREE_1000,
     THREE_100_FSYNC,
