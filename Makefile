@@ -122,6 +122,10 @@ damages: setup ## Long form: 100 flipped bits and cut files, on one replica at a
 sim: setup ## Simulate whole clusters under faults (SEEDS=20, FROM=1); seeds that fail are kept
 	$(BIN)/python -m e2e.sim --seeds $(or $(SEEDS),20) --from $(or $(FROM),1) --kept
 
+.PHONY: sim-groups
+sim-groups: setup ## The same for consumer groups only, for so many simulated hours (HOURS=50, FROM=1)
+	$(BIN)/python -m e2e.sim --group-hours $(or $(HOURS),50) --from $(or $(FROM),1)
+
 .PHONY: sim-mutants
 sim-mutants: setup ## Every planted bug, with the seeds needed to see it (at most 300)
 	$(BIN)/python -m e2e.sim.mutants

@@ -3,6 +3,7 @@
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from e2e.sim.faults import Mix
-from e2e.sim.seed import Result, mix_from, mix_of, quiet, replicas_of, run_seed
+from e2e.sim.seed import Result, mix_from, mix_of, mix_of_groups, quiet, replicas_of, run_seed
 from e2e.sim.table import table
 
 KEPT: Final = Path(__file__).parent / "seeds"
+GROUPS_S: Final = 1800.0
+"""So long faults go on in one run of consumer groups only."""
 Run = tuple[int, Mix]
 """A seed and what goes wrong in it."""
 
@@ -39,18 +42,29 @@ def results(runs: Sequence[Run], jobs: int) -> Iterator[Result]:
             yield done.result()
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Run seeds; the exit status is 1 where anything was wrong."""
+def options_of(given: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for on the command line."""
     parser = argparse.ArgumentParser(prog="python -m e2e.sim", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, metavar="N")
     parser.add_argument("--from", type=int, default=1, dest="first", metavar="SEED")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--replicas", type=int, help="of each partition; else the seed says")
+    parser.add_argument(
+        "--group-hours",
+        type=float,
+        default=0.0,
+        metavar="HOURS",
+        help="so many simulated hours of consumer groups only, in place of --seeds",
+    )
     parser.add_argument("--kept", action="store_true", help="the seeds that failed once, too")
     parser.add_argument("--no-keep", action="store_true", help="write no file for a failing seed")
-    options = parser.parse_args(given)
-    seeds = range(options.first, options.first + options.seeds)
-    runs = [(seed, mix_of(seed, options.replicas or replicas_of(seed))) for seed in seeds]
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run seeds; the exit status is 1 where anything was wrong."""
+    options = options_of(given)
+    runs = chosen(options)
     if options.kept:
         runs += [one for one in kept_seeds() if one not in runs]
     console = Console(highlight=False, soft_wrap=True)
@@ -59,9 +73,20 @@ def main(given: Sequence[str] | None = None) -> int:
         done.append(one)
         if one.anomalies and not options.no_keep:
             KEPT.mkdir(exist_ok=True)
-            (KEPT / f"{one.replicas}-{one.seed}.json").write_text(one.to_json())
+            of = "groups" if options.group_hours else str(one.replicas)
+            (KEPT / f"{of}-{one.seed}.json").write_text(one.to_json())
     say(table(done))
     return 1 if any(one.anomalies for one in done) else 0
+
+
+def chosen(options: argparse.Namespace) -> list[Run]:
+    """The seeds that were asked for."""
+    first: int = options.first
+    if options.group_hours:
+        seeds = range(first, first + math.ceil(options.group_hours * 3600 / GROUPS_S))
+        return [(seed, mix_of_groups(seed, GROUPS_S)) for seed in seeds]
+    seeds = range(first, first + options.seeds)
+    return [(seed, mix_of(seed, options.replicas or replicas_of(seed))) for seed in seeds]
 
 
 def shown(console: Console, runs: Sequence[Run], jobs: int) -> Iterator[Result]:
@@ -97,7 +122,8 @@ def line(one: Result) -> str:
     return (
         f"seed {one.seed:5d} x{one.replicas}  "
         f"{one.simulated_s:6.1f} s simulated in {one.processor_s:5.1f} s  "
-        f"{one.acked:5d} acked  {one.read:6d} read  {faults:4d} faults  {one.trace}  {verdict}"
+        f"{one.acked:5d} acked  {one.read:6d} read  {one.commits:5d} commits  "
+        f"{faults:4d} faults  {one.trace}  {verdict}"
     )
 
 

@@ -18,6 +18,7 @@ from chiplog_core.config.broker_keys import (
     OFFSETS_TOPIC_NUM_PARTITIONS,
     OFFSETS_TOPIC_SEGMENT_BYTES,
 )
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import SPARING, Habits
 from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_USERS, Faults, Mix, users
@@ -85,6 +86,8 @@ class Result:
     """Generations of groups that somebody was told of."""
     commits: int = 0
     """Those that were acknowledged, of one partition each."""
+    coordinator_moves: int = 0
+    """How often a partition of `__consumer_offsets` got another leader."""
     faults: dict[str, int] = field(default_factory=dict)
     hits: dict[tuple[str, str], int] = field(default_factory=dict)
     """(fault, role of whom it hit) -> how often."""
@@ -161,7 +164,7 @@ def mix_of_groups(seed: int, faults_s: float) -> Mix:
         producers=1,
         consumers=0,
         pause_s=60.0,
-        every_s=chance.choice((20.0, 40.0, 80.0)),
+        every_s=chance.choice((10.0, 20.0, 40.0)),
         weights={
             **{name: chance.uniform(0.2, 1.0) for name in chosen},
             **{name: chance.uniform(0.05, 0.2) for name in evils},
@@ -180,7 +183,7 @@ def mix_of_groups(seed: int, faults_s: float) -> Mix:
             session_s=session_s,
             rebalance_s=chance.choice((6.0, 15.0)),
             heartbeat_s=session_s / 3,
-            commit_s=chance.choice((5.0, 10.0)),
+            commit_s=chance.choice((3.0, 8.0)),
             watch_s=8.0,
             slow_share=0.005,
             compare_s=120.0,
@@ -238,6 +241,11 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     joined, commits = notebook.history.groups.joined, notebook.history.groups.commits
     result.rebalances = len({(one.group, one.generation) for one in joined})
     result.commits = sum(one.acked_s < inf for one in commits)
+    result.coordinator_moves = sum(
+        one.after.leader not in {"", one.before.leader}
+        for one in world.trace_of_decisions.decisions
+        if one.partition.startswith(CONSUMER_OFFSETS)
+    )
     result.faults = {name: count for name, count in sorted(world.faults.items()) if count}
     result.hits = dict(world.hits)
     result.errors = dict(sorted(notebook.errors.items()))

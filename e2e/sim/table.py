@@ -28,6 +28,9 @@ def table(done: Iterable[Result]) -> str:
         "records acknowledged": f"{sum(one.acked for one in all_)}",
         "records read": f"{sum(one.read for one in all_)}",
         "of them from followers": f"{sum(one.read_from_followers for one in all_)}",
+        "rebalances": f"{sum(one.rebalances for one in all_)}",
+        "commits acknowledged": f"{sum(one.commits for one in all_)}",
+        "moves of coordinators": f"{sum(one.coordinator_moves for one in all_)}",
         "faults": f"{sum(faults.values())}",
         "anomalies": f"{sum(anomalies.values())}",
     }
