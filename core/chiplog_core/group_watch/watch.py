@@ -109,11 +109,10 @@ class GroupWatch:
         offsets = scene.find_topic(CONSUMER_OFFSETS)
         if offsets is not self._offsets:
             self._offsets, self._coordinators = offsets, Coordinators.of(offsets)
-        asks: dict[BrokerId, list[GroupsAsked]] = {}
-        if scene.exists:
-            asks = self._coordinators.asks(self._claims.speakers, all_groups=scene.discovers)
-        self._is_asking = bool(asks)
-        return asks
+        self._is_asking = scene.exists and (bool(self._claims.speakers) or scene.discovers)
+        if not self._is_asking:
+            return {}
+        return self._coordinators.asks(self._claims.speakers, all_groups=scene.discovers)
 
     def take_facts(
         self, scene: Scene, answers: Mapping[BrokerId, Sequence[GroupsAnswer]], now_ms: int

@@ -12,6 +12,7 @@ from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
+from chiplog_operator.groups.looks import GroupPorts
 from chiplog_operator.health_port import Net
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.system import Settings, System
@@ -109,6 +110,8 @@ class Bench:
     """Where the operator looks; everywhere where empty."""
     net: Net | None = None
     """What the operator reaches; no pod here has an address unless a test gives it one."""
+    groups: GroupPorts | None = None
+    """What it asks about groups; nobody where not set."""
 
     def __post_init__(self) -> None:
         self.api = MemoryApi(now=self.clock.now)
@@ -131,6 +134,7 @@ class Bench:
             authority=self.authority,
             meter=Metrics(),
             net=self.net,
+            groups=self.groups,
         )
 
     @asynccontextmanager
@@ -155,6 +159,16 @@ class Bench:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
         manifest = manifest_of("Topic", name, given)
         return await self.api.create(kinds.TOPICS, manifest, field_manager="kubectl")
+
+    async def add_pod(self, number: int, address: str) -> None:
+        """As the StatefulSet's controller makes it."""
+        owner = names.stateful_set(CLUSTER, BrokerId(number))
+        template = self.one(kinds.STATEFUL_SETS, owner)["spec"]["template"]["metadata"]
+        name = names.pod(CLUSTER, BrokerId(number))
+        meta = {**template, "namespace": NAMESPACE, "name": name}
+        status = {"phase": "Running", "podIP": address}
+        manifest = {"metadata": meta, "spec": {"nodeName": ""}, "status": status}
+        await self.api.create(kinds.PODS, manifest, field_manager="kubelet")
 
     async def start_brokers(self, count: int = 3) -> None:
         """New processes for brokers 1 to `count`."""

@@ -44,14 +44,7 @@ class Connected:
         assert self.leaders() == [1, 2, 3]
 
     async def add_pod(self, number: int, address: str | None = None) -> None:
-        """As the StatefulSet's controller makes it."""
-        owner = names.stateful_set(CLUSTER, BrokerId(number))
-        template = self.bench.one(kinds.STATEFUL_SETS, owner)["spec"]["template"]["metadata"]
-        name = names.pod(CLUSTER, BrokerId(number))
-        meta = {**template, "namespace": NAMESPACE, "name": name}
-        status = {"phase": "Running", "podIP": host(number) if address is None else address}
-        manifest = {"metadata": meta, "spec": {"nodeName": ""}, "status": status}
-        await self.bench.api.create(kinds.PODS, manifest, field_manager="kubelet")
+        await self.bench.add_pod(number, host(number) if address is None else address)
 
     async def remove_pod(self, number: int) -> None:
         name = names.pod(CLUSTER, BrokerId(number))
