@@ -1,0 +1,134 @@
+"""How many consumers a group is to have: its lag in, the replicas of its Deployment out.
+
+So many as the lag asks for (`lagPerReplica` records each), between `min` and `max`, and never more
+than the group has partitions: the rest would be idle. More at once, but not again while those that
+were just begun cannot have taken over yet; fewer only when for a whole cool-down nothing asked for
+more and nothing changed. What is not known changes nothing.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from chiplog_core.durations import duration_ms
+from chiplog_core.model.consumer_group import Scale
+
+SETTLE_MS: Final = 15_000
+"""So long after a change no more are begun: pods start, and while the group rebalances nobody
+consumes, so that the lag grows by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known at one moment."""
+
+    replicas: int
+    """What the Deployment's spec says now."""
+    partitions: int | None
+    """All of the topics that the group consumes; None where that is not known."""
+    lag: int | None
+    """Over all partitions; None where that of any is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What is remembered of one group between looks. Times are of a clock that never jumps."""
+
+    began_ms: int
+    """Since when there is this memory: before that nobody knows what was asked for."""
+    replicas: int
+    """As they were seen, or set, last."""
+    changed_ms: int | None = None
+    """When they last changed, by whomever."""
+    asked: tuple[tuple[int, int], ...] = ()
+    """(when, how many) the lag asked for within a cool-down: what counts of it, so ever fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What to do, and what to remember."""
+
+    replicas: int
+    """What the Deployment is to have; as it is where nothing is to be done."""
+    why: str
+    memory: Memory
+
+
+def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step:
+    """What to do at one look."""
+    memory = _seen(memory, facts.replicas, now_ms)
+    most = _most(scale, facts.partitions)
+    least = min(scale.min, most)
+    asked = _asked_for(scale, facts.lag, least, most)
+    memory = _remember(memory, asked, now_ms, duration_ms(scale.cooldown))
+    replicas, why = _bounded(scale, facts, least, most) or _by_lag(
+        scale, facts, asked, memory, now_ms
+    )
+    if replicas != memory.replicas:
+        memory = replace(memory, replicas=replicas, changed_ms=now_ms)
+    return Step(replicas=replicas, why=why, memory=memory)
+
+
+def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, str] | None:
+    """What holds whatever the lag is; None where the lag decides."""
+    current = facts.replicas
+    if facts.partitions is None and current > 0:
+        return current, "how many partitions the group has is not known"
+    if current > most:
+        reason = "as spec.scale.max says" if most == scale.max else "there are no more partitions"
+        return most, f"{most} is the most, {reason}"
+    if current < least:
+        return least, f"{least} is the least"
+    return None
+
+
+def _by_lag(
+    scale: Scale, facts: Facts, asked: int | None, memory: Memory, now_ms: int
+) -> tuple[int, str]:
+    current = facts.replicas
+    if asked is None:
+        return current, "the lag is not known"
+    if asked > current:
+        if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
+            return current, "the last change has yet to take effect"
+        return asked, f"a lag of {facts.lag} asks for {asked}"
+    wanted = max(number for _, number in memory.asked)
+    quiet_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
+    if wanted < current and now_ms - quiet_since_ms >= duration_ms(scale.cooldown):
+        return wanted, f"for {scale.cooldown} the lag has asked for no more than {wanted}"
+    return current, "as the lag asks"
+
+
+def _most(scale: Scale, partitions: int | None) -> int:
+    """Of a group of which no partition is known yet, one consumer has work for certain."""
+    return min(scale.max, 1 if partitions is None else partitions)
+
+
+def _asked_for(scale: Scale, lag: int | None, least: int, most: int) -> int | None:
+    if lag is None:
+        return None
+    return min(max(-(-max(lag, 0) // scale.lag_per_replica), least), most)
+
+
+def _seen(memory: Memory | None, replicas: int, now_ms: int) -> Memory:
+    """Whoever changed them, they have to settle."""
+    if memory is None:
+        return Memory(began_ms=now_ms, replicas=replicas)
+    if memory.replicas != replicas:
+        return replace(memory, replicas=replicas, changed_ms=now_ms)
+    return memory
+
+
+def _remember(memory: Memory, asked: int | None, now_ms: int, cooldown_ms: int) -> Memory:
+    """Of what was asked for only what no later one exceeds; of before the cool-down nothing.
+
+    While it is not known it may be anything: the time in which nothing more was asked for begins
+    anew.
+    """
+    if asked is None:
+        return replace(memory, began_ms=now_ms, asked=())
+    kept = [
+        (when_ms, number)
+        for when_ms, number in memory.asked
+        if number > asked and now_ms - when_ms < cooldown_ms
+    ]
+    return replace(memory, asked=(*kept, (now_ms, asked)))
