@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
-from chiplog_broker.handlers.inquiry_table import inquiry_table
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
@@ -35,7 +34,6 @@ from chiplog_broker.ports.rng import Rng
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
-from chiplog_broker.server.inquiries import InquiryServer
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.loop_lag import measure_lag
@@ -48,6 +46,8 @@ from chiplog_core.config.effective import TopicConfig, broker_value, topic_defau
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from chiplog_broker.server.inquiries import InquiryServer
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,9 @@ class Ports:
 
 class Broker:
     """One broker process, whichever way it becomes part of a cluster."""
+
+    inquiries: "InquiryServer | None" = None
+    """Where the operator asks; None where there is none, or no secret to know it by."""
 
     def __init__(
         self,
@@ -84,8 +87,6 @@ class Broker:
         self.health = Health(
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
         )
-        self.inquiries: InquiryServer | None = None
-        """Where the operator asks; None where there is none, or no secret to know it by."""
         self.requests = RequestMetrics()
         # What was begun, each part with how it ends; the last one begun ends first.
         self._begun = AsyncExitStack()
@@ -301,9 +302,16 @@ class Broker:
             await acceptor.accept()
         # First of all those who wait to join a group are answered: connections end after that.
         self._begun.push_async_callback(self._coordinator.close)
-        if self.inquiries is not None:
-            self.inquiries.open(inquiry_table(parts))
-            self._begun.callback(self.inquiries.close)
+        self._answer_inquiries(parts)
+
+    def _answer_inquiries(self, parts: Parts) -> None:
+        if self.inquiries is None:
+            return
+        # Who runs alone starts without all that objects of Kubernetes are made of.
+        from chiplog_broker.handlers.inquiry_table import inquiry_table  # noqa: PLC0415
+
+        self.inquiries.open(inquiry_table(parts))
+        self._begun.callback(self.inquiries.close)
 
 
 def session_id(rng: Rng) -> int:

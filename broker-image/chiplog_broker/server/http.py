@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.incarnation import Incarnation
-from chiplog_broker.server.inquiries import InquiryServer
-from chiplog_core.model.group_exchange import MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
     from aiohttp import web
     from prometheus_client import CollectorRegistry
 
+    from chiplog_broker.server.inquiries import InquiryServer
+
 Answer = Callable[[], tuple[bool, str]]
 
 
 async def serve_health(
-    health: Health, host: str, port: int, inquiries: InquiryServer | None = None
+    health: Health, host: str, port: int, inquiries: "InquiryServer | None" = None
 ) -> "web.AppRunner":
     """Answer probes, and inquiries, until the returned runner is cleaned up.
 
@@ -25,7 +25,9 @@ async def serve_health(
     """
     from aiohttp import web  # noqa: PLC0415 - a tenth of a second that the log's start need not wait
 
-    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+    app = web.Application()
+    if inquiries is not None:
+        app = web.Application(client_max_size=inquiries.max_body_bytes)
     for path, answer in (
         ("/startupz", health.startup),
         ("/readyz", health.readiness),

@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.security.credentials import CredentialSource
@@ -82,6 +82,8 @@ class _Reply:
 class InquiryServer:
     """Answers for one process; before `open` and after `close` it asks to come again."""
 
+    max_body_bytes: ClassVar = MAX_REQUEST_BYTES
+
     def __init__(self, incarnation: str, clock: Clock, credentials: CredentialSource) -> None:
         self._incarnation = Incarnation(incarnation)
         self._clock = clock
@@ -127,8 +129,8 @@ class InquiryServer:
 
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise _Refused(415, "send the body as it is")
-        if (request.content_length or 0) > MAX_REQUEST_BYTES:
-            raise _Refused(413, f"at most {MAX_REQUEST_BYTES} bytes")
+        if (request.content_length or 0) > self.max_body_bytes:
+            raise _Refused(413, f"at most {self.max_body_bytes} bytes")
         if self._reading >= MAX_READING:
             raise _Refused(503, "too many requests at once")
         self._reading += 1
@@ -138,7 +140,7 @@ class InquiryServer:
         except TimeoutError:
             raise _Refused(408, f"the body took more than {BODY_TIMEOUT_S:g} s") from None
         except web.HTTPRequestEntityTooLarge:
-            raise _Refused(413, f"at most {MAX_REQUEST_BYTES} bytes") from None
+            raise _Refused(413, f"at most {self.max_body_bytes} bytes") from None
         finally:
             self._reading -= 1
 

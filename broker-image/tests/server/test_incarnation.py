@@ -149,7 +149,6 @@ class Named(Broker):
 
     def __init__(self) -> None:
         self.health = Health(incarnation=ME)
-        self.inquiries = None
         self.is_asked = asyncio.Event()
 
     async def start(self) -> None:
