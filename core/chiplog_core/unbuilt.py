@@ -18,8 +18,6 @@ class Feature(StrEnum):
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
     MANUAL_PLACEMENT = "placement of replicas by hand"
-    GROUP_RESET = "offset resets"
-    GROUP_SCALING = "scaling by lag"
     SPARK = "Spark jobs"
     ROLL_POLICY = "roll policies"
     HIBERNATION = "hibernation"
@@ -35,8 +33,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.REPARTITION: "set it to Append",
     Feature.TRASH: "set it to Delete or Retain",
     Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",
-    Feature.GROUP_RESET: "remove it; use kafka-consumer-groups.sh --reset-offsets",
-    Feature.GROUP_SCALING: "remove it",
     Feature.SPARK: "remove it",
     Feature.ROLL_POLICY: "remove it; brokers restart one at a time",
     Feature.HIBERNATION: "set it to false",

@@ -161,6 +161,8 @@ class System:
                     observer=observer,
                     executor=executor,
                     passwords=Passwords(api),
+                    api=api,
+                    authority=authority,
                     clock=clock,
                     ports=groups,
                 )

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 from uuid import UUID
 
 from chiplog_broker.coordinator.coordinator import Coordinator
@@ -19,12 +18,13 @@ from chiplog_broker.coordinator.resetting import NewReset
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset, MovedOffset
+from chiplog_broker.handlers.group_facts import refusal_of
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.at import At
 from chiplog_core.groups.reset import Standing
 from chiplog_core.groups.reset_plan import (
-    At,
     ResetPlan,
     ResetRefused,
     check_inactive,
@@ -47,12 +47,6 @@ from chiplog_core.model.group_status import ResetOffset, ResetState
 from chiplog_core.topic_name import is_internal
 
 logger = logging.getLogger(__name__)
-
-_REFUSALS: Final[Mapping[ErrorCode, GroupRefusal]] = {
-    ErrorCode.not_coordinator: GroupRefusal.NOT_COORDINATOR,
-    ErrorCode.coordinator_load_in_progress: GroupRefusal.LOADING,
-}
-"""Of whatever is not listed it is not known what became of it: to be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +74,7 @@ class GroupResets:
             shard = self._coordinator.shard(asked.group_id)
             return await self._answer(shard, asked)
         except GroupError as error:
-            refusal = _REFUSALS.get(error.code, GroupRefusal.UNAVAILABLE)
-            return _answer(asked, refusal=refusal, message=str(error))
+            return _answer(asked, refusal=refusal_of(error.code), message=str(error))
         except _NotKnown as missing:
             return _answer(asked, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
 

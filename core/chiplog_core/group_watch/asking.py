@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from chiplog_core.group_watch.lags import At, Moment
+from chiplog_core.group_watch.lags import Moment
+from chiplog_core.groups.at import At
 from chiplog_core.groups.placement import partition_of
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
 from chiplog_core.limits import MAX_EXCHANGED_GROUPS, MAX_EXCHANGED_ITEMS, MAX_EXCHANGED_OFFSETS
@@ -125,6 +126,12 @@ def position_asks(
         ]
         for broker_id, all_at in wanted.items()
     }
+
+
+def partition_count(topic: str, find_topic: FindTopic) -> int:
+    """0 where there is no such topic."""
+    found = find_topic(topic)
+    return 0 if found is None else len(current_partitions(found))
 
 
 def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:

@@ -10,7 +10,17 @@ from datetime import UTC, datetime
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.group_watch.scaling import Facts
 from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds
+from chiplog_core.validate.consumer_group import check_group
+
+
+def may_scale(group: ConsumerGroup) -> bool:
+    """Whether a ConsumerGroup that speaks for its group wants a Deployment scaled, and says it
+    right."""
+    if group.spec.scale is None or paused(group.metadata):
+        return False
+    return not any(one.field.startswith("spec.scale") for one in check_group(group))
 
 
 def rival_of(group: ConsumerGroup, everyone: Iterable[ConsumerGroup]) -> ConsumerGroup | None:

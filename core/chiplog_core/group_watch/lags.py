@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from chiplog_core.groups.at import At
 from chiplog_core.ids import MAX_INT32, Offset, PartitionIndex
 from chiplog_core.limits import MAX_GROUP_STATUS_PARTITIONS
 from chiplog_core.model.group_exchange import GroupFacts, Positions, lag_records
@@ -16,16 +17,6 @@ from chiplog_core.model.group_status import NO_COMMIT, PartitionLag
 
 UNKNOWN_S = -1
 """The lag in seconds of a partition whose next record tells no time."""
-
-
-class At(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class Moment(NamedTuple):

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chiplog_core.group_watch.lags import At, Lags
+from chiplog_core.group_watch.lags import Lags
+from chiplog_core.groups.at import At
 from chiplog_core.model.group_exchange import GroupFacts
 
 PATIENCE_MS: Final = 2_000

@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from chiplog_core.durations import duration_ms
+from chiplog_core.group_watch.asking import FindTopic, partition_count
+from chiplog_core.group_watch.lags import Lags
 from chiplog_core.model.consumer_group import Scale
+from chiplog_core.model.group_exchange import GroupFacts
 
 SETTLE_MS: Final = 15_000
 """So long after a change no more are begun: pods start, and while the group rebalances nobody
@@ -51,6 +54,19 @@ class Step:
     """What the Deployment is to have; as it is where nothing is to be done."""
     why: str
     memory: Memory
+
+
+def known_partitions(facts: GroupFacts, find_topic: FindTopic) -> int | None:
+    """All of the topics for which there is a commit or a member; None where that is not known."""
+    counts = [partition_count(one.topic, find_topic) for one in facts.topics]
+    return sum(counts) if counts and all(counts) else None
+
+
+def known_lag(lags: Lags | None) -> int | None:
+    """Over all partitions; where nothing was committed there is none yet. None: not known."""
+    if lags is None or lags.unheard or lags.total is None:
+        return None
+    return max(lags.total, 0)
 
 
 def step(scale: Scale, facts: Facts, memory: Memory | None, now_ms: int) -> Step:

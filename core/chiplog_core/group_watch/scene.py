@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from chiplog_core.conditions import Verdict
 from chiplog_core.group_watch.asking import FindTopic
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -29,6 +30,8 @@ class Scene:
     """Names of all ConsumerGroups in the cluster's namespace, also those that do not read."""
     resets: Mapping[str, ResetStatus] = field(default_factory=dict)
     """By uid of the ConsumerGroup, where the reset's status is another than the published one."""
+    scaled: Mapping[str, Verdict] = field(default_factory=dict)
+    """By uid of the ConsumerGroup, how it goes with the scaling of its Deployment."""
 
     @property
     def exists(self) -> bool:

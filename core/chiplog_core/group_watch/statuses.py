@@ -33,6 +33,17 @@ class Heard:
     """Partitions of which nothing has been heard for long: their figures are of before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others:
+    """What is for others to say; what is None stays as it is published, or has no condition."""
+
+    reset: ResetStatus | None = None
+    scaled: Verdict | None = None
+
+
+NOTHING_ELSE = Others()
+
+
 def retention_ms(group: ConsumerGroup) -> int | None:
     """How long the spec says that offsets are kept; None: as the cluster does."""
     text = group.spec.offset_retention
@@ -54,20 +65,19 @@ def group_status(
     heard: Heard,
     problems: Sequence[Problem],
     now: datetime,
-    reset: ResetStatus | None = None,
+    others: Others = NOTHING_ELSE,
 ) -> ConsumerGroupStatus:
-    """What to publish; exactly, whether it is worth a write or not.
-
-    `reset` is another's to say; None leaves what is published.
-    """
+    """What to publish; exactly, whether it is worth a write or not."""
     status = _figures(group.status, heard)
     verdicts = [_ready(group, heard, problems), *_others(group, heard)]
+    if others.scaled is not None:
+        verdicts.append(others.scaled)
     generation = group.metadata.generation
     return replace(
         status,
         observed_generation=generation,
         group_id=group.group_id,
-        reset=reset or group.status.reset,
+        reset=others.reset or group.status.reset,
         conditions=merge(
             group.status.conditions, verdicts, observed_generation=generation, now=now
         ),

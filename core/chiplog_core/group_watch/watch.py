@@ -22,7 +22,6 @@ from chiplog_core.group_watch.due import (
     urgency,
 )
 from chiplog_core.group_watch.lags import (
-    At,
     Ends,
     Lags,
     Moment,
@@ -35,11 +34,13 @@ from chiplog_core.group_watch.pace import next_look_ms
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.group_watch.statuses import (
     Heard,
+    Others,
     group_status,
     is_retention_due,
     retention_ms,
     told_nothing,
 )
+from chiplog_core.groups.at import At
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_EXCHANGED_GROUPS
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -72,6 +73,17 @@ class GroupFigures:
     group_id: str
     members: int
     lags: Lags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """A ConsumerGroup that speaks for its group, and what this look heard of it."""
+
+    group: ConsumerGroup
+    coordinator: BrokerId | None
+    facts: GroupFacts | None
+    """None where nothing was heard."""
+    lags: Lags | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +254,17 @@ class GroupWatch:
             ),
         )
 
-    def lags_of(self, group_id: str) -> Lags | None:
-        """As of the last look; None where that heard nothing of the group."""
-        known = self._known.get(group_id)
-        return known.lags if known is not None and known.is_heard else None
+    def spoken(self) -> list[Spoken]:
+        """Once positions are taken: of every group that somebody speaks for."""
+        return [
+            Spoken(
+                group=group,
+                coordinator=self._coordinators.of_group(group_id),
+                facts=self._facts(group_id),
+                lags=self._lags(group_id),
+            )
+            for group_id, group in self._claims.speakers.items()
+        ]
 
     def _status(
         self, scene: Scene, group: ConsumerGroup, now: datetime, now_ms: int
@@ -268,12 +287,18 @@ class GroupWatch:
             silent=silent,
             old_partitions=self._unheard.for_long(unheard, now_ms),
         )
-        return group_status(group, heard, problems, now, scene.resets.get(group.metadata.uid))
+        uid = group.metadata.uid
+        others = Others(reset=scene.resets.get(uid), scaled=scene.scaled.get(uid))
+        return group_status(group, heard, problems, now, others)
 
     def _facts(self, group_id: str) -> GroupFacts | None:
         """What this very look heard."""
         known = self._known.get(group_id)
         return known.facts if known is not None and known.is_heard else None
+
+    def _lags(self, group_id: str) -> Lags | None:
+        known = self._known.get(group_id)
+        return known.lags if known is not None and known.is_heard else None
 
     def _why(self, group_id: str, facts: GroupFacts | None) -> str:
         partition = self._coordinators.partition_of(group_id)
@@ -288,7 +313,7 @@ class GroupWatch:
 
     def _figures(self) -> Iterable[GroupFigures]:
         for group_id in sorted(self._claims.speakers):
-            facts, lags = self._facts(group_id), self.lags_of(group_id)
+            facts, lags = self._facts(group_id), self._lags(group_id)
             if facts is not None and lags is not None:
                 yield GroupFigures(group_id=group_id, members=facts.member_count, lags=lags)
 

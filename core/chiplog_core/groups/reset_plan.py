@@ -8,9 +8,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from chiplog_core.durations import duration_ms
+from chiplog_core.groups.at import At
 from chiplog_core.groups.reset import (
     CannotShift,
     ShiftBy,
@@ -34,16 +35,6 @@ MAX_NOTES: Final = 5
 """So many partitions are named that do not go where they were asked to go; of more, how many."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-class At(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class ResetRefused(Exception):  # noqa: N818 - named for what it says

@@ -6,7 +6,6 @@ from dataclasses import replace
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup, Reset, ResetStrategy, WhileActive
 from chiplog_core.problems import Problem
-from chiplog_core.unbuilt import Feature, unless_built
 
 PARAMETER_OF = {
     ResetStrategy.TO_OFFSET: "offset",
@@ -19,9 +18,7 @@ PARAMETER_OF = {
 
 def check_group(group: ConsumerGroup) -> tuple[Problem, ...]:
     """What is wrong with a ConsumerGroup by itself."""
-    return tuple(
-        problem for rule in (_reset, _max_lag, _scale, _unbuilt) for problem in rule(group)
-    )
+    return tuple(problem for rule in (_reset, _max_lag, _scale) for problem in rule(group))
 
 
 def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
@@ -95,14 +92,3 @@ def _scale(group: ConsumerGroup) -> Iterator[Problem]:
     if scale is not None and scale.min > scale.max:
         message = f"is {scale.min}, above max, which is {scale.max}"
         yield Problem("spec.scale.min", message, "lower it, or raise spec.scale.max")
-
-
-def _unbuilt(group: ConsumerGroup) -> Iterator[Problem]:
-    spec = group.spec
-    asked = (
-        (Feature.GROUP_RESET, "spec.reset", spec.reset),
-        (Feature.GROUP_SCALING, "spec.scale", spec.scale),
-    )
-    for feature, field, value in asked:
-        if value is not None:
-            yield from unless_built(feature, field)

@@ -7,9 +7,9 @@ from typing import Any
 
 from chiplog_core.api import API_VERSION
 from chiplog_core.config.topic_keys import Durability
-from chiplog_core.group_watch.lags import At
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.group_watch.watch import GroupPlan, GroupWatch
+from chiplog_core.groups.at import At
 from chiplog_core.groups.placement import partition_of
 from chiplog_core.ids import (
     BrokerId,

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chiplog_core.group_watch.bands import EDGES, UNKNOWN, band
-from chiplog_core.group_watch.lags import At, Ends, Moment, find_lags
+from chiplog_core.group_watch.lags import Ends, Moment, find_lags
+from chiplog_core.groups.at import At
 from chiplog_core.ids import MAX_INT64, Offset, PartitionIndex
 from chiplog_core.limits import MAX_GROUP_STATUS_PARTITIONS
 from chiplog_core.model.group_exchange import GroupFacts, PartitionOffset, TopicOffsets

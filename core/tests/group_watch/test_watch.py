@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from chiplog_core.group_watch.discovery import GONE_MS
-from chiplog_core.group_watch.lags import At
 from chiplog_core.group_watch.memory import PATIENCE_MS
+from chiplog_core.groups.at import At
 from chiplog_core.groups.placement import partition_of
 from chiplog_core.labels import DISCOVERED
 from chiplog_core.limits import MAX_GROUP_STATUS_MEMBERS
@@ -90,7 +90,8 @@ def test_a_coordinator_that_is_silent_leaves_old_figures_that_say_so(it: Cluster
     it.dead.add(COORDINATOR)
     it.live(PATIENCE_MS / 1000 - 0.5)
     assert it.status().state is GroupState.STABLE, "it may be back at once"
-    assert it.watch.lags_of("billing") is None, "and yet nobody acts on it"
+    (one,) = it.watch.spoken()
+    assert (one.facts, one.lags) == (None, None), "and yet nobody acts on it"
 
     it.live(2)
     assert it.status().state is GroupState.UNKNOWN

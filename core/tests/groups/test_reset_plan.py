@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from chiplog_core.durations import Duration
+from chiplog_core.groups.at import At
 from chiplog_core.groups.reset import Standing
 from chiplog_core.groups.reset_plan import (
     MAX_NOTES,
-    At,
     ResetRefused,
     check_inactive,
     check_same,

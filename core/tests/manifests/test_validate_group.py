@@ -7,11 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core import unbuilt
 from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
-from chiplog_core.problems import Problem, Reason
+from chiplog_core.problems import Problem
 from chiplog_core.validate.consumer_group import (
     check_group,
     check_group_change,
@@ -34,19 +33,11 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
     return [str(problem) for problem in problems]
 
 
-@pytest.fixture
-def everything_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no feature were missing, to see the other rules alone."""
-    monkeypatch.setattr(unbuilt, "UNBUILT", {})
-
-
-@pytest.mark.usefixtures("everything_built")
 def test_a_plain_group_has_no_problem() -> None:
     assert check_group(group()) == ()
     assert check_group_change(group(), group()) == ()
 
 
-@pytest.mark.usefixtures("everything_built")
 @pytest.mark.parametrize(
     ("strategy", "parameter"),
     [
@@ -63,7 +54,6 @@ def test_every_strategy_with_what_it_needs(strategy: str, parameter: dict[str, A
     assert check_group(group(reset={"id": "one", "strategy": strategy, **parameter})) == ()
 
 
-@pytest.mark.usefixtures("everything_built")
 def test_a_strategy_without_what_it_needs() -> None:
     reset = {"id": "one", "strategy": "to-offset", "duration": "2h"}
 
@@ -73,7 +63,6 @@ def test_a_strategy_without_what_it_needs() -> None:
     ]
 
 
-@pytest.mark.usefixtures("everything_built")
 def test_a_lag_objective_says_something() -> None:
     assert texts(check_group(group(maxLag={}))) == [
         "spec.maxLag says nothing: set records or seconds, or both"
@@ -86,26 +75,11 @@ def scale(**fields: int) -> dict[str, object]:
     return {"deploymentRef": {"name": "readers"}, "lagPerReplica": 100, **fields}
 
 
-@pytest.mark.usefixtures("everything_built")
 def test_the_fewest_pods_are_at_most_the_most() -> None:
     assert texts(check_group(group(scale=scale(min=5, max=3)))) == [
         "spec.scale.min is 5, above max, which is 3: lower it, or raise spec.scale.max"
     ]
     assert check_group(group(scale=scale(min=3, max=3))) == ()
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"reset": {"id": "one", "strategy": "to-latest"}}, "spec.reset"),
-        ({"scale": scale(max=3)}, "spec.scale"),
-    ],
-)
-def test_what_is_not_built_is_said_so(spec: dict[str, Any], field: str) -> None:
-    (problem,) = check_group(group(**spec))
-
-    assert problem.field == field
-    assert problem.reason is Reason.NOT_SUPPORTED
 
 
 def test_another_namespace_must_be_allowed() -> None:

@@ -3,18 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.group_exchange import (
     FACTS_PATH,
     POSITIONS_PATH,
+    RESET_PATH,
     RETENTION_PATH,
     GroupsAnswer,
     GroupsAsked,
     Positions,
     PositionsAsked,
+    ResetAnswer,
+    ResetAsked,
     RetentionAnswer,
     RetentionAsked,
     answer_from_body,
@@ -108,6 +111,17 @@ class Asker:
         found = await self._each(brokers, each, one)
         return [answer for answers in found.values() for answer in answers]
 
+    async def reset(
+        self, brokers: Mapping[BrokerId, Identity], coordinator: BrokerId, asked: ResetAsked
+    ) -> ResetAnswer | None:
+        """None where the coordinator did not answer: it may be done all the same."""
+
+        async def one(whom: Identity, asked: ResetAsked) -> ResetAnswer:
+            return await self._ask(whom, RESET_PATH, asked, ResetAnswer)
+
+        found = await self._each(brokers, {coordinator: [asked]}, one)
+        return found[coordinator][0] if coordinator in found else None
+
     async def _each(
         self,
         brokers: Mapping[BrokerId, Identity],
@@ -160,3 +174,19 @@ class Asker:
         facts = {"cluster": str(self._key), "broker": whom.broker_id, "reason": str(error)}
         level = logging.DEBUG if times else logging.INFO
         logger.log(level, "broker_not_asked", extra=facts)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersAsked:
+    """The brokers that it is worth asking in one look, as resets ask them."""
+
+    asker: Asker
+    brokers: Mapping[BrokerId, Identity]
+
+    async def positions(
+        self, asks: Mapping[BrokerId, Sequence[PositionsAsked]]
+    ) -> Sequence[Positions]:
+        return await self.asker.positions(self.brokers, asks)
+
+    async def reset(self, broker_id: BrokerId, asked: ResetAsked) -> ResetAnswer | None:
+        return await self.asker.reset(self.brokers, broker_id, asked)

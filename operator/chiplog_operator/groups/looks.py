@@ -6,21 +6,27 @@ look finds out is gone with the process; the next one begins with what is publis
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from chiplog_core.group_watch.pace import NOTHING_TO_ASK_MS
+from chiplog_core.group_watch.scene import Scene
 from chiplog_core.group_watch.watch import GroupFigures, GroupWatch
+from chiplog_core.ids import BrokerId
+from chiplog_core.planner.refusals import Identity
+from chiplog_kube.api import KubeApi
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
-from chiplog_operator.groups.asker import Asker
+from chiplog_operator.groups.asker import Asker, BrokersAsked
 from chiplog_operator.groups.password import Passwords
 from chiplog_operator.groups.port import GroupsPort
+from chiplog_operator.groups.resetting import Resetting
+from chiplog_operator.groups.scaling import Scaling
 from chiplog_operator.groups.scenes import scene_of
 from chiplog_operator.observe import Observer
-from chiplog_operator.writes import NotInCharge
+from chiplog_operator.writes import Authority, NotInCharge
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +60,8 @@ class LookParts:
     observer: Observer
     executor: Executor
     passwords: Passwords
+    api: KubeApi
+    authority: Authority
     clock: Clock
     ports: GroupPorts
 
@@ -66,6 +74,11 @@ class ClusterLooks:
         self._parts = parts
         self._watch = GroupWatch()
         self._asker = Asker(key, parts.ports.port, parts.passwords, parts.clock)
+        announce = parts.executor.announce
+        self._resetting = Resetting(parts.clock, announce)
+        self._scaling = Scaling(
+            parts.api, clock=parts.clock, authority=parts.authority, announce=announce
+        )
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -118,11 +131,23 @@ class ClusterLooks:
             watch.take_retention(asked, stored)
         positions = await asker.positions(brokers, watch.position_asks(scene))
         watch.take_positions(positions, parts.clock.now(), self._now_ms())
+        if scene.exists and not scene.is_ending and not scene.is_paused:
+            scene = await self._carry_out(scene, brokers)
         plan = watch.finish(scene, parts.clock.now(), began_ms, self._now_ms())
         parts.ports.board.show(self._key, plan.figures)
         if plan.actions:
             await parts.executor.execute(self._key, plan.actions)
         return plan.next_look_ms
+
+    async def _carry_out(self, scene: Scene, brokers: Mapping[BrokerId, Identity]) -> Scene:
+        """Resets and scaling, as far as they are due; with what came of it."""
+        parts, spoken = self._parts, self._watch.spoken()
+        resets = await self._resetting.look(
+            spoken, BrokersAsked(self._asker, brokers), scene.find_topic
+        )
+        everyone = [one for key in parts.caches.clusters() for one in parts.observer.groups(key)]
+        scaled = await self._scaling.look(spoken, everyone, scene.find_topic)
+        return replace(scene, resets=resets, scaled=scaled)
 
     def _now_ms(self) -> int:
         return int(self._parts.clock.monotonic_s() * 1000)

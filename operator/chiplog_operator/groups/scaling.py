@@ -5,23 +5,33 @@ scales it too, or anything about it is not known, it is left alone.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from chiplog_core import api as own_api
 from chiplog_core import labels
 from chiplog_core.conditions import Verdict
+from chiplog_core.group_watch.asking import FindTopic
 from chiplog_core.group_watch.deployments import (
     autoscaled,
     forbidden,
+    may_scale,
     missing,
     rival_of,
     rivalled,
     scaled,
 )
-from chiplog_core.group_watch.scaling import Facts, Memory, Step, step
-from chiplog_core.model.consumer_group import ConsumerGroup, Scale
+from chiplog_core.group_watch.scaling import (
+    Facts,
+    Memory,
+    Step,
+    known_lag,
+    known_partitions,
+    step,
+)
+from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.planner.actions import Announce, EventType
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, Forbidden, KubeApi, Manifest, NotFound
@@ -35,17 +45,6 @@ INTERVAL_MS: Final = 5_000
 """So often a Deployment is looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A ConsumerGroup that speaks for its group, and what its last look found."""
-
-    group: ConsumerGroup
-    lag: int | None
-    """Over all partitions; None where that of any is not known."""
-    partitions: int | None
-    """All of the topics that it consumes; None where not known."""
-
-
 @dataclass(slots=True)
 class _Known:
     """What is remembered of one ConsumerGroup."""
@@ -56,7 +55,7 @@ class _Known:
 
 
 class Scaling:
-    """Of one operator process. Whoever looks at the groups calls `look`, as often as it likes."""
+    """Of one cluster's groups. Whoever looks at them calls `look`, as often as it likes."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Scaling:
         *,
         clock: Clock,
         authority: Authority,
-        announce: Callable[[Announce], object],
+        announce: Callable[[Announce], Awaitable[object]],
     ) -> None:
         """`announce` is told of every change."""
         self._api = api
@@ -74,46 +73,41 @@ class Scaling:
         self._known: dict[str, _Known] = {}
 
     async def look(
-        self, subjects: Iterable[Subject], everyone: Sequence[ConsumerGroup]
+        self,
+        spoken: Iterable[Spoken],
+        everyone: Sequence[ConsumerGroup],
+        find_topic: FindTopic,
     ) -> Mapping[str, Verdict]:
         """What to tell of each, by uid. `everyone`: the ConsumerGroups of all clusters.
 
         Raises `NotInCharge`.
         """
-        subjects = list(subjects)
+        subjects = [one for one in spoken if may_scale(one.group)]
+        there = {one.group.metadata.uid for one in subjects}
+        self._known = {uid: one for uid, one in self._known.items() if uid in there}
         now_ms = self._now_ms()
-        due = [one for one in subjects if self._is_due(one.group, now_ms)]
-        found = self._autoscalers()
-        await together(lambda one: self._look(one, everyone, found), due, at_once=IN_FLIGHT)
+        due = [one for one in subjects if self._is_due(one, now_ms)]
+        around = _Around(everyone, find_topic, _Autoscalers(self._api))
+        await together(lambda one: self._look(one, around), due, at_once=IN_FLIGHT)
         return {
             one.group.metadata.uid: known.verdict
             for one in subjects
-            if one.group.spec.scale is not None
-            and (known := self._known.get(one.group.metadata.uid)) is not None
+            if (known := self._known.get(one.group.metadata.uid)) is not None
             and known.verdict is not None
         }
 
-    def forget(self, living: Iterable[str]) -> None:
-        """Keep nothing but of these uids."""
-        there = set(living)
-        self._known = {uid: one for uid, one in self._known.items() if uid in there}
-
-    def _is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
-        uid = group.metadata.uid
-        if group.spec.scale is None:
-            self._known.pop(uid, None)
-            return False
-        known = self._known.get(uid)
+    def _is_due(self, one: Spoken, now_ms: int) -> bool:
+        if one.facts is None:
+            return False  # while nothing is heard of it
+        known = self._known.get(one.group.metadata.uid)
         return known is None or now_ms - known.looked_ms >= INTERVAL_MS
 
-    async def _look(
-        self, subject: Subject, everyone: Sequence[ConsumerGroup], autoscalers: "_Autoscalers"
-    ) -> None:
-        group, now_ms = subject.group, self._now_ms()
+    async def _look(self, one: Spoken, around: "_Around") -> None:
+        group, now_ms = one.group, self._now_ms()
         known = self._known.setdefault(group.metadata.uid, _Known(looked_ms=now_ms))
         known.looked_ms = now_ms
         try:
-            known.verdict = await self._verdict(subject, everyone, autoscalers, known)
+            known.verdict = await self._verdict(one, around, known)
         except Forbidden as error:
             known.verdict = forbidden(str(error))
         except Conflict:
@@ -122,17 +116,11 @@ class Scaling:
             facts = {"group": group.group_id, "error": str(error)}
             logger.warning("group_not_scaled", extra=facts)
 
-    async def _verdict(
-        self,
-        subject: Subject,
-        everyone: Sequence[ConsumerGroup],
-        autoscalers: "_Autoscalers",
-        known: _Known,
-    ) -> Verdict:
-        group = subject.group
-        assert group.spec.scale is not None, "only such a group is due"
-        namespace, name = group.metadata.namespace, group.spec.scale.deployment_ref.name
-        rival = rival_of(group, everyone)
+    async def _verdict(self, one: Spoken, around: "_Around", known: _Known) -> Verdict:
+        group, scale = one.group, one.group.spec.scale
+        assert scale is not None, "only such a group is due"
+        namespace, name = group.metadata.namespace, scale.deployment_ref.name
+        rival = rival_of(group, around.everyone)
         if rival is not None:
             known.memory = None
             return rivalled(rival, name)
@@ -141,21 +129,19 @@ class Scaling:
         except NotFound:
             known.memory = None
             return missing(namespace, name)
-        autoscaler = _autoscaler_of(name, await autoscalers.of(namespace))
+        autoscaler = _autoscaler_of(name, await around.autoscalers.of(namespace))
         if autoscaler:
             known.memory = None
             return autoscaled(autoscaler, name)
-        return await self._scale(subject, group.spec.scale, deployment, known)
-
-    async def _scale(
-        self, subject: Subject, scale: Scale, deployment: Manifest, known: _Known
-    ) -> Verdict:
+        assert one.facts is not None, "it was heard of"
         facts = Facts(
-            replicas=_replicas(deployment), partitions=subject.partitions, lag=subject.lag
+            replicas=_replicas(deployment),
+            partitions=known_partitions(one.facts, around.find_topic),
+            lag=known_lag(one.lags),
         )
         found = step(scale, facts, known.memory, self._now_ms())
         if found.replicas != facts.replicas:
-            await self._write(subject.group, deployment, found, facts.replicas)
+            await self._write(group, deployment, found, facts.replicas)
         known.memory = found.memory
         return scaled(facts)
 
@@ -188,7 +174,7 @@ class Scaling:
                 "reason": found.why,
             },
         )
-        self._announce(
+        await self._announce(
             Announce(
                 kind=own_api.CONSUMER_GROUP.kind,
                 api_version=own_api.API_VERSION,
@@ -198,9 +184,6 @@ class Scaling:
                 message=f"Deployment {name} from {before} to {found.replicas} pods: {found.why}",
             )
         )
-
-    def _autoscalers(self) -> "_Autoscalers":
-        return _Autoscalers(self._api)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic_s() * 1000)
@@ -221,6 +204,15 @@ class _Autoscalers:
             except NotFound:
                 self._found[namespace] = []  # this cluster has no such kind
         return self._found[namespace]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What all groups of one look have in common."""
+
+    everyone: Sequence[ConsumerGroup]
+    find_topic: FindTopic
+    autoscalers: _Autoscalers
 
 
 def _autoscaler_of(deployment: str, autoscalers: Iterable[Manifest]) -> str:

@@ -6,19 +6,35 @@ from typing import Any
 import pytest
 
 from chiplog_core.conditions import ConditionStatus, Verdict
+from chiplog_core.config.topic_keys import Durability
 from chiplog_core.durations import Duration
+from chiplog_core.group_watch.lags import Lags
+from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionIndex,
+    ReplicaRef,
+    Session,
+    TopicId,
+)
 from chiplog_core.model.consumer_group import (
     ConsumerGroup,
     ConsumerGroupSpec,
     DeploymentRef,
     Scale,
 )
+from chiplog_core.model.group_exchange import GroupFacts, PartitionOffset, TopicOffsets
+from chiplog_core.model.group_status import PartitionLag
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.planner.actions import Announce
 from chiplog_kube import kinds
 from chiplog_kube.api import Conflict, Forbidden, Unavailable
-from chiplog_operator.groups.scaling import INTERVAL_MS, Scaling, Subject
+from chiplog_operator.groups.scaling import INTERVAL_MS, Scaling
 from chiplog_operator.writes import NotInCharge
 
 NAMESPACE = "shop"
@@ -44,6 +60,53 @@ def group(name: str = "readers", *, created: int = 1, scales: bool = True) -> Co
     )
 
 
+def spoken(of: ConsumerGroup, lag: int | None, partitions: int | None, *, is_heard: bool) -> Spoken:
+    """What a look heard: a topic `orders`, all of the lag in its first partition."""
+    committed = PartitionOffset(partition=PartitionIndex(0), committed_offset=0)
+    topics = (TopicOffsets(topic="orders", partitions=(committed,)),) if partitions else ()
+    here = PartitionLag(
+        topic="orders",
+        partition=PartitionIndex(0),
+        committed_offset=0,
+        end_offset=Offset(lag or 0),
+        lag=lag or 0,
+        lag_seconds=0,
+    )
+    return Spoken(
+        group=of,
+        coordinator=BrokerId(1),
+        facts=GroupFacts(group_id=of.group_id, topics=topics) if is_heard else None,
+        lags=Lags(partitions=(here,)) if lag is not None else None,
+    )
+
+
+def topic_map(name: str, partitions: int) -> PartitionMapSpec:
+    topic_id = TopicId(b"\1" * 16)
+    return PartitionMapSpec(
+        cluster="demo",
+        topic_name=name,
+        current=topic_id,
+        min_isr=1,
+        durability=Durability.FSYNC,
+        generations=(
+            Generation(
+                topic_id=topic_id,
+                partitions=tuple(
+                    PartitionState(
+                        partition=PartitionIndex(number),
+                        replicas=(BrokerId(1),),
+                        isr=(ReplicaRef(BrokerId(1), Session(1)),),
+                        leader=ReplicaRef(BrokerId(1), Session(1)),
+                        leader_epoch=LeaderEpoch(0),
+                        partition_epoch=PartitionEpoch(0),
+                    )
+                    for number in range(partitions)
+                ),
+            ),
+        ),
+    )
+
+
 class Shell:
     """Scaling on an API server in memory."""
 
@@ -54,8 +117,11 @@ class Shell:
             bench.api,
             clock=bench.clock,
             authority=bench.authority,
-            announce=self.events.append,
+            announce=self.announce,
         )
+
+    async def announce(self, event: Announce) -> None:
+        self.events.append(event)
 
     async def deploy(self, replicas: int | None = 1) -> None:
         manifest = {
@@ -81,13 +147,16 @@ class Shell:
         partitions: int | None = 4,
         *,
         of: ConsumerGroup | None = None,
+        is_heard: bool = True,
         others: tuple[ConsumerGroup, ...] = (),
         after_ms: int = INTERVAL_MS,
     ) -> Verdict | None:
         await self.bench.clock.advance(after_ms / 1000)
         one = of or group()
         found = await self.scaling.look(
-            [Subject(group=one, lag=lag, partitions=partitions)], (one, *others)
+            [spoken(one, lag, partitions if is_heard else None, is_heard=is_heard)],
+            (one, *others),
+            lambda name: topic_map(name, partitions or 0) if name == "orders" else None,
         )
         return found.get(one.metadata.uid)
 
@@ -139,6 +208,18 @@ def test_an_unknown_lag_is_told_and_changes_nothing(bench: Any, shell: Shell) ->
         assert verdict is not None
         assert (verdict.status, verdict.reason) == (ConditionStatus.UNKNOWN, "LagUnknown")
         assert await shell.replicas() == 3
+
+    bench.run(scenario())
+
+
+def test_while_nothing_is_heard_of_the_group_nothing_is_looked_at(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        await shell.deploy(0)
+        assert await shell.look(None, None, is_heard=False) is None
+        assert await shell.replicas() == 0
+        first = await shell.look(None, None)
+        assert await shell.replicas() == 1, "a group that nobody knows begins with one"
+        assert await shell.look(None, None, is_heard=False) == first
 
     bench.run(scenario())
 
@@ -217,7 +298,6 @@ def test_what_is_not_to_be_scaled_any_more_is_forgotten(bench: Any, shell: Shell
         assert await shell.look(0) is not None
         assert await shell.look(1_000, of=group(scales=False)) is None
         assert await shell.replicas() == 1
-        shell.scaling.forget([])
         assert await shell.look(1_000) is not None
 
     bench.run(scenario())

@@ -1,0 +1,227 @@
+"""Resets as ConsumerGroups ask for them: when to ask the coordinator, and what to tell of it.
+
+Level-triggered: as long as a manifest says it, the reset is asked for until its coordinator says
+that it is done, and once more whenever the manifest changes or the operator begins anew. That is
+safe, because the coordinator runs one id once; what `status` says decides nothing.
+
+| The coordinator said | Asked again |
+| --- | --- |
+| Done, Planned | when the manifest changes |
+| Refused | when the members are gone, when the manifest changes, and every `RETRY_MS` |
+| that it cannot answer, or nothing | every `AGAIN_MS` |
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from chiplog_core import api
+from chiplog_core.group_watch.asking import FindTopic, partition_count, position_asks
+from chiplog_core.groups.at import At
+from chiplog_core.groups.reset_plan import counted, moment_ms
+from chiplog_core.ids import BrokerId
+from chiplog_core.limits import (
+    MAX_GROUP_STATUS_PARTITIONS,
+    MAX_MESSAGE_LENGTH,
+)
+from chiplog_core.model.consumer_group import ConsumerGroup, Reset
+from chiplog_core.model.group_exchange import (
+    GroupFacts,
+    PartitionPosition,
+    Positions,
+    PositionsAsked,
+    ResetAnswer,
+    ResetAsked,
+    TopicPositions,
+)
+from chiplog_core.model.group_status import NO_COMMIT, ResetState, ResetStatus
+from chiplog_core.planner.actions import Announce, EventType
+from chiplog_core.planner.settings import paused
+from chiplog_core.validate.consumer_group import check_group
+
+RETRY_MS: Final = 10_000
+AGAIN_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of the last time that a reset was asked for."""
+
+    generation: int
+    """metadata.generation of the manifest that asked for it."""
+    at_ms: int
+    """Of a clock that never jumps."""
+    state: ResetState | None
+    """None where the coordinator could not say."""
+    had_members: bool
+
+
+def is_due(
+    group: ConsumerGroup, facts: GroupFacts | None, tried: Tried | None, now_ms: int
+) -> bool:
+    """Whether to ask now. `facts` are what the coordinator said in this look, None if nothing."""
+    if group.spec.reset is None or paused(group.metadata) or not _is_valid(group):
+        return False
+    if facts is None or facts.refusal is not None:
+        return False
+    if tried is None or tried.generation != group.metadata.generation:
+        return True
+    if tried.state in {ResetState.DONE, ResetState.PLANNED}:
+        return False
+    if tried.had_members and not facts.member_count:
+        return True
+    pause_ms = AGAIN_MS if tried.state is None else RETRY_MS
+    return now_ms - tried.at_ms >= pause_ms
+
+
+def partitions_of(reset: Reset, facts: GroupFacts, find_topic: FindTopic) -> list[At]:
+    """The partitions that the coordinator will have to know the ends of, as far as it is known
+    here; what is wrong with others it says itself."""
+    if not reset.topics:
+        return [
+            At(topic.topic, one.partition)
+            for topic in facts.topics
+            for one in topic.partitions
+            if one.committed_offset != NO_COMMIT
+        ]
+    wanted: list[At] = []
+    for one in reset.topics:
+        size = partition_count(one.topic, find_topic)
+        wanted += [At(one.topic, index) for index in one.partitions or range(size) if index < size]
+    return wanted
+
+
+def positions_asked(
+    wanted: Iterable[At], reset: Reset, find_topic: FindTopic, wall_ms: int
+) -> dict[BrokerId, list[PositionsAsked]]:
+    """What to ask the leaders of these partitions. What has no leader cannot be asked about.
+
+    `wall_ms`: what time it is, in milliseconds since 1970, from which by-duration goes back.
+    """
+    since_ms = moment_ms(reset, wall_ms)
+    asks = position_asks(list(wanted), (), find_topic)
+    return {
+        broker_id: [replace(one, since_ms=since_ms) for one in asked]
+        for broker_id, asked in asks.items()
+    }
+
+
+def reset_asked(group_id: str, reset: Reset, positions: Iterable[Positions]) -> ResetAsked:
+    """What to ask the coordinator, with what the leaders said."""
+    said: dict[str, dict[int, PartitionPosition]] = defaultdict(dict)
+    for answer in positions:
+        for topic in answer.topics:
+            for one in topic.partitions:
+                said[topic.topic][one.partition] = PartitionPosition(
+                    partition=one.partition,
+                    refusal=one.refusal,
+                    log_start_offset=one.log_start_offset,
+                    end_offset=one.end_offset,
+                    since_offset=one.since_offset,
+                )
+    return ResetAsked(
+        group_id=group_id,
+        reset=reset,
+        positions=tuple(
+            TopicPositions(topic=topic, partitions=tuple(said[topic].values()))
+            for topic in sorted(said)
+        ),
+    )
+
+
+def tried(
+    group: ConsumerGroup, facts: GroupFacts, answer: ResetAnswer | None, now_ms: int
+) -> Tried:
+    """What to remember of the answer; None is no answer."""
+    return Tried(
+        generation=group.metadata.generation,
+        at_ms=now_ms,
+        state=None if answer is None else answer.state,
+        had_members=facts.member_count > 0,
+    )
+
+
+def reset_status(
+    before: ResetStatus | None, reset: Reset, answer: ResetAnswer | None, now: datetime
+) -> ResetStatus | None:
+    """What to publish of it; None leaves what is published.
+
+    Where nobody could say what became of a reset that may have run, it is Running until somebody
+    does.
+    """
+    if answer is not None and answer.state is not None:
+        total, shown = len(answer.offsets), answer.offsets[:MAX_GROUP_STATUS_PARTITIONS]
+        cut = (
+            f"{len(shown)} of {counted(total, 'partition')} are shown" if total > len(shown) else ""
+        )
+        found = ResetStatus(
+            id=reset.id,
+            state=answer.state,
+            message="; ".join(filter(None, (cut, answer.message)))[:MAX_MESSAGE_LENGTH],
+            offsets=shown,
+        )
+    elif reset.dry_run or _has_ended(before, reset):
+        return None
+    else:
+        why = answer.message if answer is not None else ""
+        message = f"asked again until its coordinator answers{f': {why}' if why else ''}"
+        found = ResetStatus(
+            id=reset.id, state=ResetState.RUNNING, message=message[:MAX_MESSAGE_LENGTH]
+        )
+    if before is not None and replace(before, time=None) == found:
+        return before
+    if before is not None and before.id == reset.id and _is_told_again(before, found):
+        return before
+    return replace(found, time=now.replace(microsecond=0))
+
+
+def _has_ended(before: ResetStatus | None, reset: Reset) -> bool:
+    """Whether it is published already that this reset is done: it stays so."""
+    return before is not None and before.id == reset.id and before.state is ResetState.DONE
+
+
+def _is_told_again(before: ResetStatus, found: ResetStatus) -> bool:
+    """What it did is told again, without what was special about it the first time."""
+    is_done = before.state is found.state is ResetState.DONE
+    return is_done and before.offsets == found.offsets and not found.message
+
+
+def reset_event(
+    group: ConsumerGroup, before: ResetStatus | None, after: ResetStatus | None
+) -> Announce | None:
+    """An Event where a reset ends, or is refused for another reason than before."""
+    if after is None or after.state not in _EVENTS:
+        return None
+    known = None if before is None else (before.id, before.state, before.message)
+    if known == (after.id, after.state, after.message):
+        return None
+    if before is not None and (before.id, before.state) == (after.id, ResetState.DONE):
+        return None
+    kind, reason = _EVENTS[after.state]
+    partitions = counted(len(after.offsets), "partition")
+    message = (
+        f"reset {after.id} has put the offsets of {partitions} where it was asked to"
+        if after.state is ResetState.DONE
+        else f"reset {after.id}: {after.message}"
+    )
+    return Announce(
+        kind=api.CONSUMER_GROUP.kind,
+        api_version=api.API_VERSION,
+        metadata=group.metadata,
+        type=kind,
+        reason=reason,
+        message=message,
+    )
+
+
+_EVENTS: Final[Mapping[ResetState, tuple[EventType, str]]] = {
+    ResetState.DONE: (EventType.NORMAL, "OffsetsReset"),
+    ResetState.REFUSED: (EventType.WARNING, "ResetRefused"),
+    ResetState.FAILED: (EventType.WARNING, "ResetFailed"),
+}
+
+
+def _is_valid(group: ConsumerGroup) -> bool:
+    return not any(one.field.startswith("spec.reset") for one in check_group(group))

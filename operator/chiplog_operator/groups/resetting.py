@@ -1,0 +1,138 @@
+"""Asks coordinators for the resets that ConsumerGroups want, as `chiplog_core.group_watch.resets`
+decides: the leaders where their partitions begin and end, then at once the coordinator.
+
+What is found out is remembered until it is published. It is gone with the process, and then asked
+for again: the coordinator knows which ids it ran.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from chiplog_core.group_watch.asking import FindTopic
+from chiplog_core.group_watch.resets import (
+    Tried,
+    is_due,
+    partitions_of,
+    positions_asked,
+    reset_asked,
+    reset_event,
+    reset_status,
+    tried,
+)
+from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.consumer_group import Reset
+from chiplog_core.model.group_exchange import (
+    GroupFacts,
+    Positions,
+    PositionsAsked,
+    ResetAnswer,
+    ResetAsked,
+)
+from chiplog_core.model.group_status import ResetStatus
+from chiplog_core.planner.actions import Announce
+from chiplog_operator.clock import Clock
+from chiplog_operator.together import together
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 4
+"""Resets in flight; each asks several brokers."""
+
+
+class Brokers(Protocol):
+    """The brokers of one cluster, as far as they can be asked now."""
+
+    async def positions(
+        self, asks: Mapping[BrokerId, Sequence[PositionsAsked]]
+    ) -> Sequence[Positions]:
+        """What those said that answered."""
+
+    async def reset(self, broker_id: BrokerId, asked: ResetAsked) -> ResetAnswer | None:
+        """What a coordinator said; None where it did not answer."""
+
+
+class Resetting:
+    """Of one cluster."""
+
+    def __init__(self, clock: Clock, announce: Callable[[Announce], Awaitable[object]]) -> None:
+        """`announce` is told how resets end."""
+        self._clock = clock
+        self._announce = announce
+        self._tried: dict[str, Tried] = {}
+        self._said: dict[str, ResetStatus] = {}
+        """What is to be published, by uid of the ConsumerGroup."""
+
+    async def look(
+        self, spoken: Iterable[Spoken], brokers: Brokers, find_topic: FindTopic
+    ) -> Mapping[str, ResetStatus]:
+        """Ask for what is due; what to publish, by uid."""
+        spoken = list(spoken)
+        self._forget(spoken)
+        now_ms = self._now_ms()
+
+        async def ask(about: Spoken) -> None:
+            await self._ask(about, brokers, find_topic)
+
+        due = [
+            one
+            for one in spoken
+            if is_due(one.group, one.facts, self._tried.get(one.group.metadata.uid), now_ms)
+        ]
+        await together(ask, due, at_once=AT_ONCE)
+        return dict(self._said)
+
+    async def _ask(self, about: Spoken, brokers: Brokers, find_topic: FindTopic) -> None:
+        group, facts, reset = about.group, about.facts, about.group.spec.reset
+        assert facts is not None and reset is not None, "else it is not due"  # noqa: PT018
+        answer = await self._answer(about, reset, facts, brokers, find_topic)
+        uid = group.metadata.uid
+        self._tried[uid] = tried(group, facts, answer, self._now_ms())
+        before = self._said.get(uid, group.status.reset)
+        after = reset_status(before, reset, answer, self._clock.now())
+        if after is None:
+            return
+        self._said[uid] = after
+        if (event := reset_event(group, before, after)) is not None:
+            logger.info(
+                "group_reset",
+                extra={
+                    "group": group.group_id,
+                    "reset": after.id,
+                    "state": after.state.value,
+                    "reason": after.message,
+                },
+            )
+            await self._announce(event)
+
+    async def _answer(
+        self,
+        about: Spoken,
+        reset: Reset,
+        facts: GroupFacts,
+        brokers: Brokers,
+        find_topic: FindTopic,
+    ) -> ResetAnswer | None:
+        """None where there was none."""
+        if about.coordinator is None:
+            return None
+        wanted = partitions_of(reset, facts, find_topic)
+        wall_ms = int(self._clock.now().timestamp() * 1000)
+        asks = positions_asked(wanted, reset, find_topic, wall_ms)
+        positions = await brokers.positions(asks)
+        asked = reset_asked(about.group.group_id, reset, positions)
+        return await brokers.reset(about.coordinator, asked)
+
+    def _forget(self, spoken: Iterable[Spoken]) -> None:
+        """Of objects that are gone or want none, and of resets that are another's by now."""
+        wanted = {
+            one.group.metadata.uid: one.group.spec.reset.id
+            for one in spoken
+            if one.group.spec.reset is not None
+        }
+        self._tried = {uid: one for uid, one in self._tried.items() if uid in wanted}
+        self._said = {uid: one for uid, one in self._said.items() if wanted.get(uid) == one.id}
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic_s() * 1000)
