@@ -82,7 +82,7 @@ def no_group_progress(groups: GroupHistory, records: History) -> Iterator[Anomal
     """A group that was not at the end, when it had had all the time it needs for that."""
     for place, offset in sorted(groups.final.items()):
         end = records.ends.get(place.partition, 0)
-        if offset < end:
+        if end and offset < end:
             what = f"at {offset} of {end} when everything had been well for long"
             yield Anomaly(NO_GROUP_PROGRESS, name_of(place), what)
 

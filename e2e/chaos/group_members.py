@@ -1,26 +1,22 @@
 """Members of groups as programs: our own with two libraries, and Kafka's VerifiableConsumer.
 
-Each object is one life of a member, from its start to its end by leaving or by kill -9, and turns
-what that says into the history of the groups.
+Each object is one life of a member, from its start to its end by leaving or by kill -9.
 """
 
 import json
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from e2e.chaos.by_java import OPTIONS
-from e2e.chaos.group_history import NEVER_S, Committed, Found, Place, Processed
 from e2e.chaos.ledger import Ledger
+from e2e.chaos.member_lines import JavaLines, MemberLines, OwnLines
 from e2e.chaos.producers import REQUEST_LIMIT_MS
 from e2e.chaos.program import Program
 from e2e.clients.group_member import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 from e2e.kafka.java import java
 
 LEAVE_LIMIT_S = 20
-MS = 0.001
 # It commits what each poll brought, so polls are made to bring much.
 RARE_POLLS = {
     "fetch.min.bytes": 2**20,
@@ -34,44 +30,24 @@ RARE_POLLS = {
 class Member(Program):
     """One process in a group."""
 
-    def __init__(self, group: str, name: str, bootstrap: str, ledger: Ledger, folder: Path) -> None:
-        self.name = name
-        self.group, self.history = group, ledger.groups
-        self.pending: dict[int, Committed] = {}
-        """Partition -> a commit that has no answer yet."""
+    kind: type[MemberLines] = OwnLines
+
+    def __init__(
+        self, library: str, group: str, name: str, bootstrap: str, ledger: Ledger, folder: Path
+    ) -> None:
+        self.name, self.library, self.group = name, library, group
+        self.lines = self.kind(group, name, ledger)
         super().__init__(bootstrap, ledger, folder)
 
-    def place(self, partition: int) -> Place:
-        return Place(self.group, self.ledger.labels[partition])
+    def command(self) -> list[str]:
+        return worker_command(self.library, self.bootstrap, self.ledger.topic, self.group)
 
-    def asked_to_commit(self, at_s: float, offsets: Mapping[int, int]) -> None:
-        for partition, offset in offsets.items():
-            one = Committed(at_s, NEVER_S, self.place(partition), offset, self.name)
-            self.pending[partition] = one
-
-    def acknowledged(self, at_s: float) -> None:
-        """All that it asked for last."""
-        self.history.commits += [one._replace(answered_s=at_s) for one in self.take_pending()]
-
-    def refused(self, why: str) -> None:
-        """Nobody knows what is committed of what it asked for last."""
-        self.history.commits += self.take_pending()
-        self.history.problems[why] += 1
-
-    def take_pending(self) -> list[Committed]:
-        found = [*self.pending.values()]
-        self.pending.clear()
-        return found
-
-    def began(self, since_s: float, partition: int, offset: int) -> None:
-        self.history.found.append(Found(since_s, self.place(partition), offset, self.name))
-
-    def processed(self, partition: int, first: int, last: int) -> None:
-        self.history.processed.append(Processed(self.place(partition), first, last, self.name))
+    def line(self, text: str) -> None:
+        self.lines.take(json.loads(text))
 
     def read(self) -> None:
         super().read()
-        self.history.commits += self.take_pending()
+        self.lines.end()
 
     def crash(self) -> None:
         """kill -9."""
@@ -90,53 +66,8 @@ class Member(Program):
         self.kill()
 
 
-class OwnMember(Member):
-    """Of `group_worker`."""
-
-    library: str
-
-    def command(self) -> list[str]:
-        words = (self.library, self.bootstrap, self.group, self.ledger.topic)
-        return [sys.executable, "-m", "e2e.chaos.group_worker", *words]
-
-    def line(self, text: str) -> None:
-        told = json.loads(text)
-        at_s = float(told["t"]) - self.ledger.began_s
-        match told["event"]:
-            case "began":
-                since_s = float(told["since"]) - self.ledger.began_s
-                self.began(since_s, told["partition"], told["offset"])
-            case "processed":
-                for first, last in told["runs"]:
-                    self.processed(told["partition"], first, last)
-            case "commit":
-                offsets = {int(number): offset for number, offset in told["offsets"].items()}
-                self.asked_to_commit(at_s, offsets)
-            case "committed":
-                self.acknowledged(at_s)
-            case "refused" | "problem":
-                self.refused(f"{self.library}: {told['what']}")
-            case _:
-                pass
-
-
-class LibrdkafkaMember(OwnMember):
-    library = "librdkafka"
-
-
-class KafkaPythonMember(OwnMember):
-    library = "kafka-python"
-
-
 class JavaMember(Member):
-    """It commits after each poll what that brought, and says both."""
-
-    def __init__(self, group: str, name: str, bootstrap: str, ledger: Ledger, folder: Path) -> None:
-        super().__init__(group, name, bootstrap, ledger, folder)
-        self.given_s: dict[int, float] = {}
-        """Partitions it was given and has read nothing of, with the moment."""
-        self.monotonic_s = time.monotonic() - time.time() - ledger.began_s
-        """What makes a moment of the run of one by the wall clock."""
+    kind = JavaLines
 
     def command(self) -> list[str]:
         config = self.folder / "group-member.properties"
@@ -148,45 +79,37 @@ class JavaMember(Member):
             *("--session-timeout", str(SESSION_TIMEOUT_MS), "--command-config", str(config)),
         ]
 
+
+class Crowd(Program):
+    """Members of several groups in one process, all of librdkafka."""
+
+    name = "crowd"
+
+    def __init__(self, groups: list[str], bootstrap: str, ledger: Ledger, folder: Path) -> None:
+        """A member for each of `groups`, which may name one several times."""
+        super().__init__(bootstrap, ledger, folder)
+        self.groups = groups
+        self.lines = [OwnLines(one, f"{one}.{n}", ledger) for n, one in enumerate(groups)]
+
+    def command(self) -> list[str]:
+        return worker_command("librdkafka", self.bootstrap, self.ledger.topic, *self.groups)
+
     def line(self, text: str) -> None:
         told = json.loads(text)
-        at_s = float(told["timestamp"]) * MS + self.monotonic_s
-        match told["name"]:
-            case "partitions_assigned":
-                self.given_s |= {int(one["partition"]): at_s for one in told["partitions"]}
-            case "partitions_revoked":
-                self.given_s.clear()
-            case "records_consumed":
-                self.consumed(at_s, told["partitions"])
-            case "offsets_committed" if told["success"]:
-                # Its moments are cut to milliseconds, and it says so afterwards.
-                self.acknowledged(at_s + MS)
-            case "offsets_committed":
-                self.refused(f"java: {told.get('error')}")
-            case _:
-                pass
+        self.lines[told["member"]].take(told)
 
-    def consumed(self, at_s: float, partitions: list[dict[str, Any]]) -> None:
-        """What a poll brought, which it commits next."""
-        for one in partitions:
-            number, first, last = (
-                int(one[name]) for name in ("partition", "minOffset", "maxOffset")
-            )
-            if (since_s := self.given_s.pop(number, None)) is not None:
-                self.began(since_s, number, first)
-            if int(one["count"]) == last - first + 1:
-                self.processed(number, first, last)
-            else:  # it was not given all in between
-                self.processed(number, first, first)
-                self.processed(number, last, last)
-        self.asked_to_commit(
-            at_s, {int(one["partition"]): int(one["maxOffset"]) + 1 for one in partitions}
-        )
+    def read(self) -> None:
+        super().read()
+        for one in self.lines:
+            one.end()
 
 
-MakeMember = Callable[[str, str, str, Ledger, Path], Member]
-KINDS: Mapping[str, MakeMember] = {
-    "librdkafka": LibrdkafkaMember,
-    "kafka-python": KafkaPythonMember,
+def worker_command(library: str, bootstrap: str, topic: str, *groups: str) -> list[str]:
+    return [sys.executable, "-m", "e2e.chaos.group_worker", library, bootstrap, topic, *groups]
+
+
+KINDS: Mapping[str, type[Member]] = {
+    "librdkafka": Member,
+    "kafka-python": Member,
     "java": JavaMember,
 }

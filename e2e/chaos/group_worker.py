@@ -1,8 +1,9 @@
-"""A member of a consumer group: `python -m e2e.chaos.group_worker LIBRARY BOOTSTRAP GROUP TOPIC`.
+"""Members of consumer groups: `python -m e2e.chaos.group_worker LIBRARY BOOTSTRAP TOPIC GROUP…`.
 
-A process of its own, so that it can be killed. It processes what it reads by saying so, and about
-once a second it commits that and waits for the answer. Each of its lines is a JSON object, written
-at once and before what it announces is done: what a killed process has said, it has said.
+A process of its own, so that it can be killed, with one member for each GROUP. A member processes
+what it reads by saying so, and about once a second it commits that and waits for the answer. Each
+line is a JSON object, written at once and before what it announces is done: what a killed process
+has said, it has said.
 
 `t` is the machine's monotonic clock in seconds. What is refused for a passing reason is told and
 tried again, as every user of these libraries has to.
@@ -15,6 +16,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -37,12 +39,6 @@ POLL_S = 0.2
 AGAIN_S = 0.2
 
 
-def say(event: str, **more: object) -> None:
-    """Write a line, whole: a pipe takes so much at once."""
-    line = json.dumps({"event": event, "t": round(time.monotonic(), 4), **more})
-    os.write(sys.stdout.fileno(), f"{line}\n".encode())
-
-
 class Worker(ABC):
     """What a member of any library does with the records and partitions it is given."""
 
@@ -50,8 +46,8 @@ class Worker(ABC):
     passing: ClassVar[tuple[type[Exception], ...]]
     """What the library raises for a reason that passes, or for what it cannot know."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        self.bootstrap, self.group, self.topic = bootstrap, group, topic
+    def __init__(self, number: int, bootstrap: str, topic: str, group: str) -> None:
+        self.number, self.bootstrap, self.topic, self.group = number, bootstrap, topic, group
         self.given_s: dict[int, float] = {}
         """Partitions it was given and has read nothing of, with the moment."""
         self.runs: dict[int, list[list[int]]] = {}
@@ -60,6 +56,12 @@ class Worker(ABC):
         """Partition -> what it would read next, where that is not committed."""
         self.committed_s = time.monotonic()
         self.is_ending = False
+
+    def say(self, event: str, **more: object) -> None:
+        """Write a line, whole: a pipe takes so much at once."""
+        when_s = round(time.monotonic(), 4)
+        line = json.dumps({"event": event, "t": when_s, "member": self.number, **more})
+        os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
     def run(self) -> None:
         """Until it is asked to end; then leave the group."""
@@ -77,12 +79,12 @@ class Worker(ABC):
                 what()
                 return
             except self.passing as problem:
-                say("problem", what=repr(problem))
+                self.say("problem", what=repr(problem))
                 time.sleep(AGAIN_S)
 
     def given(self, partitions: Iterable[int]) -> None:
         partitions = sorted(partitions)
-        say("given", partitions=partitions)
+        self.say("given", partitions=partitions)
         self.given_s.update(dict.fromkeys(partitions, time.monotonic()))
 
     def taken(self) -> None:
@@ -98,7 +100,7 @@ class Worker(ABC):
 
     def process(self, partition: int, offset: int) -> None:
         if (since_s := self.given_s.pop(partition, None)) is not None:
-            say("began", partition=partition, offset=offset, since=since_s)
+            self.say("began", partition=partition, offset=offset, since=since_s)
         runs = self.runs.setdefault(partition, [])
         if runs and runs[-1][1] == offset - 1:
             runs[-1][1] = offset
@@ -109,7 +111,7 @@ class Worker(ABC):
     def tell(self) -> None:
         """What was processed since it was told last, a line for each partition."""
         for partition, runs in self.runs.items():
-            say("processed", partition=partition, runs=runs)
+            self.say("processed", partition=partition, runs=runs)
         self.runs.clear()
 
     def commit(self) -> None:
@@ -118,13 +120,13 @@ class Worker(ABC):
         self.committed_s = time.monotonic()
         if not self.uncommitted:
             return
-        say("commit", offsets=self.uncommitted)
+        self.say("commit", offsets=self.uncommitted)
         try:
             self.commit_sync(self.uncommitted)
         except self.passing as problem:
-            say("refused", what=repr(problem))
+            self.say("refused", what=repr(problem))
         else:
-            say("committed", offsets=self.uncommitted)
+            self.say("committed", offsets=self.uncommitted)
             self.uncommitted.clear()
 
     @abstractmethod
@@ -245,15 +247,20 @@ WORKERS: dict[str, type[Worker]] = {one.name: one for one in (LibrdkafkaWorker, 
 
 
 def main() -> None:
-    """Until SIGTERM."""
-    library, *given = sys.argv[1:]
-    worker = WORKERS[library](*given)
+    """Until SIGTERM. Where a member ends by itself, all do."""
+    library, bootstrap, topic, *groups = sys.argv[1:]
+    workers = [WORKERS[library](n, bootstrap, topic, one) for n, one in enumerate(groups)]
 
     def end(_signal: int, _frame: FrameType | None) -> None:
-        worker.is_ending = True
+        for one in workers:
+            one.is_ending = True
 
     signal.signal(signal.SIGTERM, end)
-    worker.run()
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for done in as_completed([pool.submit(one.run) for one in workers]):
+            if done.exception() is not None:
+                end(signal.SIGTERM, None)
+            done.result()
 
 
 if __name__ == "__main__":

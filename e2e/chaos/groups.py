@@ -7,28 +7,20 @@ leave, or are killed by kill -9, and come back; each time the group shares its p
 import itertools
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException
-from confluent_kafka import TopicPartition as Position
-
-from e2e.chaos.group_history import NOTHING_COMMITTED, GroupHistory, Place
+from e2e.chaos.committed import asker, committed
+from e2e.chaos.group_history import GroupHistory
 from e2e.chaos.group_members import KINDS, Member
 from e2e.chaos.ledger import Ledger
-from e2e.chaos.producers import REQUEST_LIMIT_MS
-from e2e.clients.by_librdkafka import QUIET
 
 GROUPS = (("first", ("librdkafka", "kafka-python")), ("second", ("java", "librdkafka")))
 CHANGE_EVERY_S = 12.0
 AWAY_S = 3.0
 ASK_EVERY_S = 1.0
-ASK_LIMIT_S = 5
 LOOK_S = 0.2
 STOP_LIMIT_S = 60
-CAUGHT_UP_LIMIT_S = 60
-"""So long after everything is well, and nobody writes, a group may take to get to the end."""
 
 
 @dataclass(slots=True)
@@ -110,8 +102,8 @@ class Groups:
     def sit_down(self, seat: Seat) -> None:
         seat.lives += 1
         name = f"{seat.name}.{seat.lives}"
-        make = KINDS[seat.library]
-        seat.member = make(seat.group, name, self.bootstrap, self.ledger, self.folder)
+        where = self.bootstrap, self.ledger, self.folder
+        seat.member = KINDS[seat.library](seat.library, seat.group, name, *where)
         seat.member.start()
 
     def change(self, seat: Seat, is_crash: bool) -> None:
@@ -144,58 +136,6 @@ class Groups:
             if self.ending.wait(ASK_EVERY_S / len(askers)):
                 break
             asked_s = self.ledger.now_s()
-            self.history.note_found(asked_s, self.committed(one, name), "who asks")
+            self.history.note_found(asked_s, committed(one, name, self.ledger), "who asks")
         for one in askers.values():
             one.close()
-
-    def committed(self, consumer: Consumer, group: str) -> dict[Place, int]:
-        """As the group's coordinator says; empty where it does not."""
-        everything = range(self.ledger.partitions)
-        wanted = [Position(self.ledger.topic, number) for number in everything]
-        try:
-            told = consumer.committed(wanted, timeout=ASK_LIMIT_S)
-        except KafkaException as refused:
-            self.history.problems[f"who asks: {refused.args[0]}"] += 1
-            return {}
-        return {
-            Place(group, self.ledger.labels[one.partition]): max(one.offset, NOTHING_COMMITTED)
-            for one in told
-            if one.error is None
-        }
-
-    def wait_caught_up(self, ends: Sequence[int]) -> None:
-        """Wait until every group has committed all, and keep what it has at last.
-
-        `ends` are those of the topic's partitions. A group that is late is for the checkers.
-        """
-        for name in self.names:
-            consumer = asker(self.bootstrap, name)
-            until_s = time.monotonic() + CAUGHT_UP_LIMIT_S
-            wanted = {
-                Place(name, label): end for label, end in zip(self.ledger.labels, ends, strict=True)
-            }
-            while True:
-                asked_s = self.ledger.now_s()
-                found = self.committed(consumer, name)
-                self.history.note_found(asked_s, found, "who asks last")
-                self.history.final |= found
-                has_all = all(found.get(place, 0) >= end for place, end in wanted.items())
-                if has_all or time.monotonic() > until_s:
-                    break
-                time.sleep(LOOK_S)
-            for place in wanted:
-                self.history.final.setdefault(place, NOTHING_COMMITTED)
-            consumer.close()
-
-
-def asker(bootstrap: str, group: str) -> Consumer:
-    """One that joins no group, and asks what it has committed."""
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "socket.timeout.ms": REQUEST_LIMIT_MS,
-            **QUIET,
-        }
-    )

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from e2e.chaos.by_java import JavaProducer, JavaReader
+from e2e.chaos.committed import wait_caught_up
 from e2e.chaos.groups import Groups
 from e2e.chaos.last_reader import read_everything
 from e2e.chaos.ledger import Ledger
@@ -124,7 +125,8 @@ class Workload:
             one.wait_stopped()
         read_everything(self.bootstrap, self.ledger, self.history)
         self.wait_caught_up()
-        self.groups.wait_caught_up([self.history.ends[label] for label in self.ledger.labels])
+        ends = [self.history.ends[label] for label in self.ledger.labels]
+        wait_caught_up(self.bootstrap, self.groups.names, self.ledger, ends)
         for one in (*self.readers, self.groups):
             one.ask_to_stop()
         for one in (*self.readers, self.groups):

@@ -1,0 +1,70 @@
+"""What a group has committed, asked of its coordinator by somebody who joins no group."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from e2e.chaos.group_history import NOTHING_COMMITTED, Place
+from e2e.chaos.ledger import Ledger
+from e2e.chaos.producers import REQUEST_LIMIT_MS
+from e2e.clients.by_librdkafka import QUIET
+
+ASK_LIMIT_S = 5
+LOOK_S = 0.2
+CAUGHT_UP_LIMIT_S = 60
+"""So long after everything is well, and nobody writes, a group may take to get to the end."""
+
+
+def asker(bootstrap: str, group: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "socket.timeout.ms": REQUEST_LIMIT_MS,
+            **QUIET,
+        }
+    )
+
+
+def committed(consumer: Consumer, group: str, ledger: Ledger) -> dict[Place, int]:
+    """Of every partition, as the group's coordinator says; empty where it does not."""
+    wanted = [Position(ledger.topic, number) for number in range(ledger.partitions)]
+    try:
+        told = consumer.committed(wanted, timeout=ASK_LIMIT_S)
+    except KafkaException as refused:
+        ledger.groups.problems[f"who asks: {refused.args[0]}"] += 1
+        return {}
+    return {
+        Place(group, ledger.labels[one.partition]): max(one.offset, NOTHING_COMMITTED)
+        for one in told
+        if one.error is None
+    }
+
+
+def wait_caught_up(
+    bootstrap: str, groups: Iterable[str], ledger: Ledger, ends: Sequence[int]
+) -> None:
+    """Wait until every group has committed all, and keep what it has at last.
+
+    `ends` are those of the topic's partitions. A group that is late is for the checkers.
+    """
+    until_s = time.monotonic() + CAUGHT_UP_LIMIT_S
+    for group in groups:
+        consumer = asker(bootstrap, group)
+        places = [Place(group, label) for label in ledger.labels]
+        wanted = dict(zip(places, ends, strict=True))
+        while True:
+            asked_s = ledger.now_s()
+            found = committed(consumer, group, ledger)
+            ledger.groups.note_found(asked_s, found, "who asks last")
+            ledger.groups.final.update(found)
+            has_all = all(found.get(place, -1) >= end for place, end in wanted.items() if end)
+            if has_all or time.monotonic() > until_s:
+                break
+            time.sleep(LOOK_S)
+        for place in places:
+            ledger.groups.final.setdefault(place, NOTHING_COMMITTED)
+        consumer.close()
