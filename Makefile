@@ -86,6 +86,10 @@ images: setup ## Build the images that changed and load them into the nodes
 tools: setup ## Put kubectl, helm and promtool into .tools/bin
 	@$(BIN)/python -m e2e.cluster tools .tools/bin
 
+.PHONY: kafka-tools
+kafka-tools: setup ## Put kafka-topics.sh and the others like it into .tools/bin (needs Java)
+	@$(BIN)/python -m e2e.kafka .tools/bin
+
 .PHONY: e2e
 e2e: setup ## Run the end-to-end tests; LANE=main, clients, cluster … for one lane, FULL=1 for long forms
 	@LANE="$(LANE)" FULL="$(FULL)" $(BIN)/python -m e2e.lanes

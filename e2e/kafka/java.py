@@ -10,7 +10,7 @@ from e2e.cluster import layout
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import run
 from e2e.kafka import debian
-from e2e.kafka.jars import jars
+from e2e.kafka.jars import KAFKA, jars
 
 # A tool lives for a second: compiling fully or starting collector threads does not pay.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -34,15 +34,16 @@ def java(
 
 
 @cache
-def compiled(source: Path) -> Path:
+def compiled(source: Path, pom: Path = KAFKA) -> Path:
     """The folder with the classes of one source file, compiled where it changed."""
-    folder = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars()))}"
+    folder = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars(pom)))}"
     if not folder.exists():
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
         run(
             debian.program("javac"),
-            *("-Xlint:all,-classfile,-path", "-Werror", "--release", "17"),
-            *("-cp", f"{jars()}/*", "-d", str(making), str(source)),
+            # Of annotations nobody processes when compiling there is nothing to say either.
+            *("-Xlint:all,-classfile,-path,-processing", "-Werror", "--release", "17"),
+            *("-cp", f"{jars(pom)}/*", "-d", str(making), str(source)),
         )
         if folder.exists():  # another checkout was quicker
             shutil.rmtree(making)

@@ -37,10 +37,11 @@ def run_tool(name: str, *arguments: str, input_text: str | None = None, check: b
     return run(*command, input_text=input_text, check=check, timeout_s=60)
 
 
-def scripts(folder: Path) -> None:
-    """Write every tool into `folder` as an executable script."""
+def scripts(folder: Path) -> list[Path]:
+    """Write every tool into `folder` as an executable script; returns the scripts."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in TOOLS:
-        script = folder / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(tool(name))} "$@"\n')
+    written = [folder / name for name in TOOLS]
+    for script in written:
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(tool(script.name))} "$@"\n')
         script.chmod(0o755)
+    return written
