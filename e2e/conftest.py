@@ -19,6 +19,9 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
 from e2e.side_by_side import SideBySide
 
+# Asserts in classes that several test modules import say as much as those in test modules.
+pytest.register_assert_rewrite("e2e.clients.first_hour")
+
 # Lanes with real clients. kafka-python does not close the sockets of connections that were refused,
 # and waits for answers when it is collected: whenever that is, no test of ours is to blame.
 REAL = ("clients", "cluster", "lifecycle", "main")

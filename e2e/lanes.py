@@ -9,7 +9,8 @@ import sys
 
 # Lane -> what it shows. `make test` runs them all, `make check` none.
 LANES = {
-    "clients": "client libraries and Kafka's tools against a broker by itself",
+    "clients": "client libraries and Kafka's tools with a broker by itself; of them a user's first"
+    " hour on Kubernetes, too",
     "cluster": "the local Kubernetes and the custom resources",
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",

@@ -31,6 +31,11 @@ class GroupMember(ABC):
         self.ending = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True, name=self.name)
 
+    @classmethod
+    def slug(cls) -> str:
+        """Its name as a part of others."""
+        return cls.name.replace(", ", "-")
+
     @abstractmethod
     def run(self) -> None:
         """Until `ending` is set; then leave the group."""
@@ -76,3 +81,12 @@ def wait_shared(members: Sequence[GroupMember], partitions: int) -> list[int]:
 
     wait_until(f"{partitions} partitions are shared", members, is_shared)
     return sorted((len(one.assigned or ()) for one in members), reverse=True)
+
+
+def have_read(members: Sequence[GroupMember], count: int) -> None:
+    """Wait until they have read so many records together."""
+    wait_until(f"{count} records are read", members, lambda: count_of(members) >= count)
+
+
+def count_of(members: Sequence[GroupMember]) -> int:
+    return sum(len(one.read) for one in members)

@@ -46,6 +46,19 @@ def test_a_lane_has_its_tests_and_no_others(checkout: Path) -> None:
     assert all(line.startswith(("e2e/chaos/", "e2e/demo/", "e2e/main/")) for line in collected)
 
 
+def test_a_users_first_hour_is_spent_twice(checkout: Path) -> None:
+    collected = make_e2e(checkout, "clients").stdout.splitlines()
+    alone, on_kubernetes = (
+        {line.partition("::")[2] for line in collected if line.startswith(f"e2e/{folder}::")}
+        for folder in (
+            "clients/tests/test_first_hour.py",
+            "main/tests/first_hour/test_first_hour_on_kubernetes.py",
+        )
+    )
+    assert alone
+    assert alone == on_kubernetes
+
+
 def test_what_needs_more_than_python_and_a_moment_is_kept_out_of_make_check(checkout: Path) -> None:
     makefile = (checkout / "Makefile").read_text()
     kept_out = " and ".join(f"not {name}" for name in lanes.ALL.split(" or "))

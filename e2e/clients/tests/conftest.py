@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pytest
 
+from e2e.clients.first_hour.lesson import Place
 from e2e.clients.subject import subject
 from e2e.clients.topics import create_topic
 from e2e.kafka.process import BrokerProcess
@@ -17,6 +18,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A running broker. No test stops it or leaves it other than it was, but for topics."""
     with subject()(tmp_path_factory.mktemp("broker")) as one:
         yield one
+
+
+@pytest.fixture(scope="session")
+def place(broker: BrokerProcess) -> Place:
+    """Where the first hour is spent here."""
+    return Place(broker.bootstrap, replicas=1)
 
 
 class NewBroker(Protocol):

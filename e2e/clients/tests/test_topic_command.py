@@ -6,18 +6,9 @@ import pytest
 
 from e2e.kafka.process import BrokerProcess
 from e2e.kafka.tools import run_tool
+from e2e.kafka.topic_lines import described
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
-
-TOPIC_LINE = re.compile(
-    r"Topic: (?P<name>\S+)\tTopicId: (?P<id>[\w-]{22})\tPartitionCount: (?P<partitions>\d+)"
-    r"\tReplicationFactor: (?P<replicas>\d+)\tConfigs: (?P<configs>\S*)"
-)
-PARTITION_LINE = re.compile(
-    r"\tTopic: (?P<name>\S+)\tPartition: (?P<number>\d+)\tLeader: (?P<leader>\d+|none)"
-    r"\tReplicas: (?P<replicas>[\d,]+)\tIsr: (?P<isr>[\d,]*)"
-    r"\tElr: (?:N/A|[\d,]*)\tLastKnownElr: (?:N/A|[\d,]*)"
-)
 
 
 def topics(broker: BrokerProcess, *arguments: str, check: bool = True) -> str:
@@ -27,12 +18,7 @@ def topics(broker: BrokerProcess, *arguments: str, check: bool = True) -> str:
 
 def describe(broker: BrokerProcess, name: str) -> tuple[re.Match[str], list[re.Match[str]]]:
     """The topic's line and those of its partitions, each in Kafka's shape."""
-    first, *others = topics(broker, "--describe", "--topic", name).splitlines()
-    head = TOPIC_LINE.fullmatch(first)
-    assert head, first
-    lines = [PARTITION_LINE.fullmatch(one) for one in others]
-    assert all(lines), others
-    return head, [one for one in lines if one]
+    return described(topics(broker, "--describe", "--topic", name))
 
 
 def create(broker: BrokerProcess, name: str, *arguments: str) -> str:
