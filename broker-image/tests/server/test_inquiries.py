@@ -164,8 +164,6 @@ def test_a_fault_of_ours_is_logged_and_told_as_one(caplog: pytest.LogCaptureFixt
 
 
 def test_a_body_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BODY_TIMEOUT_S", 0.05)
-
     async def scenario() -> None:
         async with served(opened()) as asker:
             headers = request_headers(asker.secret, asker.message(PATH, BODY))
@@ -175,6 +173,7 @@ def test_a_body_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
             packed = gzip.compress(BODY)
             with_encoding = {**headers, "Content-Encoding": "gzip"}
             assert (await asker.post(PATH, packed, with_encoding))[0] == 415
+            monkeypatch.setattr(limits, "BODY_TIMEOUT_S", 0.05)
             assert b" 408 " in await first_line(asker, 9, b"{")
 
     run(scenario)
