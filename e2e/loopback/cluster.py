@@ -46,6 +46,8 @@ class LoopbackCluster(Running):
         self.brokers: dict[int, Child] = {}
         self.pods: dict[int, Pod] = {}
         self.node_ports: dict[int, int] = {}
+        self.metrics = ""
+        """Where the operator is asked by Prometheus."""
 
     @property
     def bootstrap(self) -> str:
@@ -103,12 +105,12 @@ class LoopbackCluster(Running):
         kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 
     def _operator(self) -> Child:
-        health, metrics = (f"{LOOPBACK}:{port}" for port in free_ports(2))
+        health, self.metrics = (f"{LOOPBACK}:{port}" for port in free_ports(2))
         command: list[str | Path] = [
             *(sys.executable, "-m", "chiplog_operator"),
             *("--kubeconfig", self.server.administrator()),
             *("--namespace", OPERATOR_NAMESPACE, "--watch-namespaces", NAMESPACE),
-            *("--health-address", health, "--metrics-address", metrics),
+            *("--health-address", health, "--metrics-address", self.metrics),
             *("--broker-image", "none"),
         ]
         return Child(command, self.folder / "operator.log")

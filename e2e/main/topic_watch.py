@@ -1,4 +1,6 @@
-"""When a Topic appears and when it turns Ready, to the millisecond, by `kubectl get --watch`."""
+"""When an object appears, turns Ready or says something else, to the millisecond, by
+`kubectl get --watch`.
+"""
 
 import queue
 import subprocess
@@ -16,13 +18,14 @@ LINE = (
 
 
 class TopicWatch:
-    """A watch on the Topics of a namespace, from the moment the block is entered."""
+    """A watch on the Topics of a namespace, or on another kind, from when the block is entered."""
 
-    def __init__(self, kubectl: Kubectl) -> None:
+    def __init__(self, kubectl: Kubectl, kind: str = "kt", line: str = LINE) -> None:
+        """`line` is what of each object is looked at: its name, `=`, and what `until` looks for."""
         self.child = subprocess.Popen(
             [
                 *(str(build.program("kubectl")), f"--kubeconfig={kubectl.kubeconfig}"),
-                *(f"--namespace={kubectl.namespace}", "get", "kt", "--watch-only", "-o", LINE),
+                *(f"--namespace={kubectl.namespace}", "get", kind, "--watch-only", "-o", line),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -38,7 +41,7 @@ class TopicWatch:
             self.lines.put((time.monotonic(), line.strip()))
 
     def until(self, name: str, status: str = "", limit_s: float = 30) -> float:
-        """The moment when a Topic of this name was seen, Ready where `status` is "True"."""
+        """The moment when an object of this name was seen, Ready where `status` is "True"."""
         deadline_s = time.monotonic() + limit_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             try:

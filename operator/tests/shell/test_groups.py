@@ -69,7 +69,7 @@ class Brokers:
             POSITIONS_PATH: PositionsAsked,
             RETENTION_PATH: RetentionAsked,
         }[path]
-        return to_body(answer[path](request_from_body(asked, body)))  # type: ignore[operator]
+        return to_body(answer[path](request_from_body(asked, body)))
 
     def _facts(self, asked: GroupsAsked) -> GroupsAnswer:
         numbers = [one.partition for one in asked.partitions]
