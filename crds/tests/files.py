@@ -15,7 +15,7 @@ EXPECT = "# expect: "
 
 ORDERS = FOLDER.parent / "examples" / "orders.yaml"
 EXAMPLES = [
-    ORDERS,
+    *ORDERS.parent.glob("*.yaml"),
     *(FOLDER / "examples").glob("*.yaml"),
     *(FOLDER / "examples/internal").glob("*.yaml"),
 ]
