@@ -1,0 +1,123 @@
+"""ConsumerGroup objects as their users apply them and read them, and what groups have committed."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from e2e.clients.by_librdkafka import QUIET, must_arrive, place
+from e2e.cluster.kubectl import Kubectl, eventually
+
+LIMIT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUnderTest:
+    """One ConsumerGroup, of a group of the same name."""
+
+    kubectl: Kubectl
+    cluster: str
+    name: str
+
+    def apply(self, **spec: object) -> None:
+        manifest = {
+            "apiVersion": "chiplog.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": self.name},
+            "spec": {"clusterRef": {"name": self.cluster}, **spec},
+        }
+        self.kubectl.apply(json.dumps(manifest))
+
+    def delete(self) -> None:
+        self.kubectl("delete", "cg", self.name, "--ignore-not-found", timeout_s=60)
+
+    def status(self) -> dict[str, Any]:
+        """As of the newest spec. Raises `AssertionError` where it is of an older one."""
+        found = self.kubectl.get("cg", self.name)
+        status: dict[str, Any] = found.get("status", {})
+        assert status.get("observedGeneration") == found["metadata"]["generation"], status
+        return status
+
+    def wait_reset(self, state: str, reset_id: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
+        """Wait until the reset of this id is in this state; what the status says of it."""
+        seen: dict[str, Any] = {}
+
+        def reached() -> bool:
+            seen.update(self.status().get("reset") or {})
+            assert (seen.get("id"), seen.get("state")) == (reset_id, state), seen
+            return True
+
+        eventually(f"reset {reset_id} is {state}", reached, limit_s)
+        return seen
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        """Status, reason and message; empty texts where there is none."""
+        for one in self.status().get("conditions", ()):
+            if one["type"] == kind:
+                return one["status"], one["reason"], one.get("message", "")
+        return "", "", ""
+
+
+def produce(
+    bootstrap: str, topic: str, partitions: int, count: int, timestamp_ms: int | None = None
+) -> None:
+    """So many records to each partition, all of them of one time."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **QUIET})
+    for number in range(count):
+        for partition in range(partitions):
+            producer.produce(
+                topic,
+                b"%d" % number,
+                partition=partition,
+                on_delivery=must_arrive,
+                timestamp=timestamp_ms or 0,  # 0 is now
+            )
+        producer.poll(0)
+    assert producer.flush(LIMIT_S) == 0, "records that were not acknowledged"
+
+
+def read_all(bootstrap: str, group_id: str, topic: str, silence_s: float = 5) -> Counter[int]:
+    """Read with the group until nothing more comes, commit, and leave; records by partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group_id,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **QUIET,
+        }
+    )
+    consumer.subscribe([topic])
+    found: Counter[int] = Counter()
+    until_s = time.monotonic() + 2 * LIMIT_S
+    quiet_since_s: float | None = None
+    try:
+        while time.monotonic() < until_s:
+            for one in consumer.consume(500, timeout=0.5):
+                must_arrive(one.error(), one)
+                found[place(one)[0]] += 1
+                quiet_since_s = None
+            # Before it has partitions nothing can come.
+            if quiet_since_s is None and consumer.assignment():
+                quiet_since_s = time.monotonic()
+            if quiet_since_s is not None and time.monotonic() - quiet_since_s > silence_s:
+                break
+        if found:
+            consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
+def committed(bootstrap: str, group_id: str) -> Mapping[tuple[str, int], int]:
+    """Every offset the group has committed."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    wanted = [ConsumerGroupTopicPartitions(group_id)]
+    answer = admin.list_consumer_group_offsets(wanted)[group_id].result(LIMIT_S)
+    found: Sequence[TopicPartition] = answer.topic_partitions
+    return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
