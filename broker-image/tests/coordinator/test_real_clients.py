@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.handlers.group_resets import GroupResets
 from chiplog_broker.metadata.listeners import Listener
+from chiplog_core.ids import Offset, PartitionIndex
+from chiplog_core.model.consumer_group import Reset, ResetStrategy, WhileActive
+from chiplog_core.model.group_exchange import PartitionPosition, ResetAsked, TopicPositions
+from chiplog_core.model.group_status import ResetState
 from tests.coordinator.groups_kit import OK, Group, running
 
 if TYPE_CHECKING:
     from tests.conftest import Kit
 
 PARTITIONS = 4
+QUIET_POLLS = 20
+"""Of 50 ms each, heartbeats going on: nobody is about to join again."""
+LAST = range(5, 10)
+"""Of ten records of a partition, those that are read again."""
 
 
 class KafkaPython:
@@ -189,6 +198,78 @@ def test_a_group_of_two_does_not_notice_a_restart(kit: "Kit", client: Callable[[
 
     kit.run(scenario)
     gc.collect()
+
+
+def reached(both: tuple[Any, Any], count: int) -> list[bytes]:
+    """What a group of two gets, and commits; both stay."""
+    got: list[bytes] = []
+    while len(got) < count:
+        for one in both:
+            got += one.poll()
+    for one in both:
+        one.commit()
+    return got
+
+
+def replayed(both: tuple[Any, Any], count: int) -> set[bytes]:
+    """What both get once they are members again, each with its half, and commit; both leave.
+
+    Who comes back first may read all of it before the other comes, which reads its half again.
+    """
+    got: set[bytes] = set()
+    quiet = 0
+    while len(got) < count or quiet < QUIET_POLLS:
+        found = [record for one in both for record in one.poll()]
+        got.update(found)
+        is_settled = [one.assigned() for one in both] == [PARTITIONS / 2] * 2
+        quiet = quiet + 1 if is_settled and not found else 0
+    for one in both:
+        one.commit()
+        one.close()
+    return got
+
+
+@pytest.mark.parametrize("client", [KafkaPython, Confluent, AioKafka])
+def test_a_group_of_two_that_is_fenced_comes_back_and_replays(
+    kit: "Kit", client: Callable[[str], Any]
+) -> None:
+    async def scenario() -> None:
+        async with running(kit) as ours:
+            await ours.create("orders", PARTITIONS)
+            both = await asyncio.to_thread(settled, client, address_of(kit))
+            sent = await produced(kit, "before")
+            got = await asyncio.to_thread(reached, both, len(sent))
+            assert sorted(got) == sorted(sent)
+            reset = Reset(
+                id="one",
+                strategy=ResetStrategy.SHIFT_BY,
+                shift_by=-5,
+                dry_run=False,
+                while_active=WhileActive.FENCE,
+            )
+            here = tuple(
+                PartitionPosition(
+                    partition=PartitionIndex(index),
+                    log_start_offset=Offset(0),
+                    end_offset=Offset(10),
+                )
+                for index in range(PARTITIONS)
+            )
+            asked = ResetAsked(
+                group_id="g",
+                reset=reset,
+                positions=(TopicPositions(topic="orders", partitions=here),),
+            )
+            broker = kit.broker
+            answer = await GroupResets(broker._coordinator, broker._cluster).answer(asked)
+            assert answer.state is ResetState.DONE, answer
+            got = await asyncio.to_thread(replayed, both, len(sent) // 2)
+            last = {f"before-{index}-{number}" for index in range(PARTITIONS) for number in LAST}
+            assert got == {one.encode() for one in last}
+            committed = await Group(ours).offsets()
+            assert [one[0] for one in committed.values()] == [10] * PARTITIONS
+
+    kit.run(scenario)
 
 
 def address_of(kit: "Kit") -> str:
