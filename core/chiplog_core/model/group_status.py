@@ -118,8 +118,8 @@ class ResetStatus:
     id: Annotated[str, "Its id, from the spec.", Length(63)]
     state: Annotated[
         ResetState,
-        "Planned: a dry run. Refused: see message. Running: members are fenced. Done: the new "
-        "offsets are committed.",
+        "Planned: a dry run. Refused: see message. Running: the coordinator has not answered and "
+        "is asked again. Done: the new offsets are committed.",
     ]
     message: Annotated[str, "Why it was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
     time: Annotated[datetime | None, "When this state was reached."] = None
@@ -139,7 +139,8 @@ class ConsumerGroupStatus:
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        "Ready says whether the spec is in force; LagWithinObjective, whether maxLag is kept.",
+        "Ready says whether the spec is in force; LagWithinObjective, whether maxLag is kept; "
+        "Scaled, whether the Deployment follows the lag.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
     group_id: Annotated[GroupId | None, "The group.id of the consumers."] = None

@@ -75,7 +75,7 @@ class ClusterLooks:
         self._watch = GroupWatch()
         self._asker = Asker(key, parts.ports.port, parts.passwords, parts.clock)
         announce = parts.executor.announce
-        self._resetting = Resetting(parts.clock, announce)
+        self._resetting = Resetting(clock=parts.clock, authority=parts.authority, announce=announce)
         self._scaling = Scaling(
             parts.api, clock=parts.clock, authority=parts.authority, announce=announce
         )

@@ -34,6 +34,7 @@ from chiplog_core.model.group_status import ResetStatus
 from chiplog_core.planner.actions import Announce
 from chiplog_operator.clock import Clock
 from chiplog_operator.together import together
+from chiplog_operator.writes import Authority, NotInCharge
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +57,16 @@ class Brokers(Protocol):
 class Resetting:
     """Of one cluster."""
 
-    def __init__(self, clock: Clock, announce: Callable[[Announce], Awaitable[object]]) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        authority: Authority,
+        announce: Callable[[Announce], Awaitable[object]],
+    ) -> None:
         """`announce` is told how resets end."""
         self._clock = clock
+        self._authority = authority
         self._announce = announce
         self._tried: dict[str, Tried] = {}
         self._said: dict[str, ResetStatus] = {}
@@ -67,7 +75,7 @@ class Resetting:
     async def look(
         self, spoken: Iterable[Spoken], brokers: Brokers, find_topic: FindTopic
     ) -> Mapping[str, ResetStatus]:
-        """Ask for what is due; what to publish, by uid."""
+        """Ask for what is due; what to publish, by uid. Raises `NotInCharge`."""
         spoken = list(spoken)
         self._forget(spoken)
         now_ms = self._now_ms()
@@ -122,6 +130,8 @@ class Resetting:
         asks = positions_asked(wanted, reset, find_topic, wall_ms)
         positions = await brokers.positions(asks)
         asked = reset_asked(about.group.group_id, reset, positions)
+        if not self._authority.is_held():
+            raise NotInCharge  # who is may know that something else is wished for by now
         return await brokers.reset(about.coordinator, asked)
 
     def _forget(self, spoken: Iterable[Spoken]) -> None:

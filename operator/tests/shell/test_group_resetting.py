@@ -28,6 +28,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.planner.actions import Announce
 from chiplog_operator.groups.resetting import Resetting
+from chiplog_operator.writes import NotInCharge
 
 RESET = Reset(id="one", strategy=ResetStrategy.TO_EARLIEST, dry_run=False)
 MOVED = (ResetOffset(topic="t", partition=PartitionIndex(0), offset=5, new_offset=Offset(0)),)
@@ -86,7 +87,9 @@ class Shell:
 
     def begin(self) -> None:
         """A new operator process."""
-        self.resetting = Resetting(self.bench.clock, self.announce)
+        self.resetting = Resetting(
+            clock=self.bench.clock, authority=self.bench.authority, announce=self.announce
+        )
 
     async def announce(self, event: Announce) -> None:
         self.events.append(f"{event.reason}: {event.message}")
@@ -214,6 +217,17 @@ def test_members_are_fenced_where_the_manifest_comes_to_say_so(bench: Any, shell
         found = await shell.look()
         assert found is not None
         assert found.state is ResetState.DONE
+
+    bench.run(scenario())
+
+
+def test_who_is_not_in_charge_resets_nothing(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        shell.apply(RESET)
+        bench.authority.held = False
+        with pytest.raises(NotInCharge):
+            await shell.look()
+        assert shell.coordinator.asked == []
 
     bench.run(scenario())
 
