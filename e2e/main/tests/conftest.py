@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 import pytest
 
 from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
+from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e import measured
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
@@ -42,9 +44,13 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
         measured.note(
             f"{NAMESPACE}: cluster Ready after {cluster_s:.1f} s, orders {topic_s:.1f} s more"
         )
-        eventually(
-            "clients are told of orders", lambda: told(one.bootstrap).is_whole("orders", 6), 30
-        )
+        # The second is made with the cluster, whether anybody is in a group or not.
+        for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
+            eventually(
+                f"clients are told of {topic}",
+                partial(is_whole, one.bootstrap, topic, partitions),
+                30,
+            )
     except BaseException:
         # Setting up fails outside of a test: what was found is printed where it happened.
         for title, text in evidence.gather(kubectl):
@@ -52,6 +58,10 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
         raise
     yield one
     kubectl.delete_namespace()
+
+
+def is_whole(bootstrap: str, topic: str, partitions: int) -> bool:
+    return told(bootstrap).is_whole(topic, partitions)
 
 
 class NewTopic(Protocol):

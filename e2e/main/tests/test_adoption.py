@@ -1,9 +1,13 @@
-"""A BrokerCluster deleted, or its very kind removed: what is applied again finds its records."""
+"""A BrokerCluster deleted, or its very kind removed: what is applied again finds its records.
+
+And groups find what they had committed.
+"""
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from e2e import measured
-from e2e.clients.by_librdkafka import Librdkafka
+from e2e.clients.by_librdkafka import QUIET, Librdkafka
 from e2e.clients.client import Landed, Record
 from e2e.clients.topics import end_offsets
 from e2e.cluster.kubectl import eventually
@@ -16,7 +20,8 @@ from e2e.main.tests.conftest import CONFIG
 RUNS_LAST = True
 pytestmark = [pytest.mark.main, pytest.mark.timeout(600)]
 
-TOPIC, PARTITIONS = "orders", 6
+TOPIC, PARTITIONS, GROUP = "orders", 6, "adopted"
+ASK_LIMIT_S = 20
 RECORDS = [Record(f"adopted {n:03}".encode(), f"key-{n}".encode()) for n in range(120)]
 DEFINITIONS = ("brokerclusters.chiplog.dev", "topics.chiplog.dev")
 
@@ -32,6 +37,8 @@ class Before:
         self.kept = self.uids(cluster, "brk,pmap")
         self.sessions = self.sessions_of(cluster)
         self.records = stored(cluster)
+        self.committed = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
+        commit(cluster.bootstrap, self.committed)
         assert len(self.claims) == 3
         assert len(self.records) >= len(RECORDS)
 
@@ -64,7 +71,39 @@ class Before:
             30,
         )
         assert stored(cluster) == self.records
+        eventually("the group's offsets are there", lambda: self.are_committed(cluster), 30)
         Librdkafka().produce(cluster.bootstrap, TOPIC, [Record(b"after", b"after")])
+
+    def are_committed(self, cluster: BrokerClusterUnderTest) -> bool:
+        found = committed(cluster.bootstrap)
+        assert found == self.committed, f"committed are {found}, and were {self.committed}"
+        return True
+
+
+def member(bootstrap: str) -> Consumer:
+    """Of a group that nobody joins: it commits, and asks what is committed."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False}
+    return Consumer({**settings, **QUIET})
+
+
+def commit(bootstrap: str, offsets: list[int]) -> None:
+    one = member(bootstrap)
+    wanted = [TopicPartition(TOPIC, *pair) for pair in enumerate(offsets)]
+    for each in one.commit(offsets=wanted, asynchronous=False) or ():
+        assert each.error is None, each
+    one.close()
+
+
+def committed(bootstrap: str) -> list[int]:
+    """By partition; what the coordinator does not say yet is an `AssertionError`."""
+    one = member(bootstrap)
+    try:
+        found = one.committed([TopicPartition(TOPIC, n) for n in range(PARTITIONS)], ASK_LIMIT_S)
+    except KafkaException as refused:
+        raise AssertionError(refused) from refused
+    finally:
+        one.close()
+    return [each.offset for each in found]
 
 
 def stored(cluster: BrokerClusterUnderTest) -> list[Landed]:

@@ -12,6 +12,7 @@ from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
+from e2e.main.replicas import wait_in_sync
 from e2e.main.tests.conftest import NewTopic
 from e2e.main.traffic import Traffic
 
@@ -33,6 +34,7 @@ def test_clients_notice_nothing_and_no_leader_moves(
 ) -> None:
     topic = new_topic(f"outage-{way.__name__}", PARTITIONS)
     operator.wait_whole()
+    wait_in_sync(cluster)
     before, pods = cluster.reigns(), cluster.broker_pods()
     assert sum(key.startswith("broker ") for key in before) == 3
     with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
