@@ -19,7 +19,10 @@ from e2e.kafka.tools import scripts
 from e2e.kafka.topic_lines import described
 
 LIMIT_S = 90
+AT_ONCE = 2
 SETTLE_LIMIT_S = 30
+BUSY_MACHINE_MS = "30000"
+"""ConsumerGroupCommand gives up after five seconds unless it is told otherwise."""
 RECORDS = 200
 GROUP_COLUMNS = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
 STATE_COLUMNS = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS"
@@ -34,8 +37,8 @@ Tool = Callable[..., str]
 
 
 def together(*calls: Callable[[], str]) -> list[str]:
-    """What each printed. A JVM takes a second to start, and two cores start two."""
-    with ThreadPoolExecutor(len(calls)) as pool:
+    """What each printed. A JVM takes a second to start, and two cores start two at once."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return [one.result() for one in [pool.submit(call) for call in calls]]
 
 
@@ -112,15 +115,13 @@ class TestKafkasTools(Lesson):
         topic = new_topic(1)
         place.produce(topic, RECORDS)
         of_group = ("--group", topic)
-        describe = ("kafka-consumer-groups.sh", "--describe", *of_group)
-        reset = (
-            *("kafka-consumer-groups.sh", "--reset-offsets", *of_group),
-            *("--topic", topic, "--to-offset", "7"),
-        )
+        groups = ("kafka-consumer-groups.sh", "--timeout", BUSY_MACHINE_MS)
+        describe = (*groups, "--describe", *of_group)
+        reset = (*groups, "--reset-offsets", *of_group, "--topic", topic, "--to-offset", "7")
         member = start(KafkaPythonMember, topic, topic)
         have_read([member], RECORDS)
         listed, offsets, state, members, refused = together(
-            lambda: tool("kafka-consumer-groups.sh", "--list"),
+            lambda: tool(*groups, "--list"),
             lambda: tool(*describe),
             lambda: tool(*describe, "--state"),
             lambda: tool(*describe, "--members"),
@@ -160,9 +161,9 @@ class TestKafkasTools(Lesson):
         have_read([again], RECORDS - 7)
         assert again.read[0] == (0, 7)
         again.stop()
-        deleted = tool("kafka-consumer-groups.sh", "--delete", *of_group)
+        deleted = tool(*groups, "--delete", *of_group)
         assert deleted == f"Deletion of requested consumer groups ('{topic}') was successful."
-        assert topic not in tool("kafka-consumer-groups.sh", "--list").split()
+        assert topic not in tool(*groups, "--list").split()
 
     def test_configs(self, tool: Tool, new_topic: NewTopic) -> None:
         topic = new_topic(1)
