@@ -29,8 +29,8 @@ STATE_COLUMNS = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS"
 MEMBER_COLUMNS = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS"
 RESET_COLUMNS = "GROUP TOPIC PARTITION NEW-OFFSET"
 CONFIG_LINE = re.compile(
-    r"  (?P<name>[a-z.]+)=(?P<value>\S+) sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:"
-    r"(?P=name)=(?P=value)(?:, [A-Z_]+:[a-z.]+=\S+)*\}"
+    r"  (?P<name>[a-z.]+)=(?P<value>\S+) sensitive=false"
+    r" synonyms=\{(?P<synonyms>[A-Z_]+:[a-z.]+=\S+(?:, [A-Z_]+:[a-z.]+=\S+)*)\}"
 )
 
 Tool = Callable[..., str]
@@ -176,7 +176,11 @@ class TestKafkasTools(Lesson):
             assert first == f"Dynamic configs for topic {topic} are:"
             found = [CONFIG_LINE.fullmatch(line) for line in lines]
             assert all(found), lines
-            return [one["value"] for one in found if one and one["name"] == "retention.ms"]
+            of_retention = [one for one in found if one and one["name"] == "retention.ms"]
+            for one in of_retention:
+                own, *_ = one["synonyms"].split(", ")
+                assert own == f"DYNAMIC_TOPIC_CONFIG:retention.ms={one['value']}"
+            return [one["value"] for one in of_retention]
 
         eventually("it is set", lambda: retention() == ["60000"], SETTLE_LIMIT_S)
         tool(*of_topic, "--alter", "--delete-config", "retention.ms")
