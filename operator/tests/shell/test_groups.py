@@ -1,6 +1,7 @@
 """A whole operator that asks pretended brokers about groups: what it writes, and what not."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,8 +63,11 @@ class Brokers:
         stored = self.bench.one(kinds.SECRETS, names.internal_secret(CLUSTER))
         if secret != password_of(stored):
             raise WrongSecret("another secret")
-        answer = {FACTS_PATH: self._facts, POSITIONS_PATH: self._positions}
-        answer[RETENTION_PATH] = self._retention  # type: ignore[assignment]
+        answer: dict[str, Callable[[Any], object]] = {
+            FACTS_PATH: self._facts,
+            POSITIONS_PATH: self._positions,
+            RETENTION_PATH: self._retention,
+        }
         asked = {
             FACTS_PATH: GroupsAsked,
             POSITIONS_PATH: PositionsAsked,
