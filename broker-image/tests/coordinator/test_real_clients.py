@@ -263,9 +263,9 @@ def test_a_group_of_two_that_is_fenced_comes_back_and_replays(
             broker = kit.broker
             answer = await GroupResets(broker._coordinator, broker._cluster).answer(asked)
             assert answer.state is ResetState.DONE, answer
-            got = await asyncio.to_thread(replayed, both, len(sent) // 2)
+            again = await asyncio.to_thread(replayed, both, len(sent) // 2)
             last = {f"before-{index}-{number}" for index in range(PARTITIONS) for number in LAST}
-            assert got == {one.encode() for one in last}
+            assert again == {one.encode() for one in last}
             committed = await Group(ours).offsets()
             assert [one[0] for one in committed.values()] == [10] * PARTITIONS
 
