@@ -113,6 +113,7 @@ class Groups:
             seat.member.crash()
         else:
             seat.member.leave()
+        seat.member = None
         self.ending.wait(AWAY_S)
         if not self.ending.is_set():
             self.sit_down(seat)
