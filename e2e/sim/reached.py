@@ -40,19 +40,26 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.server.metrics": "what Prometheus asks over HTTP",
 }
 WAITING: Final = (
-    "chiplog_broker.coordinator",
-    "chiplog_broker.groups",
-    "chiplog_broker.handlers.coordinators",
-    "chiplog_broker.handlers.group_admin",
-    "chiplog_broker.handlers.group_offsets",
-    "chiplog_broker.handlers.groups",
-    "chiplog_broker.protocol.codec.offsets",
-    "chiplog_broker.protocol.offset_messages",
-    "chiplog_core.groups",
-    "chiplog_core.internal_topics",
-    "chiplog_core.planner.offsets_topic",
+    "chiplog_broker.coordinator.resetting",
+    "chiplog_broker.groups.reset_value",
+    "chiplog_broker.groups.retention_value",
+    "chiplog_broker.groups.transactions",
+    "chiplog_broker.handlers.group_facts",
+    "chiplog_broker.handlers.group_resets",
+    "chiplog_broker.handlers.group_retention",
+    "chiplog_broker.handlers.group_told",
+    "chiplog_broker.handlers.inquiry_table",
+    "chiplog_broker.handlers.log_positions",
+    "chiplog_broker.handlers.turns",
+    "chiplog_broker.server.inquiries",
+    "chiplog_core.group_watch",
+    "chiplog_core.groups.reset",
+    "chiplog_core.groups.reset_plan",
+    "chiplog_core.model.group_exchange",
+    "chiplog_core.signature",
 )
-"""Modules and packages of consumer groups: no simulated client is in one yet."""
+"""What nobody simulated asks for: ConsumerGroups, for which the operator asks brokers over HTTP,
+and transactions, which nobody can begin."""
 OPERATORS_LOOP: Final = (
     "apply",
     "cached_api",
@@ -146,7 +153,8 @@ def _compacted(habits: Any, weights: dict[str, float]) -> Any:
 def runs() -> Iterator[tuple[int, Any]]:
     """Seeds in which much goes wrong, and users do all they can."""
     from e2e.sim.clients import SPARING  # noqa: PLC0415
-    from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, restores  # noqa: PLC0415
+    from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_USERS, Mix, restores  # noqa: PLC0415
+    from e2e.sim.groups.habits import GroupHabits  # noqa: PLC0415
 
     evils = [name for name in FAULT_NAMES if name not in {*OF_USERS, *restores.ACTS}]
     evil, users = dict.fromkeys(evils, 1.0), dict.fromkeys(OF_USERS, 1.0)
@@ -173,6 +181,19 @@ def runs() -> Iterator[tuple[int, Any]]:
             reads_in_racks=replicas > 1 and seed % 2 == 1,
         )
         yield seed, mix
+    of_groups = dict.fromkeys(OF_GROUPS, 1.0)
+    for seed, retention_minutes in ((11, 0), (12, 1)):
+        yield (
+            seed,
+            Mix(
+                consumers=0,
+                faults_s=200.0,
+                every_s=2.0,
+                weights=of_groups,
+                habits=SPARING,
+                groups=GroupHabits(commit_s=2.0, retention_minutes=retention_minutes),
+            ),
+        )
 
 
 def is_counted(module: str) -> bool:

@@ -94,7 +94,7 @@ def stale_accepted(history: History) -> Iterator[Anomaly]:
 def commits(history: History) -> Iterator[Anomaly]:
     """A commit that was acknowledged is gone, or one that had been overwritten is back."""
     groups = history.groups
-    over, gone = _Over(groups), _deleted_places(history)
+    over, gone = _Over(groups), _deleted_topics(history)
     restarted, never = _restarted(groups), _Over(GroupHistory())
     by_place: dict[tuple[str, str], _Place] = defaultdict(_Place)
     for commit in groups.commits:
@@ -108,7 +108,7 @@ def commits(history: History) -> Iterator[Anomaly]:
     lives = _lives(groups)
     for (group, partition), place in sorted(by_place.items()):
         if partition.rpartition("-")[0] in gone:
-            yield from _inherited(group, partition, place, gone[partition.rpartition("-")[0]])
+            yield from _inherited(group, partition, place, history)
             continue
         fence = never if group in restarted else over
         kept = lives.get(group, [])
@@ -214,23 +214,23 @@ def _has_expired(lives: list[float], since_s: float, at_s: float, retention_s: f
     return any(after - before >= retention_s * EXPIRES_SOONEST for before, after in pairwise(times))
 
 
-def _inherited(group: str, partition: str, place: _Place, deleted_s: float) -> Iterator[Anomaly]:
-    """What was committed for a topic that is deleted counts for the next one of its name."""
+def _inherited(group: str, partition: str, place: _Place, history: History) -> Iterator[Anomaly]:
+    """What was committed for a topic that is deleted counts for the next one of its name.
+
+    Only who asks for a topic by its id can say so: by its name it may be the one before, as long
+    as not all brokers have heard of its end.
+    """
     marks = {one.mark: one for one in place.commits}
     for one in place.found:
         commit = marks.get(one.mark)
-        if one.is_last and commit is not None and commit.acked_s < deleted_s:
+        if commit is not None and commit.acked_s < history.made.get(one.label, -inf):
             what = f"{partition}: {one.mark} at {one.offset} is of the topic before"
             yield Anomaly("offset-inherited", group, what)
 
 
-def _deleted_places(history: History) -> dict[str, float]:
-    """Topic -> when a user asked for the first time to delete it."""
-    found: dict[str, float] = {}
-    for label, at_s in history.deleted.items():
-        topic = label.partition("/")[0].rpartition("-")[0]
-        found[topic] = min(at_s, found.get(topic, inf))
-    return found
+def _deleted_topics(history: History) -> frozenset[str]:
+    """Names of topics that a user asked to delete."""
+    return frozenset(one.partition("/")[0].rpartition("-")[0] for one in history.deleted)
 
 
 # -- generations

@@ -39,28 +39,28 @@ IN_A_ROW: Final = 6
 
 async def ask(stage: Stage) -> None:
     """Some questions, which change nothing."""
-    await _as_client(stage, lambda wire, chance: _ask(stage, wire, chance))
+    await as_client(stage, lambda wire, chance: _ask(stage, wire, chance))
 
 
 async def _ask(stage: Stage, wire: Wire, chance: random.Random) -> None:
     for _ in range(IN_A_ROW):
         key, values = chance.choice(QUESTIONS)(stage, chance)
-        await _sent(stage, wire, chance, key, values)
+        await sent(stage, wire, chance, key, values)
 
 
 async def administer(stage: Stage) -> None:
     """Something that may change a topic."""
-    await _as_client(stage, lambda wire, chance: chance.choice(CHANGES)(stage, wire, chance))
+    await as_client(stage, lambda wire, chance: chance.choice(CHANGES)(stage, wire, chance))
 
 
-async def _as_client(stage: Stage, work: Callable[[Wire, random.Random], Any]) -> None:
+async def as_client(stage: Stage, work: Callable[[Wire, random.Random], Any]) -> None:
     world = stage.world
     chance = random.Random(stage.chance.getrandbits(64))  # noqa: S311 - not for secrets
     wire = Wire(world.bootstrap, chance, "admin")
     await world.as_client(f"admin-{chance.getrandbits(32):x}", work(wire, chance))
 
 
-async def _sent(
+async def sent(
     stage: Stage, wire: Wire, chance: random.Random, key: ApiKey, values: dict[str, Any]
 ) -> Any:
     """The answer in some version, or None."""
@@ -261,7 +261,7 @@ async def _create(stage: Stage, wire: Wire, chance: random.Random) -> None:
     }
     is_trial = chance.random() < 0.2
     values = {"topics": [one], "timeout": TIMEOUT_MS, "validate_only": is_trial}
-    await _sent(stage, wire, chance, ApiKey.CREATE_TOPICS, values)
+    await sent(stage, wire, chance, ApiKey.CREATE_TOPICS, values)
     await begin_on(stage)
 
 
@@ -270,7 +270,7 @@ async def _grow(stage: Stage, wire: Wire, chance: random.Random) -> None:
     one = {"name": name, "count": chance.randint(1, MOST_PARTITIONS), "assignments": None}
     is_trial = chance.random() < 0.2
     values = {"topics": [one], "timeout": TIMEOUT_MS, "validate_only": is_trial}
-    await _sent(stage, wire, chance, ApiKey.CREATE_PARTITIONS, values)
+    await sent(stage, wire, chance, ApiKey.CREATE_PARTITIONS, values)
     await begin_on(stage)
 
 
@@ -281,7 +281,7 @@ async def _delete(stage: Stage, wire: Wire, chance: random.Random) -> None:
     stage.world.give_up(name)
     topic = {"name": name, "topic_id": None}
     values = {"topics": [topic], "topic_names": [name], "timeout": TIMEOUT_MS}
-    await _sent(stage, wire, chance, ApiKey.DELETE_TOPICS, values)
+    await sent(stage, wire, chance, ApiKey.DELETE_TOPICS, values)
 
 
 async def _configure(stage: Stage, wire: Wire, chance: random.Random) -> None:
@@ -302,13 +302,13 @@ async def _configure(stage: Stage, wire: Wire, chance: random.Random) -> None:
     else:
         kept = []
     values = {"resources": [resource | {"configs": [change, *kept]}], "validate_only": False}
-    await _sent(stage, wire, chance, api, values)
+    await sent(stage, wire, chance, api, values)
     await asyncio.sleep(chance.uniform(1.0, 10.0))
     back = {"name": key, "value": None, "config_operation": DELETE}
     if before is not None:
         back = {"name": key, "value": before, "config_operation": SET}
     values = {"resources": [resource | {"configs": [back]}], "validate_only": False}
-    await _sent(stage, wire, chance, ApiKey.INCREMENTAL_ALTER_CONFIGS, values)
+    await sent(stage, wire, chance, ApiKey.INCREMENTAL_ALTER_CONFIGS, values)
 
 
 async def _elect(stage: Stage, wire: Wire, chance: random.Random) -> None:
@@ -318,7 +318,7 @@ async def _elect(stage: Stage, wire: Wire, chance: random.Random) -> None:
         "topic_partitions": chance.choice((None, parts)),
         "timeout": TIMEOUT_MS,
     }
-    await _sent(stage, wire, chance, ApiKey.ELECT_LEADERS, values)
+    await sent(stage, wire, chance, ApiKey.ELECT_LEADERS, values)
 
 
 async def _delete_records(stage: Stage, wire: Wire, chance: random.Random) -> None:
@@ -328,7 +328,7 @@ async def _delete_records(stage: Stage, wire: Wire, chance: random.Random) -> No
         for offset in (chance.choice((1, 10, 40, 10**6)),)
     ]
     stage.world.notebook.history.expiring.update(one["name"] for one in topics)
-    await _sent(
+    await sent(
         stage, wire, chance, ApiKey.DELETE_RECORDS, {"topics": topics, "timeout": TIMEOUT_MS}
     )
 

@@ -5,21 +5,25 @@ No fault of a seed without groups; those of a coordinator hit a broker that lead
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
+from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from chiplog_kube.manifests import ObjectKey
+from e2e.sim.faults.admins import as_client, sent
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.groups.crowd import Crowd, Seat
 from e2e.sim.groups.notes import place_of
 from e2e.sim.kubelet import NAMESPACE, Node
 from e2e.sim.maps import states_in
 from e2e.sim.roles import ACTING, MEMBER
-from e2e.sim.wire import UNREACHED
+from e2e.sim.wire import UNREACHED, Wire
 
 MOST_SEATS: Final = 5
 """In a group."""
@@ -27,6 +31,19 @@ LOOK_S: Final = 0.01
 PATIENCE_S: Final = 15.0
 ASKED_AT_MOST: Final = 8
 GONE: Final = frozenset({0, int(ErrorCode.group_id_not_found)})
+
+IN_A_ROW: Final = 6
+ASKED: Final = (
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.HEARTBEAT,
+    ApiKey.SYNC_GROUP,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.JOIN_GROUP,
+    ApiKey.OFFSET_COMMIT,
+)
 
 MemberAct = Callable[[Stage, Crowd, Seat], Awaitable[None]]
 
@@ -294,6 +311,49 @@ async def _forget(stage: Stage, crowd: Crowd) -> None:
         stage.bit("offset was deleted")
 
 
+async def ask_about(stage: Stage) -> None:
+    """What tools ask of groups, in any version, of any broker; and what only mistakes ask."""
+    await as_client(stage, lambda wire, chance: _ask_about(stage, wire, chance))
+
+
+async def _ask_about(stage: Stage, wire: Wire, chance: random.Random) -> None:
+    crowd = stage.crowd
+    known = [*crowd.groups, "loner"] if crowd is not None else []
+    for _ in range(IN_A_ROW):
+        group = chance.choice([*known, "no-such-group", ""])
+        topic = chance.choice(("orders", "clicks", "no-such-topic"))
+        one = {
+            "name": topic,
+            "topic_id": UUID(int=chance.randint(1, 9)),
+            "partition_indexes": [0, 7],
+            "partitions": [{"partition_index": 7, "committed_offset": 1}],
+        }
+        who = {"member_id": "nobody", "group_instance_id": None, "reason": None}
+        values: dict[str, Any] = {
+            "group_id": group,
+            "groups": [group, "no-such-group"],
+            "states_filter": chance.choice(([], ["Stable"], ["Empty"])),
+            "types_filter": chance.choice(([], ["classic"], ["consumer"])),
+            "topics": chance.choice(([one], None)),
+            "generation_id": 1,
+            "generation_id_or_member_epoch": chance.choice((-1, 1)),
+            "protocol_type": chance.choice(("consumer", "connect")),
+            "protocol_name": "range",
+            "protocols": chance.choice(([], [{"name": "sticky", "metadata": b""}])),
+            "session_timeout": chance.choice((10, 10_000)),
+            "rebalance_timeout": 10_000,
+            "members": [who],
+            **who,
+        }
+        key = chance.choice(ASKED)
+        if key is ApiKey.OFFSET_FETCH:
+            of_group = {"group_id": group, "topics": values["topics"]}
+            values["groups"] = [of_group, of_group | {"group_id": "no-such-group"}]
+        elif key is not ApiKey.LIST_GROUPS and values["topics"] is None:
+            values["topics"] = [one]
+        await sent(stage, wire, chance, key, values)
+
+
 ACTS: Final[dict[str, Act]] = {
     "member killed": kill_member,
     "member frozen": freeze_member,
@@ -312,4 +372,5 @@ ACTS: Final[dict[str, Act]] = {
     "coordinator at a rebalance": kill_at_rebalance,
     "group deleted": delete_group,
     "offset deleted": forget_offset,
+    "groups asked about": ask_about,
 }

@@ -15,6 +15,8 @@ from e2e.sim.loop import Process
 from e2e.sim.wire import PORT, UNREACHED
 from e2e.sim.world import World
 
+BY_ID_SHARE = 0.5
+"""Of the watchers, those that ask for topics by their ids."""
 ANYWHERE_SHARE = 0.4
 """Of the questions of a watcher, those that any broker is asked."""
 
@@ -212,6 +214,8 @@ class Crowd:
     def new_watcher(self, group: str) -> GroupClient:
         """A tool that asks about this group."""
         wire = self._wire(group, "watcher", is_static=False)
+        if self.chance.random() < BY_ID_SHARE:
+            wire.ask_by_id()
         return GroupClient("watcher", wire, self._own_chance(), self.notes)
 
     async def _asked(self, watcher: GroupClient, *, is_last: bool) -> bool:
@@ -228,7 +232,7 @@ class Crowd:
                 at = watcher.chance.choice(self.world.bootstrap), PORT
             if at is None:
                 return False
-            found = await watcher.fetch_committed(at, partitions, is_last=is_last)
+            found = await watcher.fetch_committed(at, partitions)
         except UNREACHED as error:
             self.notes.error(type(error).__name__)
             watcher.at = None

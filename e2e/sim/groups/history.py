@@ -75,8 +75,9 @@ class Found(NamedTuple):
     offset: int
     """-1 where nothing is committed."""
     mark: str
-    is_last: bool = False
-    """Whether this is how it was at the very end."""
+    label: str = ""
+    """The partition with its topic's id, where that was asked for: then no other topic of the name
+    may be meant."""
 
 
 @dataclass(slots=True, kw_only=True)

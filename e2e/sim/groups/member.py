@@ -82,21 +82,18 @@ class GroupClient:
         )
 
     async def fetch_committed(
-        self,
-        at: tuple[str, int],
-        partitions: list[TopicPartition],
-        *,
-        is_last: bool = False,
+        self, at: tuple[str, int], partitions: list[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, str]] | None:
         """None where it was told an error. Raises one of `UNREACHED`."""
-        began_s = self.notes.now_s()
+        began_s, asks_by_id = self.notes.now_s(), self.wire.asks_by_id
         error, found = await self.wire.committed(at, partitions)
         if error:
             self.told(error)
             return None
         for one, (offset, mark) in sorted(found.items()):
+            label = str(one) if asks_by_id else ""
             place = place_of(one.topic, one.number)
-            self.notes.found(self.group, began_s, place, offset, mark, is_last=is_last)
+            self.notes.found(self.group, began_s, place, offset, mark, label)
         return found
 
     async def send_commit(

@@ -90,9 +90,10 @@ class GroupNotes:
         return one
 
     def found(
-        self, group: str, began_s: float, place: str, offset: int, mark: str, *, is_last: bool
+        self, group: str, began_s: float, place: str, offset: int, mark: str, label: str
     ) -> None:
-        self.history.found.append(Found(began_s, self.now_s(), group, place, offset, mark, is_last))
+        one = Found(began_s, self.now_s(), group, place, offset, mark, label)
+        self.history.found.append(one)
 
     def removal(self, group: str, partition: str = "") -> Removal:
         """It is asked for now."""

@@ -75,6 +75,11 @@ def unlike(shard: Shard, replayed: GroupsState) -> Iterator[str]:
         if dict(live.offsets(group)) != dict(replayed.offsets(group)):
             committed = dict(live.offsets(group))
             yield f"{group} committed {committed}, in the log {dict(replayed.offsets(group))}"
+        if dict(live.resets(group)) != dict(replayed.resets(group)):
+            yield f"{group} has other resets than in the log"
+    for group in live.retained() | replayed.retained():
+        if live.retention_ms(group) != replayed.retention_ms(group):
+            yield f"{group} has another retention than in the log"
     for group, membership in shard._members.items():  # noqa: SLF001
         stored = replayed.group(group)
         known = membership.to_stored()

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from chiplog_broker.protocol.apis import APIS, ApiKey
+from chiplog_broker.protocol.offset_messages import IDS_FROM_VERSION
 from e2e.sim.groups.assignments import Place
 from e2e.sim.wire import LATEST, TIMEOUT_S, TopicPartition, Wire
 
@@ -63,6 +64,15 @@ class GroupWire:
                 key: chance.randint(oldest.get(key, APIS[key].min_served), APIS[key].max_version)
                 for key in NEWEST
             }
+
+    @property
+    def asks_by_id(self) -> bool:
+        """Whether it says ids of topics where it asks what is committed."""
+        return self._versions[ApiKey.OFFSET_FETCH] >= IDS_FROM_VERSION
+
+    def ask_by_id(self) -> None:
+        """Do so from now on."""
+        self._versions[ApiKey.OFFSET_FETCH] = IDS_FROM_VERSION
 
     async def _said(
         self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any], more_s: float = 0.0

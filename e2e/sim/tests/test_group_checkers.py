@@ -28,7 +28,7 @@ def sound() -> History:
     found(groups, 11.0, -1, "")
     found(groups, 12.8, 5, "a/1")
     found(groups, 14.0, 7, "a/2")
-    found(groups, 30.0, 9, "a/3", is_last=True)
+    found(groups, 30.0, 9, "a/3")
     return history
 
 
@@ -54,10 +54,8 @@ def commit(
     return one
 
 
-def found(
-    groups: GroupHistory, began_s: float, offset: int, mark: str, *, is_last: bool = False
-) -> None:
-    groups.found.append(Found(began_s, began_s + 0.1, G, P, offset, mark, is_last))
+def found(groups: GroupHistory, began_s: float, offset: int, mark: str, label: str = "") -> None:
+    groups.found.append(Found(began_s, began_s + 0.1, G, P, offset, mark, label))
 
 
 def names(history: History) -> set[str]:
@@ -220,6 +218,8 @@ def test_what_was_committed_for_a_topic_that_is_deleted() -> None:
     history = sound()
     history.deleted["orders-0/aa"] = 25.0
     history.made["orders-0/bb"] = 26.0
+    assert check(history) == []
+    found(history.groups, 40.0, 9, "a/3", label="orders-0/bb")
     assert names(history) == {"offset-inherited"}
 
 

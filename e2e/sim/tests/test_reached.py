@@ -47,7 +47,8 @@ def test_modules_that_count() -> None:
     assert is_counted("chiplog_core.planner.plan")
     assert is_counted("chiplog_operator.loop")
     assert not is_counted("chiplog_operator.main")
-    assert not is_counted("chiplog_broker.coordinator.shard")
+    assert is_counted("chiplog_broker.coordinator.shard")
+    assert not is_counted("chiplog_broker.coordinator.resetting")
     assert not is_counted("chiplog_broker.ports.system_disk")
 
 
