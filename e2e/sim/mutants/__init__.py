@@ -5,7 +5,7 @@ A simulator that finds nothing may be one that sees nothing.
 
 from typing import Final
 
-from e2e.sim.mutants import decisions, disks, logs, replication, topics
+from e2e.sim.mutants import decisions, disks, groups, logs, replication, topics
 from e2e.sim.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -16,4 +16,5 @@ MUTANTS: Final = (
     *replication.MUTANTS,
     *decisions.MUTANTS,
     *topics.MUTANTS,
+    *groups.MUTANTS,
 )
