@@ -3,7 +3,7 @@
 A lag is told within a second. At rest the first look after a burst of records finds it, and what
 comes first is written at once. Where something moved in the last look, two more have to find the
 same before it counts as settled, so they follow each other faster. What a look takes bounds both:
-a thousand groups may take a tenth of the time there is, not all of it.
+a thousand groups may take a fifth of the time there is, not all of it.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ MOVING_MS: Final = 250
 AT_REST_MS: Final = 500
 MOVES_FOR_MS: Final = 10_000
 """So long after the last change the next one is expected."""
-SHARE: Final = 10
+SHARE: Final = 5
 """At least so many times as long as the last look took."""
 NOTHING_TO_ASK_MS: Final = 60_000
 MAX_MS: Final = 30_000

@@ -1,7 +1,9 @@
 """The lag of groups: exact where nothing moves, never negative, and there within a second."""
 
+import itertools
 import re
 import time
+from collections.abc import Iterator
 from statistics import median
 
 import pytest
@@ -18,6 +20,7 @@ from e2e.main.tests.conftest import NewTopic
 
 pytestmark = [pytest.mark.main, pytest.mark.timeout(600)]
 
+NUMBERS = itertools.count(1)
 PARTITIONS = 3
 READS = 10_000
 BURSTS = 20 if is_full() else 5
@@ -30,11 +33,12 @@ METRICS = (
     "print(r.urlopen('http://127.0.0.1:9404/metrics', timeout=10).read().decode())"
 )
 LEAST_METRIC = """
-import re, urllib.request as r
+import re, sys, urllib.request as r
+LINE = '^kafka_consumergroup_lag(?:_sum)?{.*consumergroup="' + sys.argv[1] + '".*} (.*)$'
 found = []
 for _ in range(500):
     text = r.urlopen('http://127.0.0.1:9404/metrics', timeout=10).read().decode()
-    found += map(float, re.findall(r'^kafka_consumergroup_lag(?:_sum)?{.*} (.*)$', text, re.M))
+    found += map(float, re.findall(LINE, text, re.M))
 print(len(found), min(found))
 """
 
@@ -45,15 +49,12 @@ def scraped(operator: Operator) -> str:
 
 
 @pytest.fixture
-def group(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> Group:
+def group(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> Iterator[Group]:
     """With a topic of its own, of which it has consumed nothing."""
-    name = new_topic("group-lag", PARTITIONS, replicas=3)
-    return Group(cluster.kubectl, cluster.bootstrap, "lag-readers", name, PARTITIONS)
-
-
-@pytest.fixture(autouse=True)
-def no_object_is_left(cluster: BrokerClusterUnderTest) -> None:
-    cluster.kubectl("delete", "cg", "lag-readers", "--ignore-not-found")
+    name = f"group-lag-{next(NUMBERS)}"
+    topic = new_topic(name, PARTITIONS, replicas=3)
+    yield Group(cluster.kubectl, cluster.bootstrap, name, topic, PARTITIONS)
+    cluster.kubectl("delete", "cg", name, "--ignore-not-found")
 
 
 def test_status_and_metric_are_list_offsets_minus_offset_fetch(
@@ -78,7 +79,7 @@ def test_status_and_metric_are_list_offsets_minus_offset_fetch(
     found = {one["type"]: (one["status"], one["reason"]) for one in conditions}
     assert found["LagWithinObjective"] == ("False", "LagTooLarge")
     shown = cluster.kubectl("get", "cg", group.name)
-    assert re.search(r"lag-readers +demo +Empty +0 +60 +60 +True", shown), shown
+    assert re.search(rf"{group.name} +demo +Empty +0 +60 +60 +True", shown), shown
 
 
 def test_a_lag_is_never_negative_under_load(
@@ -95,7 +96,9 @@ def test_a_lag_is_never_negative_under_load(
         began_s = time.monotonic()
         found = read_often(group, READS)
         leader = operator.leader()["metadata"]["name"]
-        of_metric = operator.kubectl.execute(leader, "python3", "-c", LEAST_METRIC, timeout_s=300)
+        of_metric = operator.kubectl.execute(
+            leader, "python3", "-c", LEAST_METRIC, group.name, timeout_s=300
+        )
         seconds = time.monotonic() - began_s
         acknowledged = load.acknowledged()
         reader.stop()
