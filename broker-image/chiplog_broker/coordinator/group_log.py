@@ -1,5 +1,6 @@
 """What one reign appends to a partition of `__consumer_offsets`, and what all of it says."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,7 +8,7 @@ from functools import partial
 from chiplog_broker.coordinator.errors import told_of
 from chiplog_broker.coordinator.holding import Safety, Told, outcome, when_safe
 from chiplog_broker.coordinator.loading import load
-from chiplog_broker.groups.batches import to_batches
+from chiplog_broker.groups.batches import read_mark, to_batches
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
@@ -18,6 +19,8 @@ from chiplog_broker.records.writer import NewRecord
 logger = logging.getLogger(__name__)
 
 OK = ErrorCode.none
+MARKS = ""
+"""Of no group."""
 LOG_INTERVAL_MS = 10_000
 """A partition that takes no records refuses those of all groups."""
 
@@ -32,6 +35,7 @@ class GroupLog:
         self.state = GroupsState()
         self.safety = Safety(partition)
         self._now_ms = now_ms
+        self._asking: list[Told] = []
         self._logged_ms = -LOG_INTERVAL_MS
 
     def check(self) -> None:
@@ -83,6 +87,32 @@ class GroupLog:
         else:
             respond(code)
         return code
+
+    def when_current(self, respond: Told, group_id: str) -> None:
+        """`respond` is told of no error where this reign went on after this call, and all that
+        there was of the group is safe.
+
+        A leader that was deposed may be the last to hear of it, and others commit meanwhile. So
+        it asks those without whom nobody else could: a record that is safe was taken by all of
+        them in this reign. One record serves all who ask in one turn of the event loop. Who waits
+        for nobody needs none: nobody else can lead.
+        """
+        followers = self.partition.followers
+        if followers is None or not followers.are_waited_for:
+            self.safety.when_safe(group_id, respond)
+            return
+        self._asking.append(respond)
+        if len(self._asking) == 1:
+            asyncio.get_running_loop().call_soon(self._mark)
+
+    def _mark(self) -> None:
+        asking, self._asking = self._asking, []
+        code = self.append(MARKS, lambda: [read_mark(self._now_ms())])
+        for respond in asking:
+            if code is OK:
+                self.safety.when_safe(MARKS, respond)
+            else:
+                respond(code)
 
     def answer(self, respond: Told, group_id: str, code: ErrorCode) -> None:
         """Codes tell of a group too: they wait for what was appended before."""

@@ -203,6 +203,10 @@ class Shard:
         """
         await self._until(partial(self._log.safety.when_safe, group_id))
 
+    async def until_current(self, group_id: str) -> None:
+        """The same, and nobody else can have acknowledged more of this group before the call."""
+        await self._until(lambda respond: self._log.when_current(respond, group_id))
+
     async def until_all_safe(self) -> None:
         """The same, for all groups."""
         await self._until(self._log.safety.when_all_safe)

@@ -9,6 +9,7 @@ from typing import Final
 
 from chiplog_broker.groups.group_value import encode_group_value
 from chiplog_broker.groups.keys import (
+    READ_MARK,
     DoneResetKey,
     GroupMetadataKey,
     GroupRetentionKey,
@@ -19,6 +20,7 @@ from chiplog_broker.groups.keys import (
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
 from chiplog_broker.groups.reset_value import DoneReset, encode_reset_value
 from chiplog_broker.groups.retention_value import encode_retention_value
+from chiplog_broker.protocol.reader import INT16
 from chiplog_broker.records.batch import HEADER_BYTES
 from chiplog_broker.records.errors import BatchTooLargeError
 from chiplog_broker.records.writer import NewRecord, build_batch
@@ -59,6 +61,11 @@ def retention_record(group: str, retention_ms: int | None, now_ms: int) -> NewRe
 def tombstones(keys: Iterable[Key], now_ms: int) -> list[NewRecord]:
     """What forgets these offsets and groups."""
     return [_record(key, None, now_ms) for key in keys]
+
+
+def read_mark(now_ms: int) -> NewRecord:
+    """Says nothing. That it becomes safe proves that nobody else coordinated before."""
+    return NewRecord(None, INT16.pack(READ_MARK), now_ms)
 
 
 def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytearray]:

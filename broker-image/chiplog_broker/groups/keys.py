@@ -26,6 +26,8 @@ DONE_RESET: Final = 30_001
 """Our own: see `reset_value`."""
 GROUP_RETENTION: Final = 30_002
 """Our own: see `retention_value`."""
+READ_MARK: Final = 30_003
+"""Our own: a record without a value that says nothing, see `batches.read_mark`."""
 
 
 class OffsetCommitKey(NamedTuple):

@@ -122,7 +122,7 @@ class GroupOffsetHandlers:
             offsets = shard.offsets(wanted.group_id)
             topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
             found = tuple(self._found(offsets, one) for one in topics)
-            await shard.until_safe(wanted.group_id)
+            await shard.until_current(wanted.group_id)
         except GroupError as refused:
             return FoundGroup(wanted.group_id, (), refused.code)
         return FoundGroup(wanted.group_id, found, ErrorCode.none)

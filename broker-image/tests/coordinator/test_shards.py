@@ -43,6 +43,17 @@ def followed_by(broker_id: int) -> dict[str, Any]:
     return {"replicas": ids, "isr": ids, "isr_refs": refs, "live_refs": refs, "leader_session": 1}
 
 
+async def told_with_a_follower(
+    group: Group, partition: Partition, follower: ReplicaRef
+) -> dict[Any, Any]:
+    """How far the group has come, while a follower fetches what is there."""
+    asked = asyncio.ensure_future(group.offsets(ORDERS))
+    while not asked.done():
+        await asyncio.sleep(0.001)
+        partition.fetched_by(follower, partition.log.end_offset)
+    return await asked
+
+
 async def is_silent(client: "Client") -> bool:
     await asyncio.sleep(0.05)
     try:
@@ -389,7 +400,50 @@ def test_it_is_loaded_when_all_of_it_is_safe(kit: "Kit") -> None:
             partition.fetched_by(follower, partition.log.end_offset)
             partition.fetched_by(follower, partition.log.end_offset)
             await loaded(kit)
-            assert await group.offsets(ORDERS) == {("orders", 0): (6, "", OK)}
+            told = await told_with_a_follower(group, partition, follower)
+            assert told == {("orders", 0): (6, "", OK)}
+
+    kit.run(scenario)
+
+
+def test_offsets_are_told_when_a_follower_has_fetched_since_somebody_asked(kit: "Kit") -> None:
+    """Else another may lead by now, and know of later commits."""
+
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            group = Group(client)
+            assert await group.commit("orders", (0, 5)) == [OK]
+            await reign(kit, **followed_by(2))
+            partition, follower = partition_of(kit), ReplicaRef(BrokerId(2), Session(1))
+            for _ in range(2):
+                partition.fetched_by(follower, partition.log.end_offset)
+            await loaded(kit)
+            asking = [Group(await kit.client()) for _ in range(3)]
+            answers = [asyncio.ensure_future(one.fetched(ORDERS)) for one in asking]
+            before = partition.log.end_offset
+            await asyncio.sleep(0.05)
+            # What the follower had fetched before says nothing of now.
+            partition.fetched_by(follower, before)
+            await asyncio.sleep(0.05)
+            assert not any(one.done() for one in answers)
+            assert 0 < partition.log.end_offset - before <= len(answers)
+            partition.fetched_by(follower, partition.log.end_offset)
+            told = await asyncio.gather(*answers)
+            assert [one.topics[0].partitions[0].committed_offset for one in told] == [5, 5, 5]
+
+    kit.run(scenario)
+
+
+def test_who_is_followed_by_nobody_tells_offsets_at_once(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            group = Group(client)
+            assert await group.commit("orders", (0, 5)) == [OK]
+            before = partition_of(kit).log.end_offset
+            assert await group.offsets(ORDERS) == {("orders", 0): (5, "", OK)}
+            assert partition_of(kit).log.end_offset == before
 
     kit.run(scenario)
 
@@ -442,7 +496,8 @@ def test_a_coordinator_that_is_cut_off_answers_nobody(kit: "Kit") -> None:
             partition.fetched_by(follower, partition.log.end_offset)
             assert await group.heartbeat(member) is OK
             # Its record was in the log all the while.
-            assert await group.offsets(ORDERS) == {("orders", 0): (5, "", OK)}
+            told = await told_with_a_follower(group, partition, follower)
+            assert told == {("orders", 0): (5, "", OK)}
 
     kit.run(scenario)
 

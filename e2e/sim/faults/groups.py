@@ -16,14 +16,17 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from chiplog_kube.manifests import ObjectKey
+from e2e.sim.faults import scene
 from e2e.sim.faults.admins import as_client, sent
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.groups.crowd import Crowd, Seat
 from e2e.sim.groups.notes import place_of
+from e2e.sim.groups.replay import serving
+from e2e.sim.groups.wire import Identity
 from e2e.sim.kubelet import NAMESPACE, Node
 from e2e.sim.maps import states_in
 from e2e.sim.roles import ACTING, MEMBER
-from e2e.sim.wire import UNREACHED, Wire
+from e2e.sim.wire import PORT, UNREACHED, Wire
 
 MOST_SEATS: Final = 5
 """In a group."""
@@ -32,6 +35,8 @@ PATIENCE_S: Final = 15.0
 ASKED_AT_MOST: Final = 8
 GONE: Final = frozenset({0, int(ErrorCode.group_id_not_found)})
 
+NOBODYS: Final = "nobodys"
+"""A group that never has members."""
 IN_A_ROW: Final = 6
 ASKED: Final = (
     ApiKey.DESCRIBE_GROUPS,
@@ -235,6 +240,58 @@ async def _until_longer(stage: Stage, length: Callable[[], int]) -> bool:
     return True
 
 
+async def depose_and_ask(stage: Stage) -> None:
+    """A coordinator is cut off the API server only, or stands still, until another one follows.
+
+    Somebody commits there at once, and then the old one is asked, which may not know yet.
+    """
+    crowd, node = stage.crowd, coordinator(stage)
+    if crowd is None or node is None:
+        return
+    name = f"deposed-{stage.world.store.version}"
+    try:
+        await stage.world.as_client(name, _as_far_as_reached(stage, crowd, node))
+    finally:
+        node.resume()
+        stage.world.network.heal()
+
+
+async def _as_far_as_reached(stage: Stage, crowd: Crowd, node: Node) -> None:
+    try:
+        await _depose_and_ask(stage, crowd, node)
+    except UNREACHED as unreached:
+        crowd.notes.error(type(unreached).__name__)
+
+
+async def _depose_and_ask(stage: Stage, crowd: Crowd, node: Node) -> None:
+    """Raises one of `UNREACHED`."""
+    world, old, new = stage.world, crowd.new_watcher(NOBODYS), crowd.new_watcher(NOBODYS)
+    for one in (old, new):
+        await one.wire.wire.learn()
+    mine = old.partitions(crowd.habits.topics)[:1]
+    old.at = node.host, PORT
+    if not mine or await old.send_commit(old.at, Identity(), dict.fromkeys(mine, 1)):
+        return
+    stands_still = stage.chance.random() < 0.5
+    if stands_still:
+        node.pause()
+    else:
+        scene.cut_api(stage, node)
+    others = [one.host for one in world.nodes.values() if one is not node]
+    until_s = world.loop.time() + scene.PATIENCE_S
+    while not (led := [one for one in others if serving(world, one, NOBODYS)]):
+        if world.loop.time() > until_s:
+            return
+        await asyncio.sleep(LOOK_S)
+    if await new.send_commit((led[0], PORT), Identity(), dict.fromkeys(mine, 2)):
+        return
+    stage.bit("deposed and asked")
+    asked = asyncio.ensure_future(old.fetch_committed(old.at, mine))
+    await asyncio.sleep(stage.chance.uniform(0.0, 0.5))
+    node.resume()
+    await asked
+
+
 # -- what users ask
 
 
@@ -368,6 +425,7 @@ ACTS: Final[dict[str, Act]] = {
     "coordinator's power cut": cut_power_of_coordinator,
     "coordinator moved": move_coordinator,
     "coordinator cut off": cut_coordinator,
+    "coordinator deposed": depose_and_ask,
     "coordinator at a commit": kill_at_commit,
     "coordinator at a rebalance": kill_at_rebalance,
     "group deleted": delete_group,

@@ -223,7 +223,13 @@ MUTANTS: Final = (
         "offsets are told before they are replicated",
         mix(5.0, "coordinator cut off", habits={"watch_s": 0.3}),
         LOST,
-        plant(Shard, "until_safe", _told_at_once),
+        plant(Shard, "until_current", _told_at_once),
+    ),
+    Mutant(
+        "a coordinator does not ask whether it still is one",
+        mix(5.0, "coordinator deposed"),
+        LOST,
+        plant(Shard, "until_current", Shard.until_safe),
     ),
     Mutant(
         "a deposed coordinator answers from memory",
@@ -231,6 +237,7 @@ MUTANTS: Final = (
         LOST | {"stale-accepted"},
         (
             Plant(Shard, "check", _check_nothing),
+            Plant(Shard, "until_current", Shard.until_safe),
             Plant(Coordinator, "refresh", _take_up_only),
         ),
     ),
