@@ -17,7 +17,7 @@ from chiplog_core.model.group_status import ConsumerGroupStatus, PartitionLag
 
 WRITES_PER_S: Final = 20
 """Of all groups of a cluster, in the long run: etcd takes some hundreds."""
-LEAST_COST_MS: Final = 5_000
+LEAST_COST_MS: Final = 500
 """What a write of one object uses up of its time, however few groups there are."""
 BURST: Final = 8
 """So many writes may follow each other."""

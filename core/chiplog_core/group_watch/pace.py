@@ -8,7 +8,7 @@ a thousand groups may take a fifth of the time there is, not all of it.
 
 from typing import Final
 
-MOVING_MS: Final = 250
+MOVING_MS: Final = 200
 AT_REST_MS: Final = 500
 MOVES_FOR_MS: Final = 10_000
 """So long after the last change the next one is expected."""
