@@ -259,8 +259,11 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
         world.trace(event)
     world.trace(sorted(notebook.history.final.items()))
     groups = notebook.history.groups
-    for one in (*groups.joined, *groups.synced, *groups.commits, *groups.found):
+    for one in (*groups.joined, *groups.commits, *groups.found):
         world.trace(one)
+    for synced in groups.synced:
+        # A set has no order that is the same in every process.
+        world.trace(synced._replace(partitions=frozenset()), sorted(synced.partitions))
     result.trace = world.hash.hexdigest()
     world.server.on_write.clear()
     await world.end()

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.sim.checkers import check
 from e2e.sim.groups.history import Beat, Commit, Found, GroupHistory, Joined, Removal, Synced
-from e2e.sim.history import History
+from e2e.sim.history import Batch, History, Replica
 
 G = "group-1"
 P, Q = "orders-0", "orders-1"
@@ -221,6 +221,22 @@ def test_what_was_committed_for_a_topic_that_is_deleted() -> None:
     assert check(history) == []
     found(history.groups, 40.0, 9, "a/3", label="orders-0/bb")
     assert names(history) == {"offset-inherited"}
+
+
+@pytest.mark.parametrize(("value", "is_fork"), [("a", False), ("x", True)])
+def test_replicas_of_offsets_are_compacted_each_in_its_own_time(value: str, is_fork: bool) -> None:
+    history = History()
+    for broker_id, left in ((1, ((0, "a"), (1, "b"))), (2, ((0, value),))):
+        batch = Batch(0, 1, 3, repr(left).encode(), left)
+        history.replicas.append(
+            Replica(
+                broker_id=broker_id,
+                partition="__consumer_offsets-0/aa",
+                is_in_sync=True,
+                batches=(batch,),
+            )
+        )
+    assert names(history) == ({"epoch-fork"} if is_fork else set())
 
 
 def test_a_state_that_is_not_its_replay() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from e2e.sim.clients import SPARING
 from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, cascades, restores
+from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.run import kept_seeds
 from e2e.sim.seed import Result, mix_from, mix_of, replicas_of, run_seed
 from e2e.sim.table import table
@@ -114,7 +115,8 @@ def test_the_same_seed_does_the_same_in_another_process() -> None:
 
 def everything() -> Result:
     """A short seed with all kinds of faults."""
-    mix = Mix(faults_s=20.0, every_s=2.0, weights=dict.fromkeys(FAULT_NAMES, 1.0))
+    weights = dict.fromkeys(FAULT_NAMES, 1.0)
+    mix = Mix(faults_s=20.0, every_s=2.0, weights=weights, groups=GroupHabits())
     return run_seed(7, mix)
 
 
