@@ -135,7 +135,8 @@ def seconds_until_shown(group: Group, limit_s: float) -> float:
 
     The group has to have consumed all before. May be negative by the time an acknowledgement takes.
     """
-    with TopicWatch(group.kubectl, "cg", LAG_LINE) as watch:
+    with TopicWatch(group.kubectl, "cg", LAG_LINE, "--watch") as watch:
+        watch.until(group.name, "0;")
         ended_s = produce(group.bootstrap, group.topic, group.partitions, BURST_RECORDS)
         return watch.until(group.name, f"{BURST_RECORDS};", limit_s) - ended_s
 

@@ -20,12 +20,17 @@ LINE = (
 class TopicWatch:
     """A watch on the Topics of a namespace, or on another kind, from when the block is entered."""
 
-    def __init__(self, kubectl: Kubectl, kind: str = "kt", line: str = LINE) -> None:
-        """`line` is what of each object is looked at: its name, `=`, and what `until` looks for."""
+    def __init__(
+        self, kubectl: Kubectl, kind: str = "kt", line: str = LINE, how: str = "--watch-only"
+    ) -> None:
+        """`line` is what of each object is looked at: its name, `=`, and what `until` looks for.
+
+        With `how` as --watch, what there is comes first, and every change after it.
+        """
         self.child = subprocess.Popen(
             [
                 *(str(build.program("kubectl")), f"--kubeconfig={kubectl.kubeconfig}"),
-                *(f"--namespace={kubectl.namespace}", "get", kind, "--watch-only", "-o", line),
+                *(f"--namespace={kubectl.namespace}", "get", kind, how, "-o", line),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
