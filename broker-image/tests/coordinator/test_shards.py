@@ -230,11 +230,11 @@ def test_a_member_is_not_given_up_while_that_cannot_be_stored(
     async def scenario() -> None:
         async with running(kit, group_min_session_timeout_ms="10") as client:
             group = Group(client)
-            member = await group.be_alone(session_ms=100, rebalance_ms=50)
+            member = await group.be_alone(session_ms=1_000, rebalance_ms=500)
             partition_of(kit).has_min_isr = False
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.5)
             assert await group.heartbeat(member) is OK
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(1.2)
             end_offset, partition_of(kit).has_min_isr = partition_of(kit).log.end_offset, True
             # It is tried again, whether or not anybody asks for the group.
             while partition_of(kit).log.end_offset == end_offset:  # noqa: ASYNC110
