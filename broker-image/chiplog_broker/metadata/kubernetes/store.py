@@ -5,8 +5,9 @@ Callbacks of the caches only note what changed and wake the task that acts on it
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from chiplog_broker.metadata.kubernetes.admin_requests import AdminRequests
@@ -184,7 +185,7 @@ class KubernetesStore:
         """Nothing acknowledged from the page cache can be relied on after this."""
         self._is_online = False
         self._writer.changed()
-        remember = self._remember(disk_failed=True)
+        remember = partial(self._remember, disk_failed=True)
         self._tasks.append(self._parts.start("disk_failed", _best_effort(remember)))
 
     # -- what is seen
@@ -308,9 +309,9 @@ class KubernetesStore:
         return self.registration.session or (used if used > self._given_out else NEVER_ADMITTED)
 
 
-async def _best_effort(work: Coroutine[Any, Any, None]) -> None:
+async def _best_effort(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """For a disk that has failed already."""
     try:
-        await work
+        await work()
     except OSError as error:
         logger.warning("session_file_not_written", extra={"reason": str(error)})

@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import gc
 import logging
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -99,6 +101,22 @@ def test_a_status_that_comes_late_overwrites_nothing_of_the_next_process(
             status = member.operator.status
             assert status.incarnation == "f" * 32
             assert all(directory.online for directory in status.directories)
+
+    member.run(scenario)
+
+
+def test_a_disk_that_fails_as_the_broker_ends_leaves_nothing_unawaited(
+    member: "MemberKit",
+) -> None:
+    async def scenario() -> None:
+        async with member.admitted(1):
+            await member.eventually(lambda: member.operator.status.session == 1)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                member.store.disk_failed()
+                await member.store.stop()
+                gc.collect()
+            assert [str(one.message) for one in caught] == []
 
     member.run(scenario)
 
