@@ -323,6 +323,9 @@ def _begun(world: World, mix: Mix) -> Crowd | None:
     if mix.groups is None:
         return None
     crowd = Crowd(world, mix.groups)
+    if mix.groups.retention_minutes and "clock jump" in mix.weights:
+        # By a clock that jumped an offset is of any age, and its coordinator may forget it.
+        world.notebook.history.groups.retention_s = 0.0
     crowd.start()
     return crowd
 
