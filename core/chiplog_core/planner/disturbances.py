@@ -4,7 +4,7 @@ from chiplog_core import labels
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.planner.counts import TopicCounts
-from chiplog_core.planner.epochs import are_outnumbered
+from chiplog_core.planner.epochs import may_need_consent
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
 from chiplog_core.planner.verdicts import numbered
@@ -51,10 +51,8 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
     of = situation.members.of
     entries = []
     for state in current_partitions(spec):
-        is_leaderless = state.leader is None or are_outnumbered(
-            state, spec.min_isr, situation.members
-        )
-        if state.partition in counts.offline and is_leaderless:
+        is_stuck = may_need_consent(state, spec.min_isr, situation.members)
+        if state.partition in counts.offline and is_stuck:
             there: set[BrokerId] = {one for one in state.replicas if one in of and of[one].may_lead}
             missing = [one for one in state.replicas if one not in there]
             entries += [acceptance(state, missing)] if there else []

@@ -34,7 +34,15 @@ def are_outnumbered(state: PartitionState, min_isr: int, members: Members) -> bo
     With a min ISR of 1 every single replica could. There it would stop every failover during which
     an operator starts, so it is not asked for: the last record of a broker by itself is not safe.
     """
-    return min_isr > 1 and len(silent(state, members)) >= min_isr
+    # Asked of every partition in every plan, and nearly always there is nobody to look for.
+    if min_isr <= 1 or not members.unchecked:
+        return False
+    return len(silent(state, members)) >= min_isr
+
+
+def may_need_consent(state: PartitionState, min_isr: int, members: Members) -> bool:
+    """Whether nobody is elected unless somebody comes back, or a person accepts the loss."""
+    return state.leader is None or are_outnumbered(state, min_isr, members)
 
 
 def silent(state: PartitionState, members: Members) -> frozenset[BrokerId]:

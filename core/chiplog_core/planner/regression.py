@@ -34,7 +34,7 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.epochs import are_outnumbered, next_epoch
+from chiplog_core.planner.epochs import may_need_consent, next_epoch
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.proposals import Claim, Proposals, is_beyond
 from chiplog_core.planner.world import Question, World
@@ -180,10 +180,8 @@ class _Settling:
             is_below = any(is_above(report, state) for report in known.values()) or any(
                 is_beyond(claim, state) for claim in claims
             )
-            is_leaderless = state.leader is None or are_outnumbered(
-                state, self.spec.min_isr, self.members
-            )
-            if is_below or (consent is not None and is_leaderless):
+            is_stuck = may_need_consent(state, self.spec.min_isr, self.members)
+            if is_below or (consent is not None and is_stuck):
                 # The epochs stay: were they raised, the map could reach what a broker knows by
                 # number, and that broker would take the map's older content for newer.
                 return replace(state, reports_wanted=True)
