@@ -64,12 +64,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SideBySide |
     return SideBySide(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that shares the tests with others sends its figures to the one that reports."""
-    if any(map(is_real, session.items)):
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What clients left open is gone before a test without any begins: it would be blamed."""
+    if is_real(item) and (nextitem is None or not is_real(nextitem)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that shares the tests with others sends its figures to the one that reports."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["measured"] = measured.noted()
 

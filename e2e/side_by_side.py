@@ -13,7 +13,7 @@ WITHOUT_CLUSTER: Final = (
     "e2e/bench/",
     "e2e/clients/",
     "e2e/kafka/",
-    *(f"e2e/sim/tests/test_{name}.py" for name in ("mutants", "reached", "seeds")),
+    *(f"e2e/sim/tests/test_{name}.py" for name in ("groups", "mutants", "reached", "seeds")),
 )
 
 
