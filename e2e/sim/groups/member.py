@@ -139,6 +139,8 @@ class Member(GroupClient):
         """Whether it is to take longer than its session lasts, once."""
         self.is_to_reassign = False
         self.positions: dict[TopicPartition, int] = {}
+        self.given: frozenset[Place] = frozenset()
+        """What it has been assigned without knowing yet where to begin."""
         self.committed_s = -1.0
         """When everything it reads was committed for the last time."""
         self._known: list[TopicPartition] = []
@@ -169,6 +171,8 @@ class Member(GroupClient):
                 await self.back_off()
         elif not self.is_in:
             await self._join(self.at)
+        elif self.given:
+            await self._begin(self.at)
         else:
             await self._work(self.at)
 
@@ -209,29 +213,27 @@ class Member(GroupClient):
         if error:
             await self._refused(error)
             return
-        places = assigned(given)
-        self.notes.synced(self.group, self.who, places)
+        self.given = assigned(given)
+        self.notes.synced(self.group, self.who, self.given)
         self.is_in = True
         self.committed_s = -1.0
         self.positions = {}
-        await self._begin(places)
 
-    async def _begin(self, places: frozenset[Place]) -> None:
-        """Where the group has come to, in all that this one reads."""
-        while places and self.is_in and self.at is not None:
-            mine = self._mine(places)
-            if mine is None:
-                await self._learn()
-                mine = self._mine(places)
-            if mine is not None:
-                found = await self.fetch_committed(self.at, mine)
-                if found is not None:
-                    self.positions = {one: max(at, 0) for one, (at, _) in found.items()}
-                    return
-            await self.back_off()
-            # Who waits for the coordinator says that it lives, as Java's second thread does.
-            if self.at is not None:
-                await self._beat(self.at)
+    async def _begin(self, at: tuple[str, int]) -> None:
+        """Ask where the group has come to, in all that this one is to read."""
+        mine = self._mine(self.given)
+        if mine is None:
+            await self._learn()
+            mine = self._mine(self.given)
+        found = await self.fetch_committed(at, mine) if mine is not None else None
+        if found is not None:
+            self.positions = {one: max(offset, 0) for one, (offset, _) in found.items()}
+            self.given = frozenset()
+            return
+        await self.back_off()
+        # Who waits for the coordinator says that it lives, as Java's second thread does.
+        if self.at is not None:
+            await self._beat(self.at)
 
     def _mine(self, places: frozenset[Place]) -> list[TopicPartition] | None:
         """None where it does not know all of them."""
