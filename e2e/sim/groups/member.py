@@ -299,10 +299,18 @@ class Member(GroupClient):
         if error in OF_TOPICS:
             self.notes.error(ErrorCode(error).name)
             self._learned_s = -METADATA_AGE_S
+            if who == self.who and not self.is_leader:
+                await self._look_again()
         elif error and who == self.who:
             await self._refused(error)
         elif not error and who == self.who and offsets.keys() == self.positions.keys():
             self.committed_s = began_s
+
+    async def _look_again(self) -> None:
+        """Topics of these names may be others by now; whoever leads assigns anew where they are."""
+        self.given = frozenset((one.topic, one.number) for one in self.positions)
+        self.positions = {}
+        await self.wire.wire.learn()
 
     async def _beat(self, at: tuple[str, int]) -> None:
         who, began_s = self.who, self.notes.now_s()
