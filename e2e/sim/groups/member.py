@@ -132,6 +132,8 @@ class Member(GroupClient):
         self.is_in = False
         """Whether it has an assignment, as far as it knows."""
         self.is_leader = False
+        self.leader_id = ""
+        """Who leads the generation, as it was told."""
         self.is_leaving = False
         self.is_fenced = False
         """Whether another one is this static member now: it is over for this one."""
@@ -193,7 +195,8 @@ class Member(GroupClient):
             generation = int(answer.generation_id)
             self.who = self.who._replace(member_id=str(answer.member_id), generation=generation)
             self.notes.joined(self.group, began_s, self.who, str(answer.leader))
-            self.is_leader = str(answer.leader) == self.who.member_id
+            self.leader_id = str(answer.leader)
+            self.is_leader = self.leader_id == self.who.member_id
             is_to_assign = self.is_leader and not getattr(answer, "skip_assignment", False)
             ids = [str(one.member_id) for one in answer.members]
             await self._sync(at, await self._shares(ids) if is_to_assign else {})
