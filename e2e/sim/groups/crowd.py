@@ -161,7 +161,8 @@ class Crowd:
         """(group, why) of those that have not recovered since."""
         whys = ((group, self._why_not(group, since_s)) for group in self.groups)
         found = [(group, why) for group, why in whys if why]
-        if self.loner is not None and self.loner.committed_s < since_s and self._places():
+        can_commit = self._places(self.habits.topics[:1])
+        if self.loner is not None and self.loner.committed_s < since_s and can_commit:
             found.append(("loner", "it has committed nothing"))
         return found
 
@@ -182,17 +183,18 @@ class Crowd:
         if len(generations) > 1:
             return f"members are in {sorted(generations)}"
         owned = sorted(place_of(one.topic, one.number) for m in members for one in m.positions)
-        if members and owned != self._places() and not is_led_by_nobody(members):
-            return f"{owned} are read, of {self._places()}"
+        places = self._places(self.habits.topics)
+        if members and owned != places and not is_led_by_nobody(members):
+            return f"{owned} are read, of {places}"
         return ""
 
-    def _places(self) -> list[str]:
-        """What all groups are to read."""
+    def _places(self, topics: Sequence[str]) -> list[str]:
+        """What there is to read of these topics."""
         history = self.world.notebook.history
         return sorted(
             place_of(one.topic, one.number)
             for one in self.world.written
-            if one.topic in self.habits.topics and str(one) not in history.deleted
+            if one.topic in topics and str(one) not in history.deleted
         )
 
     def stop(self) -> None:
