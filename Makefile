@@ -61,7 +61,7 @@ generate: setup ## Write the generated files anew (CRDs, charts, docs)
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew
-	$(COMPILE) --extra operator --extra broker --extra cli --extra dev --output-file $(LOCK) pyproject.toml
+	$(COMPILE) --extra operator --extra broker --extra cli --extra spark --extra dev --output-file $(LOCK) pyproject.toml
 	@for image in broker cli operator; do \
 		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$image > requirements/$$image.in; \
 		$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/$$image.lock requirements/$$image.in; \
