@@ -15,9 +15,12 @@ LANES = {
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
     "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
+    "spark": "Spark jobs on data of real brokers",
 }
-PLANNED = ("change", "log", "platform", "repartition", "spark")
-ALL = "clients or cluster or main or sim"
+PLANNED = ("change", "log", "platform", "repartition")
+ALL = "clients or cluster or main or sim or spark"
+# Unit tests live beside what they test, also those that need a JVM.
+FOLDERS = ("e2e", "spark-jobs")
 # What the long form of a lane is made of, beside FULL itself, which tests read.
 LONG_FORM = {"CRASHES": "20", "POWER_CUTS": "50", "COPY_AGE_S": "3600"}
 
@@ -39,7 +42,7 @@ def main() -> None:
     if is_full():
         for name, value in LONG_FORM.items():
             os.environ.setdefault(name, value)
-    arguments = ["e2e", *arguments_for(lane, is_full()), *sys.argv[1:]]
+    arguments = [*FOLDERS, *arguments_for(lane, is_full()), *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])  # noqa: S606
 
 

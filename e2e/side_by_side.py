@@ -13,6 +13,7 @@ WITHOUT_CLUSTER: Final = (
     "e2e/bench/",
     "e2e/clients/",
     "e2e/kafka/",
+    "spark-jobs/",
     *(f"e2e/sim/tests/test_{name}.py" for name in ("groups", "mutants", "reached", "seeds")),
 )
 

@@ -23,7 +23,7 @@ def make_e2e(checkout: Path, lane: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("lane", ["spark", "spork"])
+@pytest.mark.parametrize("lane", ["platform", "spork"])
 def test_a_lane_without_tests_is_refused_with_the_lanes_there_are(
     checkout: Path, lane: str
 ) -> None:
