@@ -12,7 +12,7 @@ from functools import partial
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
 from chiplog_broker.handlers.call import Answer, Call
-from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
@@ -32,6 +32,8 @@ from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
 
 TOPIC_IDS_FROM_VERSION = 13
+# Before, nobody reads from a follower (KIP-392), in Kafka not even a consumer that debugs.
+FOLLOWERS_FROM_VERSION = 11
 # While a fetch waits its connection is not read, so nobody would notice that it is gone.
 LONGEST_WAIT_S = 60.0
 # What a follower's readers may see it is told so soon, if no records come that say it too. At
@@ -43,7 +45,11 @@ UNSENT_BYTES = 256 * 2**20
 
 
 class FetchHandler:
-    """Serves consumers and followers from what this broker leads, some consumers from the rest."""
+    """Serves consumers and followers from what this broker leads, some consumers from the rest.
+
+    Whoever says replica id -2 looks at the replica that is here, below its high watermark. In Kafka
+    every consumer does that; here those who only look for the leader are told where it is.
+    """
 
     def __init__(
         self,
@@ -133,7 +139,15 @@ class FetchHandler:
             )
         room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
         near = selector.near(request.rack_id, call.peer.listener.name) if request.rack_id else ()
-        return Reading(request, min(max_bytes, room_bytes), self._cluster, self._leaders, near)
+        is_debugging = request.replica_id == DEBUGGING_CONSUMER_ID
+        return Reading(
+            request,
+            min(max_bytes, room_bytes),
+            self._cluster,
+            self._leaders,
+            near,
+            of_any=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
+        )
 
 
 def refused_topic(topic: FetchTopic) -> FetchTopicResponse:

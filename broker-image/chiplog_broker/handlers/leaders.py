@@ -13,7 +13,9 @@ from chiplog_broker.server.peer import Peer
 from chiplog_core.topic_name import is_internal
 
 LARGEST_CONSUMER_ID = -1
-"""What consumers say instead of a broker's id; -2 is a consumer that debugs."""
+"""What consumers say instead of a broker's id."""
+DEBUGGING_CONSUMER_ID = -2
+"""A consumer that looks at the very replica that it asks (Kafka's name for it)."""
 
 
 class Leaders:
@@ -64,6 +66,17 @@ class Leaders:
             return self.get(topic, index, current_leader_epoch)
         try:
             return self._replicas.readable(topic, index, current_leader_epoch)
+        except PartitionError:
+            self._check_exists(topic, index)
+            raise
+
+    def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """As `get`, for consumers that look at the replica here, whatever its part is.
+
+        Raises `PartitionError`.
+        """
+        try:
+            return self._replicas.any(topic, index, current_leader_epoch)
         except PartitionError:
             self._check_exists(topic, index)
             raise

@@ -1,11 +1,13 @@
 """Where records are: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.handlers.leaders import LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
@@ -25,6 +27,9 @@ PLACES_FROM_VERSION = {
     EARLIEST_LOCAL: 8,
 }
 
+Find: TypeAlias = Callable[[str, int, int], Partition]
+"""A partition by topic, index and the leader epoch that the client knows."""
+
 
 class OffsetHandlers:
     """Answers from the partitions that this broker leads."""
@@ -34,9 +39,14 @@ class OffsetHandlers:
         self._clock = clock
 
     def list_offsets(self, call: Call[Any]) -> object:
-        """Offsets by timestamp, or the ends of the log."""
+        """Offsets by timestamp, or the ends of the log.
+
+        Replica id -2 asks the very replica that is here, as in Kafka; its end is here the high
+        watermark that it knows, so how far such a reader's fetches go, in Kafka the log end.
+        """
         types = answers(ApiKey.LIST_OFFSETS)
         topics = call.message.topics
+        of_any = call.message.replica_id == DEBUGGING_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
         times = Counter(
             (topic.name, one.partition_index) for topic in topics for one in topic.partitions
@@ -49,7 +59,7 @@ class OffsetHandlers:
                     name=topic.name,
                     partitions=tuple(
                         listed_offset(
-                            leaders,
+                            leaders.any if of_any else leaders.get,
                             topic.name,
                             one,
                             version,
@@ -107,14 +117,14 @@ class OffsetHandlers:
         )
 
 
-def listed_offset(leaders: Leaders, topic: str, wanted: Any, version: int, times: int) -> object:
+def listed_offset(find: Find, topic: str, wanted: Any, version: int, times: int) -> object:
     """One partition of a ListOffsets answer; `times` is how often it was asked for."""
     code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
     try:
         if times > 1:
             raise PartitionError(ErrorCode.invalid_request)
         place = place_or_time(wanted.timestamp, version)
-        partition = leaders.get(topic, wanted.partition_index, wanted.current_leader_epoch)
+        partition = find(topic, wanted.partition_index, wanted.current_leader_epoch)
         found = partition.log.offset_for_timestamp(place, partition.high_watermark)
         if not partition.is_settled and (found is None or place == ListOffset.LATEST):
             # The leader before may have shown more than this one can vouch for yet.

@@ -62,10 +62,16 @@ class Reading:
         cluster: ClusterView,
         leaders: Leaders,
         near: Collection[int] = (),
+        *,
+        of_any: bool = False,
     ) -> None:
-        """`near` are the brokers in the rack of a consumer that should rather read there."""
+        """`near` are the brokers in the rack of a consumer that should rather read there.
+
+        `of_any` says that it looks at the replicas here, whatever their part is.
+        """
         self._request = request
         self._near = near
+        self._of_any = of_any
         self._max_bytes = max_bytes
         # More than may be sent cannot be waited for.
         self._min_bytes = min(request.min_bytes, max_bytes)
@@ -177,6 +183,8 @@ class Reading:
     # -- inner workings
 
     def _find(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        if self._of_any:
+            return self._leaders.any(topic, index, current_leader_epoch)
         # Whoever names no rack was sent to no follower: it does not know yet who leads.
         # A rack is a matter of Fetch 11 and later (KIP-392).
         if self._request.rack_id:

@@ -268,6 +268,16 @@ class Partition:
             raise PartitionError(ErrorCode.not_leader_or_follower)
         self._compare_epoch(current_leader_epoch, following.leader_epoch)
 
+    def check_epoch_of_any(self, current_leader_epoch: int) -> None:
+        """As `check_epoch`, for those who look at this very replica, whatever its part is.
+
+        Also one that is behind, halted or without a leader, which is what they look for: its high
+        watermark bounds what they see. Raises `PartitionError`.
+        """
+        following = self.following
+        known = self.leader_epoch if following is None else following.leader_epoch
+        self._compare_epoch(current_leader_epoch if known != NO_EPOCH else NO_EPOCH, known)
+
     def _compare_epoch(self, believed: int, leader_epoch: int) -> None:
         if self._offline:
             raise PartitionError(ErrorCode.kafka_storage_error, self._offline)

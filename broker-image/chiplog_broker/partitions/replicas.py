@@ -155,13 +155,23 @@ class Replicas:
         A partition of the topic that is not here is led elsewhere; whether it exists at all
         is for the caller to say.
         """
-        partition = self._partitions.get((topic, index))
-        if partition is None:
-            if why := self._directory.quarantined.get(TopicPartition(topic, index)):
-                raise PartitionError(ErrorCode.kafka_storage_error, why)
-            raise PartitionError(ErrorCode.not_leader_or_follower)
+        partition = self._held(topic, index)
         partition.check_epoch(current_leader_epoch)
         return partition
+
+    def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """As `leader`, whatever part this broker has in it. Raises `PartitionError`."""
+        partition = self._held(topic, index)
+        partition.check_epoch_of_any(current_leader_epoch)
+        return partition
+
+    def _held(self, topic: str, index: int) -> Partition:
+        partition = self._partitions.get((topic, index))
+        if partition is not None:
+            return partition
+        if why := self._directory.quarantined.get(TopicPartition(topic, index)):
+            raise PartitionError(ErrorCode.kafka_storage_error, why)
+        raise PartitionError(ErrorCode.not_leader_or_follower)
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """As `leader`, and also a follower that consumers may read (KIP-392).
