@@ -1,0 +1,48 @@
+"""Where the brokers are, and as whom and for how long they are asked: values only."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from chiplog_broker.security.scram import Mechanism
+
+Address: TypeAlias = tuple[str, int]
+MECHANISMS: Final = tuple(one.value for one in Mechanism)
+_ADDRESS: Final = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:\[\]/]+)):(?P<port>\d{1,5})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A user whose password stands in a file, which may change and is read for each connection."""
+
+    username: str
+    password_file: str
+    mechanism: Mechanism = Mechanism.SCRAM_SHA_512
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """All that it takes to ask a cluster. Holds no secret, so it may travel to executors."""
+
+    bootstrap: tuple[Address, ...]
+    login: Login | None = None
+    request_timeout_ms: int = 30_000
+    """How long one answer may take."""
+    patience_ms: int = 60_000
+    """How long to try again before an error is final (Kafka's `default.api.timeout.ms`)."""
+    client_id: str = "chiplog-spark"
+
+
+def addresses_of(servers: str) -> tuple[Address, ...]:
+    """`host:port,host:port` as Kafka's clients take it. Raises `ValueError` naming the part."""
+    found = []
+    for part in filter(None, (one.strip() for one in servers.split(","))):
+        match = _ADDRESS.fullmatch(part)
+        if match is None or not 0 < int(match["port"]) <= 65535:
+            raise ValueError(f"{part!r} is not host:port")
+        found.append((match["v6"] or match["name"], int(match["port"])))
+    if not found:
+        raise ValueError("it names no broker")
+    return tuple(found)

@@ -1,0 +1,355 @@
+"""Asking a cluster, and asking again where that may help, until patience ends.
+
+Thin: `verdicts` says what an answer means; here are the connections, the clock and the loop.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.codec import replica_fetch, schema
+from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_broker.protocol.messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchTopic,
+)
+from chiplog_spark.wire import errors
+from chiplog_spark.wire.access import Access, Address
+from chiplog_spark.wire.connection import Connection
+from chiplog_spark.wire.errors import WireError
+from chiplog_spark.wire.facts import Fetched, PartitionFacts, Place, TopicFacts
+from chiplog_spark.wire.verdicts import LEADER, Verdict, judged
+
+ORDINARY_CONSUMER_ID: Final = -1
+DEBUGGING_CONSUMER_ID: Final = -2
+"""Kafka's name for who looks at the very replica of the broker that is asked."""
+FETCH_BYTES: Final = 4 * 2**20
+"""What one answer holds at most, unless one batch alone is larger."""
+FETCH_WAIT_MS: Final = 500
+# A topic that was created a moment ago is not known to every broker yet.
+_UNKNOWN_PATIENCE_S: Final = 3.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+
+Found = TypeVar("Found")
+
+
+class _Again(Exception):  # noqa: N818 - not an error yet
+    """It may go better in a moment; `final` is what it is when patience has ended."""
+
+    def __init__(self, final: WireError) -> None:
+        super().__init__(str(final))
+        self.final = final
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends; -1 twice where the leader cannot say."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class Client:
+    """Connections to a cluster, one a broker, for one thread. All methods raise `WireError`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._connections: dict[Address, Connection] = {}
+        self._topics: dict[str, TopicFacts] = {}
+        self._brokers: dict[int, Address] = {}
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def topic(self, name: str) -> TopicFacts:
+        """Id, partitions, leaders and brokers of a topic, asked anew."""
+        return self._persist(lambda: self._described(name), shorter=errors.UnknownTopic)
+
+    def offsets(
+        self, topic: TopicFacts, wanted: Mapping[int, int], replica: int = LEADER
+    ) -> dict[int, int]:
+        """The offset of each partition's place or time: `EARLIEST`, `LATEST`, or milliseconds.
+
+        `LATEST` is the high watermark; -1 where no record is as new as the time that is asked for.
+        Of a replica: as far as that broker knows.
+        """
+        return {index: self._offset(topic.name, index, wanted[index], replica) for index in wanted}
+
+    def _offset(self, topic: str, partition: int, place: int, replica: int) -> int:
+        return self._persist(lambda: self._listed(topic, partition, place, replica))
+
+    def epoch_end(self, topic: TopicFacts, partition: int, leader_epoch: int) -> EpochEnd:
+        """Where this epoch, or the largest one below it, ends in the leader's log (KIP-320)."""
+        return self._persist(lambda: self._epoch_end(topic.name, partition, leader_epoch))
+
+    def fetch(self, at: Place, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
+        """Batches from the one with `offset` on; waits a moment where there are none yet.
+
+        They may begin before `offset`, as a batch is never cut.
+        """
+        return self._persist(lambda: self._fetched(at, offset, max_bytes))
+
+    # -- one attempt each
+
+    def _described(self, name: str) -> TopicFacts:
+        connection = self._any()
+        version = connection.version(ApiKey.METADATA)
+        layout = schema.request_class(ApiKey.METADATA, version)
+        topic = schema.element(layout, "topics")
+        values = schema.defaults(layout) | {
+            "topics": (topic(topic_id=None, name=name),),
+            "allow_auto_topic_creation": False,
+        }
+        answer = self._ask(connection, ApiKey.METADATA, version, layout(**values), name)
+        self._brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        (found,) = answer.topics
+        self._check(found.error_code, name, errors.NO_PARTITION, LEADER)
+        partitions = {
+            one.partition_index: PartitionFacts(
+                one.leader_id, one.leader_epoch, one.replica_nodes, one.isr_nodes
+            )
+            for one in found.partitions
+        }
+        facts = TopicFacts(name, found.topic_id, partitions, self._brokers)
+        self._topics[name] = facts
+        return facts
+
+    def _listed(self, topic: str, partition: int, place: int, replica: int) -> int:
+        connection = self._broker(topic, partition, replica)
+        version = connection.version(ApiKey.LIST_OFFSETS)
+        layout = schema.request_class(ApiKey.LIST_OFFSETS, version)
+        topics = schema.element(layout, "topics")
+        one = schema.element(topics, "partitions")(
+            partition_index=partition, current_leader_epoch=-1, timestamp=place
+        )
+        request = layout(
+            replica_id=consumer_id(replica),
+            isolation_level=0,
+            topics=(topics(name=topic, partitions=(one,)),),
+        )
+        answer = self._ask(connection, ApiKey.LIST_OFFSETS, version, request, topic, partition)
+        found = answer.topics[0].partitions[0]
+        self._check(found.error_code, topic, partition, replica)
+        return int(found.offset)
+
+    def _epoch_end(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd:
+        connection = self._broker(topic, partition, LEADER)
+        version = connection.version(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        layout = schema.request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)
+        topics = schema.element(layout, "topics")
+        one = schema.element(topics, "partitions")(
+            partition=partition, current_leader_epoch=-1, leader_epoch=leader_epoch
+        )
+        request = layout(
+            replica_id=ORDINARY_CONSUMER_ID, topics=(topics(topic=topic, partitions=(one,)),)
+        )
+        key = ApiKey.OFFSET_FOR_LEADER_EPOCH
+        answer = self._ask(connection, key, version, request, topic, partition)
+        found = answer.topics[0].partitions[0]
+        self._check(found.error_code, topic, partition, LEADER)
+        return EpochEnd(int(found.leader_epoch), int(found.end_offset))
+
+    def _fetched(self, at: Place, offset: int, max_bytes: int) -> Fetched:
+        connection = self._broker(at.topic, at.partition, at.replica)
+        version = connection.version(ApiKey.FETCH)
+        request = replica_fetch.encode_request(version, fetch_request(at, offset, max_bytes))
+        with _Watched(self, connection.address, at.topic, at.partition):
+            body = connection.exchange(ApiKey.FETCH, version, request)
+        try:
+            answer = replica_fetch.decode_response(version, body)
+        except ProtocolViolation as violation:
+            self.lost(connection.address, at.topic)
+            raise errors.ProtocolError(
+                f"{connection}: {violation}", "see the broker's log", at.topic, at.partition
+            ) from violation
+        self._check(answer.error_code, at.topic, at.partition, at.replica, offset)
+        found: FetchPartitionResponse = answer.topics[0].partitions[0]
+        self._check(found.error_code, at.topic, at.partition, at.replica, offset)
+        assert isinstance(found.records, memoryview | bytes)
+        return Fetched(found.high_watermark, found.log_start_offset, memoryview(found.records))
+
+    # -- connections
+
+    def _any(self) -> Connection:
+        """To any broker of the cluster."""
+        last: OSError | None = None
+        for address in dict.fromkeys((*self._brokers.values(), *self._access.bootstrap)):
+            try:
+                return self._to(address)
+            except OSError as error:
+                last = error
+        servers = ", ".join(f"{host}:{port}" for host, port in self._access.bootstrap)
+        raise _Again(unreachable(f"no broker answers at {servers}", last))
+
+    def _broker(self, topic: str, partition: int, replica: int) -> Connection:
+        """To the one that is to be asked about a partition."""
+        facts = self._topics.get(topic) or self._described(topic)
+        known = facts.partitions.get(partition)
+        if known is None:
+            self._check(ErrorCode.unknown_topic_or_partition, topic, partition, replica)
+            raise AssertionError("an unknown partition is an error")
+        broker_id = known.leader_id if replica == LEADER else replica
+        if broker_id < 0:
+            self._check(ErrorCode.leader_not_available, topic, partition, replica)
+        if replica != LEADER and replica not in known.replicas:
+            self._check(ErrorCode.not_leader_or_follower, topic, partition, replica)
+        address = facts.brokers.get(broker_id)
+        if address is None:
+            self._topics.pop(topic, None)
+            what = f"broker {broker_id} has no address on this listener, or is not alive"
+            raise _Again(unreachable(what, None, topic, partition))
+        with _Watched(self, address, topic, partition):
+            return self._to(address)
+
+    def _to(self, address: Address) -> Connection:
+        found = self._connections.get(address)
+        if found is None:
+            found = self._connections[address] = Connection(address, self._access)
+        return found
+
+    def _ask(
+        self,
+        connection: Connection,
+        key: ApiKey,
+        version: int,
+        request: object,
+        topic: str,
+        partition: int = errors.NO_PARTITION,
+    ) -> Any:
+        with _Watched(self, connection.address, topic, partition):
+            return connection.ask(key, version, request)
+
+    def lost(self, address: Address, topic: str) -> None:
+        """That connection is of no use any more, nor is who was taken for the leader."""
+        self._topics.pop(topic, None)
+        if connection := self._connections.pop(address, None):
+            connection.close()
+
+    # -- patience
+
+    def _check(self, code: int, topic: str, partition: int, replica: int, offset: int = -1) -> None:
+        """Raises what an error code of an answer means."""
+        if code == ErrorCode.none:
+            return
+        verdict, final = judged(error_code(code), topic, partition, replica, offset)
+        self._topics.pop(topic, None)
+        if verdict is Verdict.AGAIN or isinstance(final, errors.UnknownTopic):
+            raise _Again(final)
+        raise final
+
+    def _persist(
+        self, attempt: Callable[[], Found], shorter: type[WireError] = errors.UnknownTopic
+    ) -> Found:
+        """Try until it works, is hopeless, or patience ends, sooner for what is `shorter`."""
+        began_s = time.monotonic()
+        for pause_s in _pauses():
+            try:
+                return attempt()
+            except _Again as again:
+                patience_s = self._access.patience_ms / 1000
+                if isinstance(again.final, shorter):
+                    patience_s = min(patience_s, _UNKNOWN_PATIENCE_S)
+                if time.monotonic() + pause_s > began_s + patience_s:
+                    raise again.final from again
+            time.sleep(pause_s)
+        raise AssertionError("pauses have no end")
+
+
+class _Watched:
+    """What goes wrong on a connection is tried again on another one."""
+
+    def __init__(self, client: Client, address: Address, topic: str, partition: int) -> None:
+        self._client = client
+        self._address = address
+        self._topic, self._partition = topic, partition
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, OSError | WireError):
+            return
+        self._client.lost(self._address, self._topic)
+        if isinstance(error, OSError):
+            what = f"{self._address[0]}:{self._address[1]} does not answer"
+            raise _Again(unreachable(what, error, self._topic, self._partition)) from error
+
+
+def fetch_request(at: Place, offset: int, max_bytes: int) -> FetchRequest:
+    """One partition, no session."""
+    partition = FetchPartition(at.partition, -1, offset, -1, -1, max_bytes)
+    return FetchRequest(
+        replica_id=consumer_id(at.replica),
+        replica_epoch=-1,
+        max_wait_ms=FETCH_WAIT_MS,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchTopic(None, at.topic_id, [partition])],
+        forgotten_topics=[],
+        rack_id="",
+        cluster_id=None,
+    )
+
+
+def consumer_id(replica: int) -> int:
+    return ORDINARY_CONSUMER_ID if replica == LEADER else DEBUGGING_CONSUMER_ID
+
+
+def error_code(code: int) -> ErrorCode:
+    with suppress(ValueError):
+        return ErrorCode(code)
+    return ErrorCode.unknown_server_error
+
+
+def unreachable(
+    what: str, error: OSError | None, topic: str = "", partition: int = errors.NO_PARTITION
+) -> errors.Unreachable:
+    why = f" ({error.strerror or error})" if error is not None else ""
+    remedy = "check option bootstrap.servers, and that brokers run and this pod may reach them"
+    return errors.Unreachable(f"{what}{why}", remedy, topic, partition)
+
+
+def _pauses() -> Iterator[float]:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def partitions_of(topic: TopicFacts, wanted: Iterable[int]) -> list[int]:
+    """Those of the wanted partitions that there are. Raises `UnknownTopic` for another."""
+    found = sorted(set(wanted))
+    for index in found:
+        if index not in topic.partitions:
+            raise errors.UnknownTopic(
+                f"there are {len(topic.partitions)} partitions",
+                "correct the partition's number",
+                topic.name,
+                index,
+            )
+    return found

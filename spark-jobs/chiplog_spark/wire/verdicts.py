@@ -1,0 +1,104 @@
+"""What an error code of a broker means to whoever reads: try again, or give up and say why.
+
+Values in, values out. Codes are Kafka's; what clients do on them is in its protocol guide.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_spark.wire import errors
+from chiplog_spark.wire.errors import WireError
+
+LEADER: Final = -1
+"""In the place of a broker's id: whoever leads."""
+
+
+class Verdict(Enum):
+    """What to do about an answer."""
+
+    AGAIN = "again"
+    """With the partition's leader looked up anew, until patience ends."""
+    OVER = "over"
+
+
+class Judged(NamedTuple):
+    """The verdict, and the error it is when there is nothing more to try."""
+
+    verdict: Verdict
+    error: WireError
+
+
+# Lets a topic that was just created become known everywhere.
+_AGAIN: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.replica_not_available,
+        ErrorCode.offset_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.broker_not_available,
+        ErrorCode.listener_not_found,
+        ErrorCode.request_timed_out,
+        ErrorCode.network_exception,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.kafka_storage_error,
+    }
+)
+_NOT_AUTHORIZED: Final = frozenset(
+    {
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.cluster_authorization_failed,
+        ErrorCode.sasl_authentication_failed,
+        ErrorCode.illegal_sasl_state,
+    }
+)
+
+
+def judged(code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1) -> Judged:
+    """An error code other than `none`, given for this partition by this replica."""
+    verdict = Verdict.AGAIN if code in _AGAIN else Verdict.OVER
+    return Judged(verdict, error_for(code, topic, partition, replica, offset))
+
+
+def error_for(  # noqa: PLR0911 (a table: one answer a line)
+    code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1
+) -> WireError:
+    """The code as an error that a user understands."""
+    where = topic, partition
+    who = "the leader" if replica == LEADER else f"broker {replica}"
+    if code is ErrorCode.unknown_topic_or_partition:
+        remedy = "check option topic, and that the topic is there (chiplog topics list)"
+        return errors.UnknownTopic("no such topic or partition", remedy, *where)
+    if code is ErrorCode.unknown_topic_id:
+        remedy = "start the job anew: another topic may have its name by now"
+        return errors.UnknownTopic("the topic was deleted while it was read", remedy, *where)
+    if code is ErrorCode.invalid_topic_exception:
+        return errors.UnknownTopic("no valid topic name", "correct option topic", *where)
+    if code is ErrorCode.offset_out_of_range:
+        return out_of_range(offset, *where)
+    if code in _NOT_AUTHORIZED:
+        remedy = (
+            "check options sasl.username and sasl.password.file, and the listener that is asked"
+        )
+        return errors.NotAuthorized(f"{who} says {code.name}", remedy, *where)
+    if code is ErrorCode.not_leader_or_follower and replica != LEADER:
+        remedy = "choose a broker that has one, or replica=leader"
+        return errors.ReplicaNotThere(f"{who} has no replica of it", remedy, *where)
+    if code is ErrorCode.kafka_storage_error:
+        remedy = "see the broker's log; another replica may serve it (option replica)"
+        return errors.ReplicaDamaged(f"{who} does not serve what is on its disk", remedy, *where)
+    if code in _AGAIN:
+        remedy = "wait until the partition has a leader again (chiplog topics describe)"
+        return errors.NoLeader(f"{who} says {code.name}", remedy, *where)
+    remedy = "see the broker's log; are its version and this job's of one release?"
+    return errors.ProtocolError(f"{who} says {code.name}", remedy, *where)
+
+
+def out_of_range(offset: int, topic: str, partition: int, bounds: str = "") -> WireError:
+    """Nothing may be read at that offset; `bounds` says what may be, where that is known."""
+    remedy = "choose offsets between the log start and the high watermark, or earliest and latest"
+    return errors.OffsetOutOfRange(
+        f"offset {offset} is not there{bounds}", remedy, topic, partition
+    )
