@@ -104,7 +104,7 @@ def damaged(at: Place, offset: int, why: str) -> DamagedBatch:
     who = "the leader" if at.replica == LEADER else f"broker {at.replica}"
     return DamagedBatch(
         f"{who} holds damaged data at offset {offset} ({why})",
-        "read another replica (option replica), or have this one fetched anew (Verification, repair)",
+        "read another replica (option replica), and have this one fetched anew (spec.repair)",
         at.topic,
         at.partition,
     )

@@ -86,6 +86,8 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
     if code is ErrorCode.not_leader_or_follower and replica != LEADER:
         remedy = "choose a broker that has one, or replica=leader"
         return errors.ReplicaNotThere(f"{who} has no replica of it", remedy, *where)
+    if code is ErrorCode.offset_not_available and replica != LEADER:
+        return behind(replica, offset, *where)
     if code is ErrorCode.kafka_storage_error:
         remedy = "see the broker's log; another replica may serve it (option replica)"
         return errors.ReplicaDamaged(f"{who} does not serve what is on its disk", remedy, *where)
@@ -94,6 +96,15 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
         return errors.NoLeader(f"{who} says {code.name}", remedy, *where)
     remedy = "see the broker's log; are its version and this job's of one release?"
     return errors.ProtocolError(f"{who} says {code.name}", remedy, *where)
+
+
+def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
+    """What was planned to be read is not there, nor did it come."""
+    who = "the leader" if replica == LEADER else f"broker {replica}"
+    remedy = "see why it does not catch up (chiplog topics describe), or choose another replica"
+    return errors.ReplicaBehind(
+        f"{who} has nothing from offset {offset} on", remedy, topic, partition
+    )
 
 
 def out_of_range(offset: int, topic: str, partition: int, bounds: str = "") -> WireError:

@@ -1,0 +1,176 @@
+"""From batches to columns: plain lists, bounded, without Spark and Arrow."""
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from chiplog_broker.records.batch import CRC_START, BatchHeader
+from chiplog_broker.records.errors import RecordsError
+from chiplog_broker.records.reader import read_records
+from chiplog_spark.source.splits import Split
+from chiplog_spark.wire.errors import WireError
+from chiplog_spark.wire.facts import Place, RawBatch, damaged
+
+CHUNK_ROWS: Final = 20_000
+CHUNK_BYTES: Final = 8 * 2**20
+"""A chunk is handed on when it holds this much; it may be larger by one batch."""
+
+# What a timestamp in microseconds can hold.
+_LAST_MS: Final = (2**63 - 1) // 1000
+_FIRST_MS: Final = -(2**63) // 1000 + 1
+_PLACE: Final = struct.Struct(">qi")
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+
+RECORD_COLUMNS: Final = (
+    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
+    *("leaderEpoch", "batchBaseOffset", "batchCrc"),
+)
+BATCH_COLUMNS: Final = (
+    *("topic", "partition", "replica", "baseOffset", "lastOffset", "leaderEpoch", "storedCrc"),
+    *("computedCrc", "sizeBytes", "recordsCount", "attributes", "baseTimestamp", "maxTimestamp"),
+    *("producerId", "producerEpoch", "baseSequence", "digest", "payload", "error"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Offsets of a replica that could not be read, both ends included, and why."""
+
+    first_offset: int
+    last_offset: int
+    why: WireError
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Rows by column, all of one partition."""
+
+    columns: dict[str, list[Any]]
+    size_bytes: int = 0
+    rows: int = 0
+    has_headers: bool = field(default=False)
+
+    @property
+    def is_full(self) -> bool:
+        return self.rows >= CHUNK_ROWS or self.size_bytes >= CHUNK_BYTES
+
+
+def new_chunk(names: tuple[str, ...]) -> Chunk:
+    return Chunk({name: [] for name in names})
+
+
+def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
+    """The records of a batch that are the split's. Raises `DamagedBatch`.
+
+    A control batch holds none: what is in it is of transactions and not for readers.
+    """
+    header = batch.header
+    check_crc(batch, split.at)
+    if header.is_control:
+        return
+    columns = chunk.columns
+    keys, values, offsets = columns["key"], columns["value"], columns["offset"]
+    timestamps, headers = columns["timestamp"], columns["headers"]
+    before = len(keys)
+    start, end, size = split.start, split.end, 0
+    try:
+        for record in read_records(batch.data, header):
+            if not start <= record.offset < end:
+                continue
+            keys.append(record.key)
+            values.append(record.value)
+            offsets.append(record.offset)
+            timestamps.append(microseconds(record.timestamp_ms))
+            # Null where there are none, as in Spark's Kafka source.
+            headers.append(list(record.headers) or None)
+            size += len(record.key or b"") + len(record.value or b"")
+            for one in record.headers:
+                chunk.has_headers = True
+                size += len(one.key) + len(one.value or b"")
+    except RecordsError as error:
+        raise damaged(split.at, batch.base_offset, str(error)) from error
+    count = len(keys) - before
+    columns["topic"] += [split.at.topic] * count
+    columns["partition"] += [split.at.partition] * count
+    time_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+    columns["timestampType"] += [time_type] * count
+    columns["leaderEpoch"] += [header.leader_epoch] * count
+    columns["batchBaseOffset"] += [header.base_offset] * count
+    columns["batchCrc"] += [header.crc] * count
+    chunk.rows += count
+    chunk.size_bytes += size
+
+
+def add_batch(chunk: Chunk, batch: RawBatch, at: Place, *, with_payload: bool) -> None:
+    """One batch as it is; a wrong checksum is a value, not an error."""
+    header, data = batch.header, batch.data
+    payload = bytes(data) if with_payload else None
+    row = (
+        *(at.topic, at.partition, at.replica, header.base_offset, header.last_offset),
+        *(header.leader_epoch, header.crc, crc32c(data[CRC_START:]), len(data)),
+        *(header.record_count, header.attributes, header.base_timestamp_ms),
+        *(header.max_timestamp_ms, header.producer_id, header.producer_epoch),
+        *(header.base_sequence, digest(header, data), payload, None),
+    )
+    _add_row(chunk, row)
+    chunk.size_bytes += 200 + (len(data) if with_payload else 0)
+
+
+def add_unread(chunk: Chunk, unread: Unread, at: Place) -> None:
+    """Where nothing could be read, and why."""
+    known = (at.topic, at.partition, at.replica, unread.first_offset, unread.last_offset)
+    rest = (None,) * (len(BATCH_COLUMNS) - len(known) - 1)
+    _add_row(chunk, (*known, *rest, str(unread.why)))
+
+
+def _add_row(chunk: Chunk, row: tuple[Any, ...]) -> None:
+    for name, value in zip(BATCH_COLUMNS, row, strict=True):
+        chunk.columns[name].append(value)
+    chunk.rows += 1
+
+
+def digest(header: BatchHeader, data: memoryview) -> bytes:
+    """SHA-256 of what is equal on all replicas: base offset, epoch, all that has a checksum."""
+    found = hashlib.sha256(_PLACE.pack(header.base_offset, header.leader_epoch))
+    found.update(data[CRC_START:])
+    return found.digest()
+
+
+def check_crc(batch: RawBatch, at: Place) -> None:
+    """Raises `DamagedBatch`."""
+    computed = crc32c(batch.data[CRC_START:])
+    if computed != batch.header.crc:
+        why = f"its CRC is {computed:#010x}, the header says {batch.header.crc:#010x}"
+        raise damaged(at, batch.base_offset, why)
+
+
+def microseconds(timestamp_ms: int) -> int:
+    """What Spark takes for a timestamp; what it cannot hold is as near as it gets."""
+    return min(max(timestamp_ms, _FIRST_MS), _LAST_MS) * 1000
+
+
+def chunks_of(
+    found: Iterator[RawBatch | Unread], split: Split, *, batches: bool, with_payload: bool = False
+) -> Iterator[Chunk]:
+    """All that a split has, a chunk at a time. Raises `WireError`."""
+    names = BATCH_COLUMNS if batches else RECORD_COLUMNS
+    chunk = new_chunk(names)
+    for one in found:
+        if isinstance(one, Unread):
+            if not batches:
+                raise one.why
+            add_unread(chunk, one, split.at)
+        elif not batches:
+            add_records(chunk, one, split)
+        elif split.owns(one.base_offset):
+            add_batch(chunk, one, split.at, with_payload=with_payload)
+        if chunk.is_full:
+            yield chunk
+            chunk = new_chunk(names)
+    if chunk.rows:
+        yield chunk

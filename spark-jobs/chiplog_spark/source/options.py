@@ -1,0 +1,268 @@
+"""What a user says about a read, as values; whatever is wrong is refused by name.
+
+The names are those of Spark's own Kafka source and of Kafka's clients, wherever these have one.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeAlias, TypeVar
+
+from chiplog_broker.security.scram import Mechanism
+from chiplog_spark.wire.access import MECHANISMS, Access, Address, Login, addresses_of
+from chiplog_spark.wire.facts import EARLIEST, LATEST
+from chiplog_spark.wire.verdicts import LEADER
+
+BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
+TOPIC: Final = "topic"
+REPLICA: Final = "replica"
+PARTITIONS: Final = "partitions"
+MODE: Final = "mode"
+STARTING: Final = "startingOffsets"
+ENDING: Final = "endingOffsets"
+RECORDS_PER_SPLIT: Final = "recordsPerSplit"
+WITH_PAYLOAD: Final = "withPayload"
+FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
+MAX_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
+USERNAME: Final = "sasl.username"
+PASSWORD_FILE: Final = "sasl.password.file"  # noqa: S105 (an option's name)
+MECHANISM: Final = "sasl.mechanism"
+REQUEST_TIMEOUT: Final = "request.timeout.ms"
+API_TIMEOUT: Final = "default.api.timeout.ms"
+NAMES: Final = (
+    *(BOOTSTRAP_SERVERS, TOPIC, REPLICA, PARTITIONS, MODE, STARTING, ENDING, RECORDS_PER_SPLIT),
+    *(WITH_PAYLOAD, FAIL_ON_DATA_LOSS, MAX_PER_TRIGGER, USERNAME, PASSWORD_FILE, MECHANISM),
+    *(REQUEST_TIMEOUT, API_TIMEOUT),
+)
+_BY_LOWER_CASE: Final = {name.lower(): name for name in NAMES}
+
+RECORDS_A_SPLIT: Final = 100_000
+MAX_OFFSET: Final = 2**63 - 1
+
+Bound: TypeAlias = int | Mapping[int, int]
+"""`EARLIEST` or `LATEST` for all partitions, or an offset or one of the two for each."""
+Value = TypeVar("Value")
+
+
+class BadOption(ValueError):  # noqa: N818 - the reason that a user reads
+    """An option that cannot be meant. Names the option and the remedy."""
+
+    reason = "InvalidOption"
+
+    def __init__(self, option: str, what: str, remedy: str) -> None:
+        super().__init__(option, what, remedy)
+        self.option = option
+
+    def __str__(self) -> str:
+        option, what, remedy = self.args
+        return f"{self.reason}: option {option}: {what}; {remedy}"
+
+
+class Mode(Enum):
+    """What a row is."""
+
+    RECORDS = "records"
+    BATCHES = "batches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One read of one topic."""
+
+    access: Access
+    topic: str
+    replica: int = LEADER
+    partitions: frozenset[int] | None = None
+    """Only these; None for all."""
+    mode: Mode = Mode.RECORDS
+    starting: Bound = EARLIEST
+    ending: Bound = LATEST
+    records_per_split: int = RECORDS_A_SPLIT
+    with_payload: bool = False
+    fails_on_data_loss: bool = True
+    max_per_trigger: int | None = None
+
+
+def mode_of(options: Mapping[str, str]) -> Mode:
+    """What the schema depends on; nothing else is looked at."""
+    return _taken(_known(options), MODE, _mode, Mode.RECORDS)
+
+
+def with_payload(options: Mapping[str, str]) -> bool:
+    """Likewise."""
+    return _taken(_known(options), WITH_PAYLOAD, _boolean, False)
+
+
+def parsed(options: Mapping[str, str], *, is_streaming: bool) -> Options:
+    """The read that these options ask for. Raises `BadOption`."""
+    given = _known(options)
+    topic = _required(given, TOPIC, "the name of one topic")
+    if is_streaming and ENDING in given:
+        raise BadOption(ENDING, "a stream has no end", "leave it out, or read a batch")
+    if not is_streaming and MAX_PER_TRIGGER in given:
+        raise BadOption(MAX_PER_TRIGGER, "a batch has no triggers", "leave it out")
+    begin: Bound = LATEST if is_streaming else EARLIEST
+    starting = _taken(given, STARTING, bound_of(topic), begin)
+    if starting == LATEST and not is_streaming:
+        raise BadOption(STARTING, "a batch from the end on is empty", "say earliest or offsets")
+    end: Bound = LATEST
+    ending = _taken(given, ENDING, bound_of(topic), end)
+    if ending == EARLIEST:
+        raise BadOption(ENDING, "a batch up to the beginning is empty", "say latest or offsets")
+    mode = _taken(given, MODE, _mode, Mode.RECORDS)
+    payload = _taken(given, WITH_PAYLOAD, _boolean, False)
+    if payload and mode is not Mode.BATCHES:
+        raise BadOption(WITH_PAYLOAD, "only batches have payloads", "set mode=batches")
+    return Options(
+        access=_access(given),
+        topic=topic,
+        replica=_taken(given, REPLICA, _replica, LEADER),
+        partitions=_taken(given, PARTITIONS, _partitions, None),
+        mode=mode,
+        starting=starting,
+        ending=ending,
+        records_per_split=_taken(given, RECORDS_PER_SPLIT, _positive, RECORDS_A_SPLIT),
+        with_payload=payload,
+        fails_on_data_loss=_taken(given, FAIL_ON_DATA_LOSS, _boolean, True),
+        max_per_trigger=_taken(given, MAX_PER_TRIGGER, _positive, None),
+    )
+
+
+def bound_of(topic: str) -> Callable[[str], Bound]:
+    """Reads `earliest`, `latest`, or the JSON of Spark's Kafka source for this topic."""
+
+    def read(text: str) -> Bound:
+        match text.strip().lower():
+            case "earliest":
+                return EARLIEST
+            case "latest":
+                return LATEST
+        return offsets_in(text, topic)
+
+    return read
+
+
+def offsets_in(text: str, topic: str) -> dict[int, int]:
+    """`{"topic":{"0":23,"1":-2}}` by partition. Raises `ValueError`."""
+    try:
+        said = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is neither earliest, latest nor JSON ({error})") from None
+    if not isinstance(said, dict) or set(said) != {topic}:
+        raise ValueError(f"it has to name exactly the topic {topic}")
+    of_topic = said[topic]
+    if not isinstance(of_topic, dict) or not of_topic:
+        raise ValueError("it names no partition")
+    return {_index(index): _offset(index, offset) for index, offset in of_topic.items()}
+
+
+def _index(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is no partition")
+    return int(text)
+
+
+def _offset(index: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"the offset of partition {index} is no integer")
+    if not EARLIEST <= value <= MAX_OFFSET:
+        raise ValueError(f"the offset of partition {index} is {value}")
+    return value
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    """By the names as they are written here. Spark hands them in lower case."""
+    given = {}
+    for name, value in options.items():
+        known = _BY_LOWER_CASE.get(name.lower())
+        if known is None:
+            raise BadOption(name, "there is none", f"those there are: {', '.join(NAMES)}")
+        given[known] = value
+    return given
+
+
+_REMEDIES: Final = {
+    BOOTSTRAP_SERVERS: "say host:port, more of them with commas between",
+    REPLICA: "say leader, or the id of a broker",
+    PARTITIONS: "say numbers of partitions with commas between",
+    MODE: "say records or batches",
+    STARTING: 'say earliest, latest, or {"topic":{"0":23,"1":-2}} with -2 earliest and -1 latest',
+    ENDING: 'say latest, or {"topic":{"0":23,"1":-1}} with -1 latest',
+    MECHANISM: f"say one of {', '.join(MECHANISMS)}",
+}
+
+
+def _taken(
+    given: Mapping[str, str], name: str, read: Callable[[str], Value], default: Value
+) -> Value:
+    if name not in given:
+        return default
+    try:
+        return read(given[name])
+    except ValueError as error:
+        remedy = _REMEDIES.get(name, "correct it or leave it out")
+        raise BadOption(name, str(error), remedy) from None
+
+
+def _required(given: Mapping[str, str], name: str, what: str) -> str:
+    value = given.get(name, "").strip()
+    if not value:
+        raise BadOption(name, "it is missing", f"say {what}")
+    return value
+
+
+def _access(given: Mapping[str, str]) -> Access:
+    _required(given, BOOTSTRAP_SERVERS, "host:port")
+    nowhere: tuple[Address, ...] = ()
+    bootstrap = _taken(given, BOOTSTRAP_SERVERS, addresses_of, nowhere)
+    mechanism = _taken(given, MECHANISM, _mechanism, Mechanism.SCRAM_SHA_512)
+    login = None
+    if USERNAME in given or PASSWORD_FILE in given:
+        username = _required(given, USERNAME, f"the user that {PASSWORD_FILE} is of")
+        file = _required(given, PASSWORD_FILE, "the path of a mounted file with the password")
+        login = Login(username, file, mechanism)
+    elif MECHANISM in given:
+        raise BadOption(MECHANISM, "nobody logs in", f"set {USERNAME} and {PASSWORD_FILE} too")
+    return Access(
+        bootstrap,
+        login,
+        request_timeout_ms=_taken(given, REQUEST_TIMEOUT, _positive, 30_000),
+        patience_ms=_taken(given, API_TIMEOUT, _positive, 60_000),
+    )
+
+
+def _replica(text: str) -> int:
+    return LEADER if text.strip().lower() == "leader" else _number(text, 0, 2**31 - 1)
+
+
+def _partitions(text: str) -> frozenset[int] | None:
+    return frozenset(_number(part, 0, 2**31 - 1) for part in text.split(","))
+
+
+def _positive(text: str) -> int:
+    return _number(text, 1, MAX_OFFSET)
+
+
+def _number(text: str, lowest: int, highest: int) -> int:
+    stripped = text.strip()
+    if not (stripped.isascii() and stripped.isdigit() and lowest <= int(stripped) <= highest):
+        raise ValueError(f"{text!r} is no number from {lowest} to {highest}")
+    return int(stripped)
+
+
+def _mode(text: str) -> Mode:
+    return Mode(text.strip().lower())
+
+
+def _mechanism(text: str) -> Mechanism:
+    return Mechanism(text.strip().upper())
+
+
+def _boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError(f"{text!r} is neither true nor false")

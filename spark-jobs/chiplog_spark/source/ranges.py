@@ -1,0 +1,163 @@
+"""From what a user says to ranges of offsets, checked against what there is."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from chiplog_spark.source.options import ENDING, PARTITIONS, STARTING, BadOption, Bound
+from chiplog_spark.wire import errors
+from chiplog_spark.wire.facts import EARLIEST, LATEST, TopicFacts
+from chiplog_spark.wire.verdicts import LEADER, out_of_range
+
+
+class Held(NamedTuple):
+    """What a partition holds: from the log start up to the high watermark."""
+
+    start: int
+    end: int
+
+
+class Range(NamedTuple):
+    """Offsets of one partition that are to be read; the end is not."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def chosen(topic: TopicFacts, wanted: frozenset[int] | None, replica: int) -> list[int]:
+    """The partitions to be read. Raises `BadOption` and `WireError`."""
+    strange = sorted((wanted or frozenset()) - set(topic.partitions))
+    if strange:
+        count = len(topic.partitions)
+        remedy = f"{topic.name} has partitions 0 to {count - 1}"
+        raise BadOption(PARTITIONS, f"there is no partition {strange[0]}", remedy)
+    held = topic.held_by(replica)
+    if replica != LEADER and not held:
+        raise errors.ReplicaNotThere(
+            f"broker {replica} has a replica of no partition",
+            f"choose one of {', '.join(map(str, sorted(topic.brokers)))}, or replica=leader",
+            topic.name,
+        )
+    return [index for index in held if wanted is None or index in wanted]
+
+
+def places(option: str, bound: Bound, partitions: Iterable[int]) -> dict[int, int]:
+    """`EARLIEST`, `LATEST` or an offset for each partition. Raises `BadOption`.
+
+    As in Spark's Kafka source none may be left out: what is not named would not be read.
+    """
+    if isinstance(bound, int):
+        return dict.fromkeys(partitions, bound)
+    expected = set(partitions)
+    for what, odd in (("is missing", expected - set(bound)), ("is none", set(bound) - expected)):
+        if odd:
+            known = ", ".join(map(str, sorted(expected)))
+            problem = f"partition {min(odd)} {what} of those that are read"
+            raise BadOption(option, problem, f"give an offset for each of {known}")
+    return dict(bound)
+
+
+def ranges_between(
+    topic: str, starts: Mapping[int, int], ends: Mapping[int, int], held: Mapping[int, Held]
+) -> list[Range]:
+    """The ranges of a batch. Raises `OffsetOutOfRange` and `BadOption`."""
+    found = []
+    for partition in sorted(starts):
+        here = held[partition]
+        start, end = (resolved(one[partition], here) for one in (starts, ends))
+        for offset in (start, end):
+            if not here.start <= offset <= here.end:
+                bounds = f", it holds {here.start} to {here.end}"
+                raise out_of_range(offset, topic, partition, bounds)
+        if start > end:
+            what = f"partition {partition} would be read from {start} back to {end}"
+            raise BadOption(ENDING, what, f"put it at or after {STARTING}")
+        found.append(Range(partition, start, end))
+    return found
+
+
+def resolved(place: int, held: Held) -> int:
+    """An offset for a place."""
+    return {EARLIEST: held.start, LATEST: held.end}.get(place, place)
+
+
+def ranges_of_stream(
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    log_starts: Mapping[int, int],
+    *,
+    fails_on_data_loss: bool,
+) -> list[Range]:
+    """The ranges of one trigger; partitions that are new begin at their log start.
+
+    Raises `OffsetOutOfRange` where records are gone that were not read.
+    """
+    found = []
+    for partition in sorted(ends):
+        end, log_start = ends[partition], log_starts[partition]
+        start = starts.get(partition, log_start)
+        if start < min(log_start, end):
+            if fails_on_data_loss:
+                raise lost(start, log_start, topic, partition)
+            start = min(log_start, end)
+        if start < end:
+            found.append(Range(partition, start, end))
+    return found
+
+
+def lost(offset: int, log_start: int, topic: str, partition: int) -> errors.OffsetOutOfRange:
+    """Records from `offset` on were deleted before they were read."""
+    return errors.OffsetOutOfRange(
+        f"what was to be read from offset {offset} on is gone, the log begins at {log_start}",
+        "raise the topic's retention, or set failOnDataLoss=false to go on from there",
+        topic,
+        partition,
+    )
+
+
+def ends_of_trigger(
+    topic: str, starts: Mapping[int, int], held: Mapping[int, Held], max_records: int | None
+) -> dict[int, int]:
+    """Where the next trigger ends, with at most so many offsets, shared out by what is waiting.
+
+    Raises `OffsetOutOfRange` where a partition ends before what was read of it.
+    """
+    begins = {index: max(starts.get(index, one.start), 0) for index, one in held.items()}
+    for index, one in held.items():
+        if begins[index] > one.end:
+            raise errors.OffsetOutOfRange(
+                f"it was read up to {begins[index]}, and now it ends at {one.end}",
+                "if the topic was made anew, begin with a new checkpoint",
+                topic,
+                index,
+            )
+    missing = sorted(set(starts) - set(held))
+    if missing:
+        remedy = "if the topic was made anew, begin with a new checkpoint"
+        raise errors.UnknownTopic("the partition is gone", remedy, topic, missing[0])
+    waiting = {
+        index: one.end - max(begins[index], one.start)
+        for index, one in held.items()
+        if one.end > begins[index]
+    }
+    ends = {index: begins[index] for index in held}
+    room = sum(waiting.values()) if max_records is None else max_records
+    shares = shared_out(room, waiting)
+    for index, share in shares.items():
+        ends[index] = max(begins[index], held[index].start) + share
+    return ends
+
+
+def shared_out(room: int, waiting: Mapping[int, int]) -> dict[int, int]:
+    """At most `room` in all, to each in proportion to what waits there; nothing is left over."""
+    total = sum(waiting.values())
+    if total <= room:
+        return dict(waiting)
+    shares = {index: count * room // total for index, count in waiting.items()}
+    left = room - sum(shares.values())
+    for index in sorted(waiting, key=lambda one: (shares[one] - waiting[one], one)):
+        more = min(left, waiting[index] - shares[index], 1)
+        shares[index] += more
+        left -= more
+    return shares

@@ -1,0 +1,72 @@
+"""Reading one split from the replica that it is to be read from."""
+
+import time
+from collections.abc import Iterator
+
+from chiplog_spark.source.columns import Unread
+from chiplog_spark.source.options import Mode, Options
+from chiplog_spark.source.ranges import lost
+from chiplog_spark.source.splits import Split
+from chiplog_spark.wire import errors
+from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.errors import WireError
+from chiplog_spark.wire.facts import EARLIEST, RawBatch, batches_in
+from chiplog_spark.wire.verdicts import LEADER, behind
+
+
+def found_in(client: Client, split: Split, options: Options) -> Iterator[RawBatch | Unread]:
+    """The batches of a split in their order. Raises `WireError`.
+
+    Where whole batches of one broker are looked at, what that broker cannot give is a finding and
+    not the end: offsets that are `Unread`.
+    """
+    looks = options.mode is Mode.BATCHES and options.replica != LEADER
+    offset = split.start
+    while offset < split.end:
+        try:
+            for batch in _batches_from(client, split, offset, options.access.patience_ms / 1000):
+                yield batch
+                offset = batch.last_offset + 1
+            return
+        except errors.OffsetOutOfRange as gone:
+            log_start = _log_start(client, split)
+            if log_start <= offset or (options.fails_on_data_loss and not looks):
+                at = split.at
+                if log_start > offset:
+                    raise lost(offset, log_start, at.topic, at.partition) from gone
+                raise
+            following = min(log_start, split.end)
+            if looks:
+                at = split.at
+                why = lost(offset, log_start, at.topic, at.partition)
+                yield Unread(offset, following - 1, why)
+            offset = following
+        except WireError as error:
+            if not looks:
+                raise
+            yield Unread(offset, split.end - 1, error)
+            return
+
+
+def _batches_from(
+    client: Client, split: Split, offset: int, patience_s: float
+) -> Iterator[RawBatch]:
+    """Whatever has offsets from `offset` up to the end of the split."""
+    waits_since_s = time.monotonic()
+    while offset < split.end:
+        fetched = client.fetch(split.at, offset)
+        for batch in batches_in(fetched.records, split.at, offset):
+            if batch.base_offset >= split.end:
+                return
+            if batch.last_offset >= offset:
+                yield batch
+                offset = batch.last_offset + 1
+                waits_since_s = time.monotonic()
+        if time.monotonic() - waits_since_s > patience_s:
+            raise behind(split.at.replica, offset, split.at.topic, split.at.partition)
+
+
+def _log_start(client: Client, split: Split) -> int:
+    at = split.at
+    topic = client.topic(at.topic)
+    return client.offsets(topic, {at.partition: EARLIEST}, at.replica)[at.partition]

@@ -1,0 +1,52 @@
+"""Cutting ranges of offsets into splits: so that one large partition uses many executors."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from chiplog_spark.source.ranges import Range
+from chiplog_spark.wire.facts import Place, TopicFacts
+
+MAX_SPLITS: Final = 10_000
+"""Tasks of one read. Spark's driver holds them all; larger splits are what it gets instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one task reads."""
+
+    at: Place
+    start: int
+    end: int
+    begins_range: bool
+    """Whether a batch that begins before `start` is this split's, and not of the one before."""
+
+    def owns(self, base_offset: int) -> bool:
+        """Whether a batch is this split's row: each batch is of exactly one split of a range."""
+        return base_offset < self.end and (self.begins_range or base_offset >= self.start)
+
+
+def splits_of(
+    topic: TopicFacts, replica: int, ranges: Iterable[Range], records_per_split: int
+) -> list[Split]:
+    """Splits of nearly the same size in each partition, none above `records_per_split`.
+
+    Offsets are counted, as nobody knows how many of them compaction left.
+    """
+    wanted = [one for one in ranges if one.start < one.end]
+    total = sum(one.end - one.start for one in wanted)
+    size = max(records_per_split, -(-total // MAX_SPLITS))
+    return [
+        split
+        for one in wanted
+        for split in _cut(Place(topic.name, topic.topic_id, one.partition, replica), one, size)
+    ]
+
+
+def _cut(at: Place, one: Range, size: int) -> Iterable[Split]:
+    length = one.end - one.start
+    count = -(-length // size)
+    bounds = [one.start + length * number // count for number in range(count + 1)]
+    for start, end in pairwise(bounds):
+        yield Split(at, start, end, begins_range=start == one.start)
