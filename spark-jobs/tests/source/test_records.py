@@ -51,7 +51,7 @@ def test_records_of_every_codec_are_what_was_produced(
     create_topic(broker.bootstrap, topic, 2)
     rows = list(rows_for(codec))
     produced(broker, topic, rows, **{"compression.type": codec})
-    found = frame(spark, broker, topic, recordsPerSplit="7").orderBy("timestamp").collect()
+    found = frame(spark, broker, topic, recordsPerSplit="20").orderBy("timestamp").collect()
     assert len(found) == len(rows)
     for row, wanted in zip(found, rows, strict=True):
         assert row.topic == topic
