@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Java 17 where Debian's package puts it; JAVA_HOME says otherwise.
 JAVA_HOME = "/usr/lib/jvm/java-17-openjdk-amd64"
+# A hang guard: a JVM starts within it also on a machine that is busy with other things.
+LIMIT_S = 600
 # py4j leaves its sockets to the collector, and Spark's own modules use what is to go.
 NOT_OURS = (
     "ignore:unclosed <socket:ResourceWarning",
@@ -28,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(*NOT_OURS))
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
 
 
 @pytest.fixture(scope="session")

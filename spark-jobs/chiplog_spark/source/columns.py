@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +11,7 @@ from crc32c import crc32c
 
 from chiplog_broker.records.batch import CRC_START, BatchHeader
 from chiplog_broker.records.errors import RecordsError
-from chiplog_broker.records.reader import read_records
+from chiplog_spark.source.decoding import decoded
 from chiplog_spark.source.splits import Split
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import Place, RawBatch, damaged
@@ -73,37 +74,38 @@ def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
     check_crc(batch, split.at)
     if header.is_control:
         return
-    columns = chunk.columns
-    keys, values, offsets = columns["key"], columns["value"], columns["offset"]
-    timestamps, headers = columns["timestamp"], columns["headers"]
-    before = len(keys)
-    start, end, size = split.start, split.end, 0
     try:
-        for record in read_records(batch.data, header):
-            if not start <= record.offset < end:
-                continue
-            keys.append(record.key)
-            values.append(record.value)
-            offsets.append(record.offset)
-            timestamps.append(microseconds(record.timestamp_ms))
-            # Null where there are none, as in Spark's Kafka source.
-            headers.append(list(record.headers) or None)
-            size += len(record.key or b"") + len(record.value or b"")
-            for one in record.headers:
-                chunk.has_headers = True
-                size += len(one.key) + len(one.value or b"")
+        found = decoded(batch.data, header)
     except RecordsError as error:
         raise damaged(split.at, batch.base_offset, str(error)) from error
-    count = len(keys) - before
+    offsets = [header.base_offset + delta for delta in found.offset_deltas]
+    if header.is_log_append_time:
+        times = [microseconds(header.max_timestamp_ms)] * len(offsets)
+    else:
+        base_ms = header.base_timestamp_ms
+        times = [microseconds(base_ms + delta) for delta in found.time_deltas_ms]
+    own = slice(bisect_left(offsets, split.start), bisect_left(offsets, split.end))
+    keys, values = found.keys[own], found.values[own]
+    count = len(keys)
+    time_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+    columns = chunk.columns
+    columns["key"] += keys
+    columns["value"] += values
     columns["topic"] += [split.at.topic] * count
     columns["partition"] += [split.at.partition] * count
-    time_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+    columns["offset"] += offsets[own]
+    columns["timestamp"] += times[own]
     columns["timestampType"] += [time_type] * count
+    columns["headers"] += found.headers[own]
     columns["leaderEpoch"] += [header.leader_epoch] * count
     columns["batchBaseOffset"] += [header.base_offset] * count
     columns["batchCrc"] += [header.crc] * count
+    chunk.has_headers |= found.has_headers
     chunk.rows += count
-    chunk.size_bytes += size
+    chunk.size_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+    if found.has_headers:
+        every = (one for of_record in found.headers[own] for one in of_record or ())
+        chunk.size_bytes += sum(len(key) + len(value or b"") for key, value in every)
 
 
 def add_batch(chunk: Chunk, batch: RawBatch, at: Place, *, with_payload: bool) -> None:

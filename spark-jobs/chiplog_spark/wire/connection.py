@@ -18,7 +18,7 @@ from chiplog_broker.protocol.codec import outgoing, schema
 from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_broker.protocol.reader import MALFORMED, Reader
 from chiplog_broker.protocol.writer import NO_TAGS, string
-from chiplog_broker.security.scram import AuthenticationFailed, ScramClient
+from chiplog_broker.security.scram import AuthenticationFailed, ScramClient, prepared
 from chiplog_spark.wire.access import Access, Address, Login
 from chiplog_spark.wire.errors import NotAuthorized, ProtocolError, WireError
 
@@ -172,7 +172,7 @@ class Connection:
         password = password_in(login)
         nonce = b64encode(token_bytes(_NONCE_BYTES))
         try:
-            client = ScramClient(login.mechanism, login.username, password, nonce)
+            client = ScramClient(login.mechanism, login.username, prepared(password), nonce)
         except ValueError as error:
             raise refused(login, str(error)) from None
         name = login.mechanism.value

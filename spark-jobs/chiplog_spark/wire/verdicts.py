@@ -59,6 +59,9 @@ _NOT_AUTHORIZED: Final = frozenset(
 def judged(code: ErrorCode, topic: str, partition: int, replica: int, offset: int = -1) -> Judged:
     """An error code other than `none`, given for this partition by this replica."""
     verdict = Verdict.AGAIN if code in _AGAIN else Verdict.OVER
+    if code is ErrorCode.kafka_storage_error and replica != LEADER:
+        # Waited with, it would be mended by a new copy, and nobody would hear of the damage.
+        verdict = Verdict.OVER
     return Judged(verdict, error_for(code, topic, partition, replica, offset))
 
 

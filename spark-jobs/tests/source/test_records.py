@@ -4,28 +4,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from e2e.clients.topics import create_topic
 from e2e.kafka.process import BrokerProcess
+from tests.spark_kit import frame, produced
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-def frame(spark: "SparkSession", broker: BrokerProcess, topic: str, **options: str) -> "DataFrame":
-    reader = spark.read.format("chiplog").option("bootstrap.servers", broker.bootstrap)
-    return reader.option("topic", topic).options(**options).load()
-
-
-def produced(broker: BrokerProcess, topic: str, rows: list[dict[str, Any]], **config: Any) -> None:
-    """Rows are arguments of confluent-kafka's `produce`, in order."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 20, **config})
-    for row in rows:
-        producer.produce(topic, **row)
-    assert producer.flush(30) == 0
 
 
 def rows_for(codec: str) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,163 @@
+"""The records of a batch as columns, quickly: what an executor does most.
+
+`chiplog_broker.records.reader` reads the same and makes a value of each record, at a third of
+the speed. Like it, this trusts nothing: any bytes end in columns or in `InvalidRecordError`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader
+from chiplog_broker.records.compression import decompress
+from chiplog_broker.records.errors import InvalidRecordError
+from chiplog_broker.records.reader import MAX_INFLATED_BYTES
+
+HeaderColumn: TypeAlias = list[tuple[str, bytes | None]] | None
+"""A record's headers; None where there are none, as in Spark's Kafka source."""
+
+_VARINT_MAX_BYTES: Final = 10
+
+
+@dataclass(slots=True)
+class Decoded:
+    """Columns of the same length."""
+
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    offset_deltas: list[int] = field(default_factory=list)
+    time_deltas_ms: list[int] = field(default_factory=list)
+    headers: list[HeaderColumn] = field(default_factory=list)
+    has_headers: bool = False
+
+
+def decoded(batch: memoryview, header: BatchHeader) -> Decoded:
+    """All records of a whole batch, whose checksum is the caller's business.
+
+    Raises `RecordsError`.
+    """
+    packed = batch[HEADER_BYTES : header.size_bytes]
+    payload = bytes(decompress(header.codec, packed, MAX_INFLATED_BYTES))
+    found = Decoded()
+    try:
+        at = _decode(payload, header.record_count, found)
+    except IndexError:
+        raise InvalidRecordError("a record is cut short") from None
+    except UnicodeDecodeError:
+        raise InvalidRecordError("a header's key is not UTF-8") from None
+    if at != len(payload):
+        raise InvalidRecordError(f"{len(payload) - at} bytes follow the last record")
+    return found
+
+
+def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would double the time)
+    payload: bytes, count: int, found: Decoded
+) -> int:
+    """Fills `found`; returns where the last record ends."""
+    keys, values, headers = found.keys, found.values, found.headers
+    offset_deltas, time_deltas = found.offset_deltas, found.time_deltas_ms
+    at, length = 0, len(payload)
+    for _ in range(count):
+        # Variable-length numbers are read in place: they have one or two bytes nearly always.
+        size = payload[at]
+        if size < 0x80:
+            at += 1
+        elif payload[at + 1] < 0x80:
+            size = size & 0x7F | payload[at + 1] << 7
+            at += 2
+        else:
+            size, at = _long(payload, at)
+        end = at + (size >> 1)
+        if size & 1 or end > length:
+            raise InvalidRecordError("a record does not fit its batch")
+        time = payload[at + 1]  # behind the attributes, which have no meaning yet
+        if time < 0x80:
+            at += 2
+        elif payload[at + 2] < 0x80:
+            time = time & 0x7F | payload[at + 2] << 7
+            at += 3
+        else:
+            time, at = _long(payload, at + 1)
+        delta = payload[at]
+        if delta < 0x80:
+            at += 1
+        elif payload[at + 1] < 0x80:
+            delta = delta & 0x7F | payload[at + 1] << 7
+            at += 2
+        else:
+            delta, at = _long(payload, at)
+        size = payload[at]
+        if size < 0x80:
+            at += 1
+        else:
+            size, at = _long(payload, at)
+        if size & 1:
+            keys.append(None)
+        else:
+            start, at = at, at + (size >> 1)
+            keys.append(payload[start:at])
+        size = payload[at]
+        if size < 0x80:
+            at += 1
+        elif payload[at + 1] < 0x80:
+            size = size & 0x7F | payload[at + 1] << 7
+            at += 2
+        else:
+            size, at = _long(payload, at)
+        if size & 1:
+            values.append(None)
+        else:
+            start, at = at, at + (size >> 1)
+            values.append(payload[start:at])
+        if payload[at] == 0:
+            at += 1
+            headers.append(None)
+        else:
+            of_record, at = _headers(payload, at)
+            headers.append(of_record)
+            found.has_headers = True
+        if at != end:
+            raise InvalidRecordError("a record whose parts do not fit")
+        offset_deltas.append((delta >> 1) ^ -(delta & 1))
+        time_deltas.append((time >> 1) ^ -(time & 1))
+    return at
+
+
+def _headers(payload: bytes, at: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    count, at = _signed(payload, at)
+    # Each header needs two bytes at least, so the count is bounded before anything is made.
+    if not 0 <= count <= len(payload) - at:
+        raise InvalidRecordError(f"{count} headers do not fit their record")
+    found: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        key, at = _bytes(payload, at)
+        if key is None:
+            raise InvalidRecordError("a header without a key")
+        value, at = _bytes(payload, at)
+        found.append((key.decode(), value))
+    return found, at
+
+
+def _bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = _signed(payload, at)
+    if size < 0:
+        return None, at
+    if at + size > len(payload):
+        raise InvalidRecordError(f"a field of {size} bytes does not fit its record")
+    return payload[at : at + size], at + size
+
+
+def _signed(payload: bytes, at: int) -> tuple[int, int]:
+    value, at = _long(payload, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _long(payload: bytes, at: int) -> tuple[int, int]:
+    """A variable-length number as it stands (zigzag is the caller's), and what follows it."""
+    value = shift = 0
+    for index in range(at, at + _VARINT_MAX_BYTES):
+        byte = payload[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, index + 1
+        shift += 7
+    raise InvalidRecordError("a variable-length number without an end")
