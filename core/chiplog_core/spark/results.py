@@ -1,0 +1,176 @@
+"""How a Spark job answers: the driver writes it to a ConfigMap, the operator copies the summary.
+
+A result always fits: of violations only the first are told, and how many there are in all. A
+job of a newer version may tell more than is known here, which is ignored.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from chiplog_core.ids import MAX_INT64, BrokerId, Offset, PartitionIndex
+from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.manifest.reading import Unknown, read
+from chiplog_core.manifest.shapes import object_shape
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.references import ObjectName, TopicName
+from chiplog_core.problems import InvalidManifest
+from chiplog_core.spark.documents import Flaw, UnreadableDocument, object_of, text_of
+
+T = TypeVar("T")
+
+RESULT_KEY = "result.json"
+"""Of the ConfigMap that the request names."""
+
+MAX_RESULT_BYTES = 512 * 1024
+MAX_VIOLATIONS = 100
+"""Told of one by one; all are counted."""
+
+MAX_MESSAGE_LENGTH = 4_096
+
+CRASHED = "JobCrashed"
+"""Reason of a result whose job ended by an error of its own: another attempt may end otherwise."""
+
+
+class ResultState(StrEnum):
+    """How a job ended."""
+
+    SUCCEEDED = "Succeeded"
+    """It did what it was told; violations are what it found."""
+    FAILED = "Failed"
+
+
+class Check(StrEnum):
+    """What a violation violates."""
+
+    CRC = "Crc"
+    OFFSET_GAP = "OffsetGap"
+    OFFSET_OVERLAP = "OffsetOverlap"
+    EPOCH_REGRESSION = "EpochRegression"
+    REPLICA_MISMATCH = "ReplicaMismatch"
+    MISSING_SEGMENT = "MissingSegment"
+    TRUNCATED_TAIL = "TruncatedTail"
+    KEY_PLACEMENT = "KeyPlacement"
+    COMPACTION_ORDER = "CompactionOrder"
+    TIMESTAMP = "Timestamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One thing that is not as it must be."""
+
+    check: Annotated[Check, "What is violated."]
+    topic: Annotated[TopicName, "Name of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    offset: Annotated[Offset | None, "Where; absent where it is not of one offset."] = None
+    replica: Annotated[BrokerId | None, "The broker whose copy it is; absent for all."] = None
+    message: Annotated[str, "What was found, and what was expected.", Length(MAX_MESSAGE_LENGTH)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """A result without its summary."""
+
+    application: Annotated[ObjectName, "Name of the application that ran the job."]
+    state: Annotated[ResultState, "How it ended."]
+    reason: Annotated[
+        str, "In one word.", Length(128, minimum=1), Pattern("[A-Z][A-Za-z0-9]*", "CamelCase")
+    ]
+    message: Annotated[str, "In a sentence.", Length(MAX_MESSAGE_LENGTH)] = ""
+    violations: Annotated[tuple[Violation, ...], "The first ones.", Items(MAX_VIOLATIONS)] = ()
+    violations_total: Annotated[int, "How many there are in all.", Range(0, MAX_INT64)] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a job did and found."""
+
+    application: str
+    state: ResultState
+    reason: str
+    message: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """Figures of the kind's own, as JSON has them: numbers, texts, lists and objects."""
+    violations: tuple[Violation, ...] = ()
+    violations_total: int = 0
+    """At least as many as are told of."""
+
+    def summary_as(self, cls: type[T]) -> T:
+        """The kind's own figures; raises `UnreadableDocument` naming every field that is wrong."""
+        try:
+            found: T = read(object_shape(cls), self.summary, "summary", Unknown.IGNORE)
+        except InvalidManifest as invalid:
+            raise UnreadableDocument(Flaw.INVALID, str(invalid)) from invalid
+        return found
+
+    def fitted(self) -> "Result":
+        """With no more violations and text than a result may have; the total stays what it is."""
+        kept = tuple(
+            replace(one, message=_cut(one.message)) for one in self.violations[:MAX_VIOLATIONS]
+        )
+        total = max(self.violations_total, len(self.violations))
+        return replace(self, message=_cut(self.message), violations=kept, violations_total=total)
+
+    def to_json(self) -> str:
+        """As `result.json`, with as many violations as fit.
+
+        Raises `UnreadableDocument` where the summary alone is too large or no JSON, or a field is
+        of a wrong form.
+        """
+        fitting = self.fitted()
+        text = _text(fitting)
+        while len(text) > MAX_RESULT_BYTES and fitting.violations:
+            half = len(fitting.violations) // 2
+            fitting = replace(fitting, violations=fitting.violations[:half])
+            text = _text(fitting)
+        Result.from_json(text, application=self.application)
+        return text
+
+    @staticmethod
+    def from_json(text: str | bytes, *, application: str) -> "Result":
+        """Read the `result.json` of an application; raises `UnreadableDocument`."""
+        value = object_of(text, "result", limit_bytes=MAX_RESULT_BYTES)
+        said = value.get("application")
+        if said != application:
+            message = f"the result is of {said!r}, and this is {application}"
+            raise UnreadableDocument(Flaw.OF_ANOTHER, message)
+        summary = value.pop("summary", {})
+        if not isinstance(summary, dict):
+            raise UnreadableDocument(Flaw.INVALID, "result.summary is no object: write an object")
+        try:
+            head: _Head = read(object_shape(_Head), value, "result", Unknown.IGNORE)
+        except InvalidManifest as invalid:
+            raise UnreadableDocument(Flaw.INVALID, str(invalid)) from invalid
+        told = len(head.violations)
+        if head.violations_total < told:
+            message = (
+                f"result.violationsTotal is {head.violations_total}, and {told} violations are"
+                " told of"
+            )
+            raise UnreadableDocument(Flaw.INVALID, message)
+        return Result(**{name: getattr(head, name) for name in HEAD}, summary=summary)
+
+
+HEAD = tuple(found.name for found in dataclasses.fields(_Head))
+
+
+def failed(application: str, reason: str, message: str) -> Result:
+    """The result of a job that did not do what it was told."""
+    return Result(
+        application=application, state=ResultState.FAILED, reason=reason, message=_cut(message)
+    )
+
+
+def _text(result: Result) -> str:
+    head = _Head(**{name: getattr(result, name) for name in HEAD})
+    try:
+        return text_of({**write(head), "summary": dict(result.summary)})
+    except (TypeError, ValueError, RecursionError) as problem:
+        message = f"the summary is no JSON ({problem})"
+        raise UnreadableDocument(Flaw.NOT_JSON, message) from problem
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE_LENGTH else text[: MAX_MESSAGE_LENGTH - 1] + "…"
