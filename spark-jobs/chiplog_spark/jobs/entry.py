@@ -1,0 +1,155 @@
+"""What every job does before and after its work: read the request, start Spark, tell the result.
+
+    python -m chiplog_spark.jobs.verify REQUEST [RESULT]
+
+REQUEST is the path of the request's file. The result goes to the ConfigMap that the request names,
+or, outside of Kubernetes, to the file RESULT.
+
+Exit codes are what a launcher may do next. 0: done, and told. 3: it cannot be done as it was asked,
+and that was told (or the request itself does not read): another attempt would end the same way.
+1: an error of ours or of the machines; the result says `JobCrashed` where it could be told.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NoReturn, TypeAlias
+
+from pyspark.sql import SparkSession
+
+from chiplog_core.log_lines import JsonFormatter
+from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.spark.requests import JobKind, Request
+from chiplog_core.spark.results import CRASHED, Result, ResultState, failed
+from chiplog_spark.jobs import reporting
+from chiplog_spark.jobs.refused import Refused
+
+log = logging.getLogger(__name__)
+
+DONE: Final = 0
+BROKEN: Final = 1
+REFUSED: Final = 3
+
+INVALID_REQUEST: Final = "InvalidRequest"
+"""Reason of a result whose request did not read: operator and image are of different versions."""
+
+Work: TypeAlias = Callable[[SparkSession, Request], Result]
+"""A job. Raises `Refused` or `UnreadableDocument` where only a person can help; any other error is
+a crash. The result's `application` is set here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a job stands on, so that tests can put something else under it."""
+
+    session: Callable[[Request], SparkSession]
+    report: Callable[[Request, Result], None]
+
+
+def main(kind: JobKind, work: Work) -> NoReturn:
+    """Do a job as the command line says, and exit."""
+    set_up_logging()
+    arguments = sys.argv[1:]
+    if len(arguments) not in {1, 2}:
+        log.error("usage: REQUEST [RESULT], paths of files")
+        sys.exit(REFUSED)
+    report = to_file(Path(arguments[1])) if len(arguments) == 2 else to_config_map
+    sys.exit(run(kind, work, Path(arguments[0]), Surroundings(session_for, report)))
+
+
+def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> int:
+    """Do a job and tell its result; returns the exit code."""
+    try:
+        request = Request.from_json(path.read_bytes())
+    except (OSError, UnreadableDocument) as error:
+        log.error("the request does not read", extra={"path": str(path), "why": str(error)})
+        return REFUSED
+    about = {"application": request.application, "kind": request.kind.value}
+    log.info("begun", extra=about)
+    result, code = done(kind, work, request, surroundings)
+    log.info("ended", extra={**about, **facts(result)})
+    try:
+        surroundings.report(request, result)
+    except reporting.NotReported as error:
+        log.error("the result could not be told", extra={**about, "why": str(error)})
+        return BROKEN
+    return code
+
+
+def done(
+    kind: JobKind, work: Work, request: Request, surroundings: Surroundings
+) -> tuple[Result, int]:
+    """The result of a job, however it ended, and the exit code."""
+    if request.kind is not kind:
+        message = f"the request is for {request.kind}, and this job is for {kind}"
+        return failed(request.application, INVALID_REQUEST, message), REFUSED
+    try:
+        session = surroundings.session(request)
+        try:
+            result = work(session, request)
+        finally:
+            stop(session)
+    except Refused as refused:
+        return failed(request.application, refused.reason, str(refused)), REFUSED
+    except UnreadableDocument as unreadable:
+        return failed(request.application, INVALID_REQUEST, str(unreadable)), REFUSED
+    except Exception as error:
+        log.exception("crashed")
+        return crashed(request, error), BROKEN
+    try:
+        result = replace(result, application=request.application)
+        result.to_json()
+    except UnreadableDocument as error:  # what the job says of itself: nobody else's mistake
+        log.exception("the result cannot be told")
+        return crashed(request, error), BROKEN
+    return result, DONE if result.state is ResultState.SUCCEEDED else REFUSED
+
+
+def crashed(request: Request, error: Exception) -> Result:
+    """The result of a job that ended by an error of its own."""
+    return failed(request.application, CRASHED, f"{type(error).__name__}: {error}")
+
+
+def stop(session: SparkSession) -> None:
+    """End a session; one whose JVM is gone changes nothing about what the job did."""
+    try:
+        session.stop()
+    except Exception:
+        log.exception("the session did not stop")
+
+
+def facts(result: Result) -> dict[str, object]:
+    """What a line of the log says of a result."""
+    return {
+        "state": result.state.value,
+        "reason": result.reason,
+        "why": result.message,
+        "violations": result.violations_total,
+    }
+
+
+def session_for(request: Request) -> SparkSession:
+    """The session that `spark-submit`'s configuration describes."""
+    return SparkSession.builder.appName(request.application).getOrCreate()
+
+
+def to_config_map(request: Request, result: Result) -> None:
+    asyncio.run(reporting.to_config_map(request, result))
+
+
+def to_file(path: Path) -> Callable[[Request, Result], None]:
+    def report(_request: Request, result: Result) -> None:
+        reporting.to_file(path, result)
+
+    return report
+
+
+def set_up_logging() -> None:
+    """One line of JSON an event, to standard error; py4j tells every call below a warning."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -1,0 +1,75 @@
+"""Writing a job's result where the operator looks for it.
+
+The operator made the ConfigMap before it started the job, so the driver's ServiceAccount needs no
+more than to patch that one object. One that is gone is an application that nobody waits for any
+more; an API server that does not answer is asked again for some minutes.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from chiplog_core.spark.requests import Request
+from chiplog_core.spark.results import RESULT_KEY, Result
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
+from chiplog_kube.clock import Clock, SystemClock
+from chiplog_kube.connection import NoConnection, find
+from chiplog_kube.http_api import HttpKubeApi
+
+log = logging.getLogger(__name__)
+
+FIELD_MANAGER: Final = "chiplog-spark"
+PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0, 30.0, 30.0, 30.0)
+"""Between attempts. With time for each to fail it is about five minutes: longer than an API server
+takes to start anew, and no driver holds its executors' places for nothing."""
+
+
+class NotReported(Exception):  # noqa: N818 - named for what it says
+    """The result could not be written; says why."""
+
+
+async def write(
+    api: KubeApi,
+    clock: Clock,
+    request: Request,
+    text: str,
+    pauses_s: Sequence[float] = PAUSES_S,
+) -> None:
+    """Write a result's text; raises `NotReported`."""
+    patch = {"data": {RESULT_KEY: text}}
+    place = request.result.config_map
+    for pause_s in (*pauses_s, None):
+        try:
+            await api.patch(
+                kinds.CONFIG_MAPS, request.namespace, place, patch, field_manager=FIELD_MANAGER
+            )
+        except (Unavailable, Conflict) as error:
+            if pause_s is None:
+                raise NotReported(f"the API server does not answer: {error}") from error
+            log.warning("result not written yet", extra={"why": str(error), "again_in_s": pause_s})
+            await clock.sleep(pause_s)
+        except (ApiError, OSError) as error:
+            message = f"ConfigMap {request.namespace}/{place}: {type(error).__name__}: {error}"
+            raise NotReported(message) from error
+        else:
+            return
+
+
+async def to_config_map(request: Request, result: Result) -> None:
+    """Write a result to the ConfigMap that the request names; raises `NotReported`."""
+    try:
+        connection = find(None)
+    except NoConnection as error:
+        raise NotReported(f"no API server is known: {error}") from error
+    async with HttpKubeApi(connection) as api:
+        await write(api, SystemClock(), request, result.to_json())
+
+
+def to_file(path: Path, result: Result) -> None:
+    """Write a result to a file, for jobs that run outside of Kubernetes; raises `NotReported`."""
+    try:
+        path.write_text(result.to_json(), encoding="ascii")
+    except OSError as error:
+        raise NotReported(f"{path}: {error.strerror}") from error
