@@ -1,0 +1,116 @@
+"""What the image runs: `driver`, `executor`, `submit`, or any other program.
+
+Spark's Kubernetes backend starts pods with the first two as their only argument or the first one,
+and says everything else by environment (`org.apache.spark.deploy.k8s.Constants`); `submit` is for
+a plain Job whose pod is to be the driver. Only the standard library is imported: an executor is a
+JVM, and is not to wait for Python.
+
+Errors: exit code 64 where a variable is missing that Spark always sets.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+USAGE: Final = 64
+"""`EX_USAGE` of sysexits.h: started by something else than Spark."""
+
+BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+BACKEND_OPTIONS: Final = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+JAVA_OPTION: Final = re.compile("SPARK_JAVA_OPT_([0-9]+)")
+
+
+class NotByUs(Exception):  # noqa: N818 - named for what it says
+    """A variable is missing that Spark, or the Job, sets."""
+
+
+def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The program that a container becomes, with its arguments; raises `NotByUs`."""
+    role, *rest = arguments or [""]
+    match role:
+        case "driver":
+            return [*_submit(environment), *rest]
+        case "submit":
+            return [*_submit(environment), *_of_job(environment), *rest]
+        case "executor":
+            return _executor(environment)
+        case "":
+            raise NotByUs("say driver, executor, submit or a program")
+        case _:
+            return [*arguments]
+
+
+def _submit(environment: Mapping[str, str]) -> list[str]:
+    address = _variable(environment, "SPARK_DRIVER_BIND_ADDRESS")
+    return [
+        *(f"{_variable(environment, 'SPARK_HOME')}/bin/spark-submit", "--deploy-mode", "client"),
+        *("--conf", f"spark.driver.bindAddress={address}"),
+    ]
+
+
+def _of_job(environment: Mapping[str, str]) -> list[str]:
+    """What `spark-submit` in cluster mode would have told Spark of the driver's pod."""
+    address = _variable(environment, "SPARK_DRIVER_BIND_ADDRESS")
+    pod = _variable(environment, "SPARK_DRIVER_POD_NAME")
+    return [
+        *("--conf", f"spark.driver.host={address}"),
+        *("--conf", f"spark.kubernetes.driver.pod.name={pod}"),
+    ]
+
+
+def _executor(environment: Mapping[str, str]) -> list[str]:
+    memory = _variable(environment, "SPARK_EXECUTOR_MEMORY")
+    numbered = ((JAVA_OPTION.fullmatch(name), value) for name, value in environment.items())
+    options = sorted((int(match[1]), value) for match, value in numbered if match)
+    return [
+        f"{_variable(environment, 'JAVA_HOME')}/bin/java",
+        *(option for _, option in options),
+        *(f"-Xms{memory}", f"-Xmx{memory}"),
+        *("-cp", class_path(environment), BACKEND),
+        *(
+            word
+            for option, name in BACKEND_OPTIONS.items()
+            for word in (option, _variable(environment, name))
+        ),
+    ]
+
+
+def class_path(environment: Mapping[str, str]) -> str:
+    """Configuration first, so that it wins over what jars hold."""
+    parts = (
+        environment.get("SPARK_CONF_DIR", ""),
+        environment.get("SPARK_CLASSPATH", ""),
+        f"{_variable(environment, 'SPARK_HOME')}/jars/*",
+        environment.get("HADOOP_CONF_DIR", ""),
+    )
+    return ":".join(part for part in parts if part)
+
+
+def _variable(environment: Mapping[str, str], name: str) -> str:
+    if value := environment.get(name):
+        return value
+    raise NotByUs(f"{name} is not set")
+
+
+def main() -> NoReturn:
+    """Become that program."""
+    try:
+        found = command(sys.argv[1:], os.environ)
+    except NotByUs as problem:
+        sys.stderr.write(f"chiplog spark: {problem}\n")
+        sys.exit(USAGE)
+    os.execvp(found[0], found)  # noqa: S606 - that is what it is for
+
+
+if __name__ == "__main__":
+    main()
