@@ -1,0 +1,192 @@
+"""What is to be run with Spark, whichever launcher will run it.
+
+An `Application` is complete: every default is resolved, every wish checked (by `settings.py`).
+The launchers' modules turn it into manifests and add nothing that a user could have said.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from chiplog_core import api
+from chiplog_core.model.pod import PullPolicy
+
+SPARK_VERSION = "4.2.0"
+"""Of the jobs' image: driver, executors and the launchers' manifests have to agree on it."""
+
+USER_ID = 185
+"""Who the processes run as: the user of Spark's own images, group included."""
+
+APPLICATION_LABEL = f"{api.GROUP}/spark-application"
+"""Label of everything made for an application, its pods included: the application's name."""
+
+MAX_NAME_LENGTH = 48
+"""So that what launchers and Spark append (`-driver-svc`, `-ui-svc`) still makes a DNS label."""
+
+REQUEST_FOLDER = "/etc/chiplog/job"
+REQUEST_PATH = f"{REQUEST_FOLDER}/request.json"
+"""The driver's first argument: where it finds the request."""
+
+JOBS_FOLDER = "/opt/chiplog/jobs"
+"""Where the image has the main files."""
+
+_NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+class Job(StrEnum):
+    """The jobs in the image, by the names of their main files."""
+
+    VERIFY = "verify"
+    EXPORT = "export"
+    REBALANCE = "rebalance"
+
+    @property
+    def main_file(self) -> str:
+        """The main file's address as Spark takes it: `local:` is inside the image."""
+        return f"local://{JOBS_FOLDER}/{self.value}.py"
+
+
+class VolumeKind(StrEnum):
+    """What a volume is made of."""
+
+    CONFIG_MAP = "ConfigMap"
+    SECRET = "Secret"  # noqa: S105 - the kind of object
+    CLAIM = "PersistentVolumeClaim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A volume that driver and executors mount, like a Secret with a password or a claim."""
+
+    name: str
+    """Unique in the pod: a DNS label."""
+    kind: VolumeKind
+    source: str
+    """Name of the ConfigMap, Secret or PersistentVolumeClaim, in the application's namespace."""
+    path: str
+    """Where it is mounted."""
+    read_only: bool = True
+    """Only a claim can be written to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The object that everything made for an application goes with."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+    def to_reference(self) -> dict[str, object]:
+        """The entry of `metadata.ownerReferences`."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """CPU and memory of the driver's pod, or of each executor's."""
+
+    cores: int
+    """Tasks at a time (of the driver: threads)."""
+    memory_mib: int
+    """Heap of the JVM."""
+    overhead_mib: int
+    """What the pod may use beside that heap; Python's processes live in it."""
+    cpu_request: str
+    """CPU that is reserved, as a Kubernetes quantity."""
+    cpu_limit: str | None = None
+    """CPU that is never exceeded, as a Kubernetes quantity; None is no limit."""
+
+    @property
+    def memory(self) -> str:
+        """The heap as Spark writes it, like `1024m`."""
+        return f"{self.memory_mib}m"
+
+    @property
+    def overhead(self) -> str:
+        """What is added to the heap, as Spark writes it."""
+        return f"{self.overhead_mib}m"
+
+    @property
+    def pod_memory(self) -> str:
+        """Request and limit of the pod's memory, as a Kubernetes quantity."""
+        return f"{self.memory_mib + self.overhead_mib}Mi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """A Spark application, complete.
+
+    Raises `ValueError` where the name cannot be the stem of pods' and Services' names: names are
+    made by the operator, so that is a fault of ours and no user's mistake.
+    """
+
+    name: str
+    """At most `MAX_NAME_LENGTH` characters, a DNS label that begins with a letter."""
+    namespace: str
+    owner: Owner
+    """The user's object that asked for it, in the same namespace."""
+    job: Job
+    image: str
+    driver: Size
+    executor: Size
+    executors: int
+    """How many executors there are."""
+    service_account: str
+    """What the driver runs as."""
+    retries: int
+    """How often it is started again after it failed, at most."""
+    ttl_s: int
+    """How long its objects are kept after it ended, in seconds."""
+    active_deadline_s: int | None = None
+    """How long it may run in all, retries included, in seconds; None is as long as it takes.
+    `SparkApplication` of sparkoperator.k8s.io has no such field: there the operator has to
+    end it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of all its objects, beside `APPLICATION_LABEL`."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    image_pull_secrets: tuple[str, ...] = ()
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """Further configuration: what `Size` and the other fields here say is not in it."""
+    volumes: tuple[Volume, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.name) > MAX_NAME_LENGTH or not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"{self.name!r} cannot name an application: a DNS label of at most "
+                f"{MAX_NAME_LENGTH} characters that begins with a letter can"
+            )
+
+    @property
+    def request_config_map(self) -> str:
+        """Name of the ConfigMap with the request; the operator makes it first."""
+        return f"{self.name}-request"
+
+    @property
+    def result_config_map(self) -> str:
+        """Name of the ConfigMap for the result; the operator makes it, empty, first."""
+        return f"{self.name}-result"
+
+    @property
+    def template_config_map(self) -> str:
+        """Name of the ConfigMap with the executors' pod template, for launchers that need it."""
+        return f"{self.name}-executor"
+
+    @property
+    def executor_service_account(self) -> str:
+        """What the executors run as: an account without any right."""
+        return f"{self.name}-executor"
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        """Labels of every object, by which all of them are found."""
+        return {**self.labels, APPLICATION_LABEL: self.name}
