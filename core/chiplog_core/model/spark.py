@@ -70,3 +70,24 @@ class SparkSettings:
     time_to_live: Annotated[
         Duration, "How long a finished job's objects are kept, for its logs, like 1d."
     ] = ONE_DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOverrides:
+    """How this job is run, where it is to be another way than the cluster's spec.spark says."""
+
+    image: Annotated[Image | None, "Container image of the job."] = None
+    service_account_name: Annotated[
+        ObjectName | None, "ServiceAccount the driver runs as, in this object's namespace."
+    ] = None
+    driver: Annotated[SparkDriver | None, "The driver."] = None
+    executor: Annotated[SparkExecutor | None, "The executors."] = None
+    spark_conf: Annotated[
+        Mapping[str, Annotated[str, Length(4_096)]] | None,
+        "Further Spark configuration; its keys win over the cluster's.",
+        Entries(100),
+    ] = None
+    retries: Annotated[int | None, "How often a failed job is started again.", Range(0, 20)] = None
+    time_to_live: Annotated[
+        Duration | None, "How long a finished job's objects are kept, for its logs, like 1d."
+    ] = None

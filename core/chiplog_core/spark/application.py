@@ -142,7 +142,7 @@ class Application:
     executors: int
     """How many executors there are."""
     service_account: str
-    """What the driver runs as."""
+    """What the driver runs as; `own_service_account` where the user named none."""
     retries: int
     """How often it is started again after it failed, at most."""
     ttl_s: int
@@ -180,6 +180,11 @@ class Application:
     def template_config_map(self) -> str:
         """Name of the ConfigMap with the executors' pod template, for launchers that need it."""
         return f"{self.name}-executor"
+
+    @property
+    def own_service_account(self) -> str:
+        """Name of the account that the operator makes for the driver where it is to."""
+        return f"{self.name}-driver"
 
     @property
     def executor_service_account(self) -> str:

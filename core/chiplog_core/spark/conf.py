@@ -1,0 +1,194 @@
+"""Which Spark configuration a user may give, and where the rest is said instead.
+
+Who can write a BrokerCluster should not be able to run any pod they like, and what an `Application`
+says must be true of its pods. So of `spark.kubernetes.` only what is listed here can be given: no
+volumes, no secrets, no other account, namespace or pod template. Keys as of Spark 4.2:
+https://spark.apache.org/docs/4.2.0/running-on-kubernetes.html#configuration
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkOverrides, SparkSettings
+from chiplog_core.problems import Problem
+from chiplog_core.quantities import QUANTITY_MEANING, QUANTITY_PATTERN
+from chiplog_core.spark.application import APPLICATION_LABEL
+
+DRIVER_OVERHEAD = "spark.driver.memoryOverhead"
+EXECUTOR_OVERHEAD = "spark.executor.memoryOverhead"
+DRIVER_CPU_REQUEST = "spark.kubernetes.driver.request.cores"
+DRIVER_CPU_LIMIT = "spark.kubernetes.driver.limit.cores"
+EXECUTOR_CPU_REQUEST = "spark.kubernetes.executor.request.cores"
+EXECUTOR_CPU_LIMIT = "spark.kubernetes.executor.limit.cores"
+
+MIN_MEMORY_MIB = 450
+"""Spark's own bound for driver and executors: 1.5 times its reserved 300 MiB
+(`UnifiedMemoryManager`)."""
+
+_CPU_KEYS = (DRIVER_CPU_REQUEST, DRIVER_CPU_LIMIT, EXECUTOR_CPU_REQUEST, EXECUTOR_CPU_LIMIT)
+
+_OF_OPERATOR = "remove it; the operator sets it"
+_IN_IMAGE = "remove it, and build what the job needs into an image of your own: {spark}.image"
+_OVERHEAD = f"set {DRIVER_OVERHEAD} and {EXECUTOR_OVERHEAD}"
+
+OURS: Mapping[str, str] = {
+    "spark.app.id": _OF_OPERATOR,
+    "spark.app.name": _OF_OPERATOR,
+    "spark.blockManager.port": _OF_OPERATOR,
+    "spark.driver.bindAddress": _OF_OPERATOR,
+    "spark.driver.blockManager.port": _OF_OPERATOR,
+    "spark.driver.cores": "set {spark}.driver.cores",
+    "spark.driver.host": _OF_OPERATOR,
+    "spark.driver.memory": "set {spark}.driver.memory",
+    "spark.driver.memoryOverheadFactor": _OVERHEAD,
+    "spark.driver.minMemoryOverhead": _OVERHEAD,
+    "spark.driver.port": _OF_OPERATOR,
+    "spark.executor.cores": "set {spark}.executor.cores",
+    "spark.executor.instances": "set {spark}.executor.instances",
+    "spark.executor.memory": "set {spark}.executor.memory",
+    "spark.executor.memoryOverheadFactor": _OVERHEAD,
+    "spark.executor.minMemoryOverhead": _OVERHEAD,
+    "spark.kubernetes.authenticate.driver.serviceAccountName": "set {spark}.serviceAccountName",
+    "spark.kubernetes.container.image": "set {spark}.image",
+    "spark.kubernetes.container.image.pullPolicy": "set spec.imagePullPolicy of the BrokerCluster",
+    "spark.kubernetes.container.image.pullSecrets": "set spec.template.imagePullSecrets of the "
+    "BrokerCluster",
+    "spark.kubernetes.driver.container.image": "set {spark}.image",
+    "spark.kubernetes.executor.container.image": "set {spark}.image",
+    "spark.kubernetes.memoryOverheadFactor": _OVERHEAD,
+    "spark.kubernetes.namespace": "remove it; a job runs in the namespace of the object that "
+    "asks for it",
+    "spark.local.dir": "remove it; pods have a directory for it, and write nowhere else",
+    "spark.master": _OF_OPERATOR,
+    "spark.pyspark.driver.python": _IN_IMAGE,
+    "spark.pyspark.python": _IN_IMAGE,
+}
+"""Keys of ours, with where to say it instead; `{spark}` is where the user's settings are."""
+
+OUR_PREFIXES: Mapping[str, str] = {
+    "spark.archives": _IN_IMAGE,
+    "spark.files": _IN_IMAGE,
+    "spark.jars": _IN_IMAGE,
+    "spark.submit.": _OF_OPERATOR,
+}
+
+GIVEN_OF_KUBERNETES = frozenset(
+    {
+        *_CPU_KEYS,
+        "spark.kubernetes.allocation.batch.delay",
+        "spark.kubernetes.allocation.batch.size",
+        "spark.kubernetes.allocation.driver.readinessTimeout",
+        "spark.kubernetes.allocation.executor.timeout",
+        "spark.kubernetes.allocation.maxPendingPods",
+        "spark.kubernetes.driver.connectionTimeout",
+        "spark.kubernetes.driver.requestTimeout",
+        "spark.kubernetes.driver.scheduler.name",
+        "spark.kubernetes.dynamicAllocation.deleteGracePeriod",
+        "spark.kubernetes.executor.apiPollingInterval",
+        "spark.kubernetes.executor.deleteOnTermination",
+        "spark.kubernetes.executor.eventProcessingInterval",
+        "spark.kubernetes.executor.missingPodDetectDelta",
+        "spark.kubernetes.executor.scheduler.name",
+        "spark.kubernetes.executor.terminationGracePeriodSeconds",
+        "spark.kubernetes.local.dirs.tmpfs",
+        "spark.kubernetes.scheduler.name",
+    }
+)
+"""What users may give of `spark.kubernetes.`, whole keys."""
+
+LABEL_PREFIXES = ("spark.kubernetes.driver.label.", "spark.kubernetes.executor.label.")
+GIVEN_PREFIXES_OF_KUBERNETES = (
+    *LABEL_PREFIXES,
+    "spark.kubernetes.driver.annotation.",
+    "spark.kubernetes.driver.node.selector.",
+    "spark.kubernetes.driverEnv.",
+    "spark.kubernetes.executor.annotation.",
+    "spark.kubernetes.executor.node.selector.",
+    "spark.kubernetes.node.selector.",
+)
+"""What users may give of `spark.kubernetes.`, beginnings of keys."""
+
+OUR_LABEL_DOMAINS = (
+    APPLICATION_LABEL.partition("/")[0],
+    "app.kubernetes.io",
+    "sparkoperator.k8s.io",
+    "spark.operator",
+)
+_LABELS_OF_SPARK = "spark-"
+
+_KEY = re.compile(r"spark\.[A-Za-z0-9_./-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_MEMORY = re.compile("([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
+_QUANTITY = re.compile(QUANTITY_PATTERN)
+_KIB = {"k": 1, "": 1024, "m": 1024, "g": 1024**2, "t": 1024**3}
+
+
+def memory_mib(text: str) -> int:
+    """The mebibytes that a text like `1g` or `512m` means to Spark; without a unit it is MiB.
+
+    Less than a whole MiB is dropped, as Spark does. A `ValueError` says how memory is written.
+    """
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a number and k, m, g or t, like 1g")
+    return int(match[1]) * _KIB[match[2].lower()] // 1024
+
+
+def check_spark(
+    settings: SparkSettings | SparkOverrides, field: str = "spec.spark"
+) -> tuple[Problem, ...]:
+    """What is wrong with how a user wants jobs to be run; `field` is where they said it."""
+    return (
+        *_heap(settings.driver, f"{field}.driver.memory"),
+        *_heap(settings.executor, f"{field}.executor.memory"),
+        *(
+            problem
+            for key, value in sorted((settings.spark_conf or {}).items())
+            for problem in _entry(key, value, field)
+        ),
+    )
+
+
+def _heap(pods: SparkDriver | SparkExecutor | None, field: str) -> Iterator[Problem]:
+    if pods is not None and memory_mib(pods.memory) < MIN_MEMORY_MIB:
+        message = f"is {pods.memory}, below the {MIN_MEMORY_MIB}m without which Spark does not run"
+        yield Problem(field, message, "set it to 512m or more")
+
+
+def _entry(key: str, value: str, spark: str) -> Iterator[Problem]:
+    field = f"{spark}.sparkConf[{key}]"
+    remedy = _refusal(key)
+    if not _KEY.fullmatch(key):
+        yield Problem(field, "is no key of Spark, which begin with spark.", "correct or remove it")
+    elif remedy is not None:
+        yield Problem(field, "cannot be set by sparkConf", remedy.format(spark=spark))
+    elif _CONTROL.search(value):
+        yield Problem(field, "holds a control character", "write it on one line")
+    elif key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD) and not _MEMORY.fullmatch(value):
+        yield Problem(field, f"is {value!r}", "write a number and k, m, g or t, like 512m")
+    elif key in _CPU_KEYS and not _QUANTITY.fullmatch(value):
+        yield Problem(field, f"is {value!r}", f"write {QUANTITY_MEANING}")
+
+
+def _refusal(key: str) -> str | None:
+    """What to do instead of giving this key; None where it may be given."""
+    if key in OURS:
+        return OURS[key]
+    for prefix, remedy in OUR_PREFIXES.items():
+        if key.startswith(prefix):
+            return remedy
+    if not key.startswith("spark.kubernetes.") or key in GIVEN_OF_KUBERNETES:
+        return None
+    if key.startswith(LABEL_PREFIXES):
+        return _refused_label(key.split(".label.", 1)[1])
+    if key.startswith(GIVEN_PREFIXES_OF_KUBERNETES):
+        return None
+    return "remove it, or correct it; where and as whom jobs run is the operator's"
+
+
+def _refused_label(label: str) -> str | None:
+    domain, slash, _ = label.partition("/")
+    is_ours = bool(slash) and domain.endswith(OUR_LABEL_DOMAINS)
+    if is_ours or label.startswith(_LABELS_OF_SPARK):
+        return "choose another label; pods are found by this one"
+    return None

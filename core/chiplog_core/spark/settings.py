@@ -1,0 +1,128 @@
+"""How an `Application` comes about: what the object says, else the cluster, else we.
+
+Whatever is wrong with the settings is found before, by `conf.check_spark`, for the cluster's and
+the object's each where it was said. `sparkConf` is merged key by key; everything else is taken
+whole: `driver: {cores: 2}` of an object does not have its memory from somewhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core.durations import duration_ms
+from chiplog_core.model.pod import PullPolicy
+from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkOverrides, SparkSettings
+from chiplog_core.spark import conf
+from chiplog_core.spark.application import Application, Job, Owner, Size, Volume
+
+OVERHEAD_PERCENT = 40
+MIN_OVERHEAD_MIB = 384
+"""Spark's own rule for programs that are not all JVM: `spark.kubernetes.memoryOverheadFactor`."""
+
+DEFAULTS: Mapping[str, str] = {
+    # Who reaches the driver's port could else send it tasks: pods of a cluster can.
+    "spark.authenticate": "true",
+    # Nobody looks at it, and it would be one more open port.
+    "spark.ui.enabled": "false",
+}
+"""Configuration of ours that a user may change."""
+
+_IN_SIZES = frozenset(
+    {
+        conf.DRIVER_OVERHEAD,
+        conf.EXECUTOR_OVERHEAD,
+        conf.DRIVER_CPU_REQUEST,
+        conf.DRIVER_CPU_LIMIT,
+        conf.EXECUTOR_CPU_REQUEST,
+        conf.EXECUTOR_CPU_LIMIT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of a job, as the object that wants it says."""
+
+    name: str
+    namespace: str
+    owner: Owner
+    job: Job
+    labels: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[Volume, ...] = ()
+    active_deadline_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDefaults:
+    """What the operator and the BrokerCluster say of every pod."""
+
+    image: str
+    """The operator's choice, where the user has none."""
+    image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    image_pull_secrets: tuple[str, ...] = ()
+
+
+def merged(settings: SparkSettings | None, overrides: SparkOverrides | None) -> SparkSettings:
+    """The cluster's settings with what an object wants to be another way. The launcher is always
+    the cluster's."""
+    base = settings or SparkSettings()
+    over = overrides or SparkOverrides()
+    return SparkSettings(
+        launcher=base.launcher,
+        image=over.image or base.image,
+        service_account_name=over.service_account_name or base.service_account_name,
+        driver=over.driver or base.driver,
+        executor=over.executor or base.executor,
+        spark_conf={**base.spark_conf, **(over.spark_conf or {})},
+        retries=base.retries if over.retries is None else over.retries,
+        time_to_live=over.time_to_live or base.time_to_live,
+    )
+
+
+def application(run: Run, settings: SparkSettings, defaults: PodDefaults) -> Application:
+    """What is to be run.
+
+    `settings` come from `merged`, and `check_spark` has found nothing wrong with them: a
+    `ValueError` from here is a fault of ours.
+    """
+    given = settings.spark_conf
+    driver = settings.driver or SparkDriver()
+    executor = settings.executor or SparkExecutor()
+    return Application(
+        name=run.name,
+        namespace=run.namespace,
+        owner=run.owner,
+        job=run.job,
+        labels=run.labels,
+        volumes=run.volumes,
+        active_deadline_s=run.active_deadline_s,
+        image=settings.image or defaults.image,
+        image_pull_policy=defaults.image_pull_policy,
+        image_pull_secrets=defaults.image_pull_secrets,
+        driver=Size(
+            cores=driver.cores,
+            memory_mib=conf.memory_mib(driver.memory),
+            overhead_mib=_overhead_mib(driver.memory, given.get(conf.DRIVER_OVERHEAD)),
+            cpu_request=given.get(conf.DRIVER_CPU_REQUEST, str(driver.cores)),
+            cpu_limit=given.get(conf.DRIVER_CPU_LIMIT),
+        ),
+        executor=Size(
+            cores=executor.cores,
+            memory_mib=conf.memory_mib(executor.memory),
+            overhead_mib=_overhead_mib(executor.memory, given.get(conf.EXECUTOR_OVERHEAD)),
+            cpu_request=given.get(conf.EXECUTOR_CPU_REQUEST, str(executor.cores)),
+            cpu_limit=given.get(conf.EXECUTOR_CPU_LIMIT),
+        ),
+        executors=executor.instances,
+        service_account=settings.service_account_name or f"{run.name}-driver",
+        retries=settings.retries,
+        ttl_s=-(-duration_ms(settings.time_to_live) // 1000),
+        spark_conf={
+            key: value for key, value in {**DEFAULTS, **given}.items() if key not in _IN_SIZES
+        },
+    )
+
+
+def _overhead_mib(heap: str, given: str | None) -> int:
+    if given is not None:
+        return conf.memory_mib(given)
+    return max(MIN_OVERHEAD_MIB, conf.memory_mib(heap) * OVERHEAD_PERCENT // 100)
