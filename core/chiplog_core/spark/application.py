@@ -60,7 +60,8 @@ class Volume:
     """A volume that driver and executors mount, like a Secret with a password or a claim."""
 
     name: str
-    """Unique in the pod: a DNS label."""
+    """Unique in the pod: a DNS label that does not begin with `chiplog-` or `spark-`, as those of
+    ours and of Spark do."""
     kind: VolumeKind
     source: str
     """Name of the ConfigMap, Secret or PersistentVolumeClaim, in the application's namespace."""
@@ -149,8 +150,7 @@ class Application:
     """How long its objects are kept after it ended, in seconds."""
     active_deadline_s: int | None = None
     """How long it may run in all, retries included, in seconds; None is as long as it takes.
-    `SparkApplication` of sparkoperator.k8s.io has no such field: there the operator has to
-    end it."""
+    Only a `Job` has such a field: of a `SparkApplication` our operator has to end it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of all its objects, beside `APPLICATION_LABEL`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT

@@ -1,0 +1,77 @@
+"""Who the driver and the executors of an application are to the API server, and what they may do.
+
+The driver may make, watch and delete pods, and write the one ConfigMap that its result belongs in.
+Which verbs Spark 4.2 uses is in its classes `ExecutorPodsAllocator`, `ExecutorPodsLifecycleManager`
+and `KubernetesClusterSchedulerBackend`; `properties.FIXED` turns off what would need more: rights
+to every ConfigMap, Service and volume claim of the namespace. Executors may do nothing.
+"""
+
+from chiplog_core.spark.application import Application
+from chiplog_core.spark.pods import Manifest, object_of
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC = f"{RBAC_GROUP}/v1"
+
+POD_VERBS = ("create", "delete", "deletecollection", "get", "list", "watch")
+"""`deletecollection` is how Spark deletes all executors of an application by their labels."""
+
+KEEPING_VERB = "patch"
+"""What Spark also does to pods where it is told to leave ended executors: it labels them."""
+
+KEEP_EXECUTORS = "spark.kubernetes.executor.deleteOnTermination"
+
+RESULT_VERBS = ("patch",)
+
+OPERATOR_RULES: tuple[Manifest, ...] = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": sorted({*POD_VERBS, KEEPING_VERB})},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": list(RESULT_VERBS)},
+)
+"""What the operator has to be allowed itself to hand it on: the API server refuses Roles that say
+more than their maker may do."""
+
+
+def objects(application: Application) -> tuple[Manifest, ...]:
+    """The accounts, the driver's Role and its RoleBinding, in the order to make them in."""
+    accounts = [application.executor_service_account]
+    if application.service_account == application.own_service_account:
+        accounts.append(application.own_service_account)
+    return (
+        *(_account(application, name) for name in sorted(accounts)),
+        _role(application),
+        _binding(application),
+    )
+
+
+def _account(application: Application, name: str) -> Manifest:
+    # Pods that use the API say so themselves.
+    parts = {"automountServiceAccountToken": False}
+    return object_of(application, "v1", "ServiceAccount", name, parts)
+
+
+def _role(application: Application) -> Manifest:
+    keeps = application.spark_conf.get(KEEP_EXECUTORS, "true").lower() != "true"
+    verbs = (*POD_VERBS, KEEPING_VERB) if keeps else POD_VERBS
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": sorted(verbs)},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [application.result_config_map],
+            "verbs": list(RESULT_VERBS),
+        },
+    ]
+    return object_of(application, RBAC, "Role", application.own_service_account, {"rules": rules})
+
+
+def _binding(application: Application) -> Manifest:
+    name = application.own_service_account
+    account = {
+        "kind": "ServiceAccount",
+        "name": application.service_account,
+        "namespace": application.namespace,
+    }
+    parts = {
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
+        "subjects": [account],
+    }
+    return object_of(application, RBAC, "RoleBinding", name, parts)

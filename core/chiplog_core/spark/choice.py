@@ -1,0 +1,89 @@
+"""Which launcher runs a cluster's applications, and what is made for it.
+
+`Auto` takes what the API server offers. A launcher that was asked for by name and is not there is a
+mistake to be told of: nothing else is taken in its place.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.problems import Problem, Reason
+from chiplog_core.spark import access, apache, kubeflow, plain_job
+from chiplog_core.spark.application import Application, Owner
+from chiplog_core.spark.pods import Manifest
+
+LAUNCHER_FIELD = "spec.spark.launcher"
+
+KIND_OF = {
+    SparkLauncher.KUBEFLOW: (kubeflow.API_VERSION, kubeflow.KIND),
+    SparkLauncher.APACHE: (apache.API_VERSION, apache.KIND),
+    SparkLauncher.JOB: (plain_job.API_VERSION, plain_job.KIND),
+}
+"""`apiVersion` and kind of what each launcher is given."""
+
+_OPERATORS = (SparkLauncher.KUBEFLOW, SparkLauncher.APACHE)
+"""In the order in which Auto takes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The objects of an application, in the order to make them in."""
+
+    before: tuple[Manifest, ...]
+    """What the application needs: accounts, rights, a pod template. ConfigMaps of the request and
+    the result are the operator's own."""
+    launched: Manifest
+    """The `SparkApplication` or Job whose status is read afterwards, and whose end ends the run."""
+
+
+def choose(wanted: SparkLauncher, offered: Collection[str]) -> SparkLauncher | Problem:
+    """The launcher to take; never Auto.
+
+    `offered` has the `group/version` pairs in which the API server has a `SparkApplication`, by
+    discovery that succeeded: not to know is no reason to choose.
+    """
+    if wanted is SparkLauncher.JOB:
+        return wanted
+    if wanted is not SparkLauncher.AUTO:
+        return wanted if _api_version(wanted) in offered else _missing(wanted, offered)
+    for launcher in _OPERATORS:
+        if _api_version(launcher) in offered:
+            return launcher
+    return SparkLauncher.JOB
+
+
+def launch(launcher: SparkLauncher, application: Application) -> Launch:
+    """What is to be made; `launcher` comes from `choose`. A `ValueError` for Auto."""
+    rights = access.objects(application)
+    if launcher is SparkLauncher.KUBEFLOW:
+        return Launch(before=rights, launched=kubeflow.spark_application(application))
+    if launcher is SparkLauncher.APACHE:
+        return Launch(before=rights, launched=apache.spark_application(application))
+    if launcher is SparkLauncher.JOB:
+        *needed, job = plain_job.objects(application)
+        return Launch(before=(*rights, *needed), launched=job)
+    raise ValueError("Auto is a wish, no launcher: choose() makes one of it")
+
+
+def given_to(launched: Owner, application: Application) -> Application:
+    """The application as one whose objects go with what was launched: made anew with it, all of
+    `Launch.before` is deleted together with the launched object, by its time to live too."""
+    return replace(application, owner=launched)
+
+
+def _api_version(launcher: SparkLauncher) -> str:
+    return KIND_OF[launcher][0]
+
+
+def _missing(wanted: SparkLauncher, offered: Collection[str]) -> Problem:
+    api_version = _api_version(wanted)
+    group = api_version.partition("/")[0]
+    others = sorted(one for one in offered if one.partition("/")[0] == group)
+    has = f", only {', '.join(others)}" if others else ""
+    return Problem(
+        LAUNCHER_FIELD,
+        f"is {wanted.value}, but the API server has no SparkApplication of {api_version}{has}",
+        "install or update that Spark operator, or set it to Auto or Job",
+        Reason.NOT_SUPPORTED,
+    )

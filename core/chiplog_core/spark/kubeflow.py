@@ -1,0 +1,75 @@
+"""An application as `SparkApplication` of Kubeflow's Spark operator (`sparkoperator.k8s.io`).
+
+Fields: https://github.com/kubeflow/spark-operator/blob/master/docs/api-docs.md. Only such fields
+are used as the operator hands to `spark-submit` itself. Volumes, security contexts and labels stand
+in the pod templates, so that they also hold where its admission webhook does not run.
+"""
+
+from chiplog_core.spark.application import REQUEST_PATH, SPARK_VERSION, Application, Size
+from chiplog_core.spark.pods import Manifest, driver_template, executor_template, object_of
+from chiplog_core.spark.properties import FIXED
+
+GROUP = "sparkoperator.k8s.io"
+VERSION = "v1beta2"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "SparkApplication"
+
+RETRY_INTERVAL_S = 30
+
+
+def spark_application(application: Application) -> Manifest:
+    """The `SparkApplication`; there is nothing else to make.
+
+    The operator has no deadline for a run, and waits for ever for a driver whose image cannot be
+    pulled (https://github.com/kubeflow/spark-operator/issues/2667): what ends it is whoever reads
+    `states.observed`, by deleting the object.
+    """
+    spec: Manifest = {
+        "type": "Python",
+        "pythonVersion": "3",
+        "mode": "cluster",
+        "sparkVersion": SPARK_VERSION,
+        "image": application.image,
+        "imagePullPolicy": application.image_pull_policy.value,
+        "mainApplicationFile": application.job.main_file,
+        "arguments": [REQUEST_PATH],
+        "sparkConf": {**application.spark_conf, **FIXED},
+        "restartPolicy": _restart_policy(application.retries),
+        "timeToLiveSeconds": application.ttl_s,
+        "driver": {
+            **_size(application.driver),
+            "serviceAccount": application.service_account,
+            "template": driver_template(application),
+        },
+        "executor": {
+            **_size(application.executor),
+            "instances": application.executors,
+            "serviceAccount": application.executor_service_account,
+            "template": executor_template(application),
+        },
+    }
+    if application.image_pull_secrets:
+        spec["imagePullSecrets"] = list(application.image_pull_secrets)
+    return object_of(application, API_VERSION, KIND, application.name, {"spec": spec})
+
+
+def _size(size: Size) -> Manifest:
+    fields: Manifest = {
+        "cores": size.cores,
+        "coreRequest": size.cpu_request,
+        "memory": size.memory,
+        "memoryOverhead": size.overhead,
+    }
+    return fields if size.cpu_limit is None else {**fields, "coreLimit": size.cpu_limit}
+
+
+def _restart_policy(retries: int) -> Manifest:
+    if retries == 0:
+        return {"type": "Never"}
+    return {
+        "type": "OnFailure",
+        "onFailureRetries": retries,
+        "onFailureRetryInterval": RETRY_INTERVAL_S,
+        "onSubmissionFailureRetries": retries,
+        "onSubmissionFailureRetryInterval": RETRY_INTERVAL_S,
+    }

@@ -1,0 +1,118 @@
+"""The pods of an application: restricted, with a place to write to and what the job is told.
+
+Whatever launches it, driver and executors are made from these templates; Spark and the launchers
+add image, arguments, resources, their labels and an emptyDir for Spark's local data. They need
+nothing that a namespace with the Pod Security Standard `restricted` refuses:
+https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chiplog_core.spark.application import (
+    REQUEST_FOLDER,
+    USER_ID,
+    Application,
+    Volume,
+    VolumeKind,
+)
+
+Manifest = dict[str, Any]
+"""An object of the Kubernetes API, or a part of one, as JSON."""
+
+DRIVER_CONTAINER = "spark-kubernetes-driver"
+EXECUTOR_CONTAINER = "spark-kubernetes-executor"
+"""The names that Spark and both Spark operators expect."""
+
+WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
+"""Where the processes are started, since Spark makes folders there: all else is read-only."""
+
+WORK_VOLUME = "chiplog-work"
+
+READ_BY_GROUP = 0o440
+"""Mode of mounted Secrets: the pod's fsGroup reads them, others do not."""
+
+
+def object_of(
+    application: Application, api_version: str, kind: str, name: str, parts: Mapping[str, object]
+) -> Manifest:
+    """An object that is made for the application and goes with its owner."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": application.namespace,
+            "labels": application.all_labels,
+            "ownerReferences": [application.owner.to_reference()],
+        },
+        **parts,
+    }
+
+
+def driver_template(application: Application) -> Manifest:
+    """The driver's `PodTemplateSpec`, without image, arguments and resources."""
+    request = Volume(
+        name="chiplog-request",
+        kind=VolumeKind.CONFIG_MAP,
+        source=application.request_config_map,
+        path=REQUEST_FOLDER,
+    )
+    volumes = (request, *application.volumes)
+    return _template(application, DRIVER_CONTAINER, volumes, may_use_api=True)
+
+
+def executor_template(application: Application) -> Manifest:
+    """The executors' `PodTemplateSpec`, without image, arguments and resources."""
+    return _template(application, EXECUTOR_CONTAINER, application.volumes, may_use_api=False)
+
+
+def _template(
+    application: Application, container: str, volumes: tuple[Volume, ...], *, may_use_api: bool
+) -> Manifest:
+    return {
+        "metadata": {"labels": application.all_labels},
+        "spec": {
+            "automountServiceAccountToken": may_use_api,
+            # Variables for every Service of the namespace would grow with it, and say nothing.
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER_ID,
+                "runAsGroup": USER_ID,
+                "fsGroup": USER_ID,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": container,
+                    "workingDir": WORK_FOLDER,
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                    "volumeMounts": [
+                        {"name": WORK_VOLUME, "mountPath": WORK_FOLDER},
+                        *(_mount(one) for one in volumes),
+                    ],
+                }
+            ],
+            "volumes": [{"name": WORK_VOLUME, "emptyDir": {}}, *(_volume(one) for one in volumes)],
+        },
+    }
+
+
+def _mount(volume: Volume) -> Manifest:
+    return {"name": volume.name, "mountPath": volume.path, "readOnly": volume.read_only}
+
+
+def _volume(volume: Volume) -> Manifest:
+    if volume.kind is VolumeKind.CONFIG_MAP:
+        return {"name": volume.name, "configMap": {"name": volume.source}}
+    if volume.kind is VolumeKind.SECRET:
+        secret = {"secretName": volume.source, "defaultMode": READ_BY_GROUP}
+        return {"name": volume.name, "secret": secret}
+    claim = {"claimName": volume.source, "readOnly": volume.read_only}
+    return {"name": volume.name, "persistentVolumeClaim": claim}

@@ -1,0 +1,60 @@
+"""An application as Spark's own configuration, for launchers that have no fields for it."""
+
+from collections.abc import Mapping
+
+from chiplog_core.spark import conf
+from chiplog_core.spark.application import Application
+
+FIXED: Mapping[str, str] = {
+    # So that the driver needs no right to make and delete ConfigMaps, which would be a right to
+    # every ConfigMap of the namespace: executors have their configuration from the driver.
+    "spark.kubernetes.executor.disableConfigMap": "true",
+    # The Service goes with the driver's pod, and there are no volume claims of Spark's: without
+    # these the driver would need the right to delete both.
+    "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+}
+"""Configuration of every application that no user can change; `access.py` rests on it."""
+
+
+def described(application: Application) -> dict[str, str]:
+    """What the application's own fields say: accounts, sizes and images."""
+    accounts = "spark.kubernetes.authenticate.{}.serviceAccountName"
+    return {
+        accounts.format("driver"): application.service_account,
+        accounts.format("executor"): application.executor_service_account,
+        **_sizes(application),
+        **_images(application),
+    }
+
+
+def _sizes(application: Application) -> dict[str, str]:
+    """How large driver and executors are, as Spark configuration."""
+    driver, executor = application.driver, application.executor
+    given = {
+        "spark.driver.cores": str(driver.cores),
+        "spark.driver.memory": driver.memory,
+        conf.DRIVER_OVERHEAD: driver.overhead,
+        conf.DRIVER_CPU_REQUEST: driver.cpu_request,
+        conf.DRIVER_CPU_LIMIT: driver.cpu_limit,
+        "spark.executor.instances": str(application.executors),
+        "spark.executor.cores": str(executor.cores),
+        "spark.executor.memory": executor.memory,
+        conf.EXECUTOR_OVERHEAD: executor.overhead,
+        conf.EXECUTOR_CPU_REQUEST: executor.cpu_request,
+        conf.EXECUTOR_CPU_LIMIT: executor.cpu_limit,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _images(application: Application) -> dict[str, str]:
+    """Which image the pods have and how it is pulled, as Spark configuration."""
+    image = "spark.kubernetes.container.image"
+    pulled = {
+        image: application.image,
+        f"{image}.pullPolicy": application.image_pull_policy.value,
+    }
+    if application.image_pull_secrets:
+        pulled[f"{image}.pullSecrets"] = ",".join(application.image_pull_secrets)
+    return pulled

@@ -1,0 +1,73 @@
+"""Applications for the tests of this folder."""
+
+from chiplog_core.model.spark import SparkSettings
+from chiplog_core.spark.application import Application, Job, Owner, Volume, VolumeKind
+from chiplog_core.spark.settings import PodDefaults, Run, application
+
+RUN = Run(
+    name="orders-proof-1a2b3c4d",
+    namespace="data",
+    owner=Owner(
+        api_version="chiplog.dev/v1alpha1",
+        kind="Verification",
+        name="orders-proof",
+        uid="6ad24b4c-6a26-4d4c-9a37-8f3f2f1f7a10",
+    ),
+    job=Job.VERIFY,
+    labels={"chiplog.dev/spark-job": "orders-proof", "chiplog.dev/spark-kind": "Verification"},
+)
+
+DEFAULTS = PodDefaults(image="chiplog/spark:1")
+
+PLAIN = application(RUN, SparkSettings(), DEFAULTS)
+"""An application for which a user has said nothing."""
+
+RICH = application(
+    Run(
+        name="orders-export-77aa88bb",
+        namespace="data",
+        owner=Owner(
+            api_version="chiplog.dev/v1alpha1",
+            kind="Export",
+            name="orders-export",
+            uid="0c6b9f0e-24f5-4a55-8a6b-1f3c6e2c9d11",
+        ),
+        job=Job.EXPORT,
+        labels={"chiplog.dev/spark-job": "orders-export"},
+        volumes=(
+            Volume(name="sasl", kind=VolumeKind.SECRET, source="orders-reader", path="/etc/sasl"),
+            Volume(
+                name="zone",
+                kind=VolumeKind.CLAIM,
+                source="raw-zone",
+                path="/zone",
+                read_only=False,
+            ),
+        ),
+        active_deadline_s=7_200,
+    ),
+    SparkSettings(
+        image="registry.example/spark:2",
+        service_account_name="readers",
+        spark_conf={
+            "spark.driver.memoryOverhead": "256m",
+            "spark.executor.memoryOverhead": "1g",
+            "spark.kubernetes.driver.annotation.team": "a$(b)",
+            "spark.kubernetes.driver.label.team": "data",
+            "spark.kubernetes.driver.limit.cores": "2",
+            "spark.kubernetes.driver.node.selector.disk": "ssd",
+            "spark.kubernetes.driver.request.cores": "200m",
+            "spark.kubernetes.driverEnv.TZ": "UTC",
+            "spark.kubernetes.executor.limit.cores": "3",
+            "spark.kubernetes.executor.request.cores": "500m",
+            "spark.kubernetes.node.selector.zone": "a",
+            "spark.kubernetes.scheduler.name": "yunikorn",
+            "spark.sql.shuffle.partitions": "8",
+        },
+        retries=0,
+    ),
+    PodDefaults(image="chiplog/spark:1", image_pull_secrets=("pull",)),
+)
+"""An application for which a user has said all there is to say."""
+
+ALL: dict[str, Application] = {"plain": PLAIN, "rich": RICH}
