@@ -1,0 +1,49 @@
+"""Reading what other programs wrote to Kubernetes objects: what is not there, or of another shape,
+is as good as empty. Nothing here raises."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+
+def part(value: object, *path: str) -> Mapping[str, object]:
+    """The object at the path, or an empty one."""
+    found = at(value, *path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def parts(value: object, *path: str) -> tuple[Mapping[str, object], ...]:
+    """The objects in the list at the path."""
+    found = at(value, *path)
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        return ()
+    return tuple(one for one in found if isinstance(one, Mapping))
+
+
+def text(value: object, *path: str) -> str:
+    """The text at the path, or an empty one."""
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: object, *path: str) -> int:
+    """The whole number at the path, or 0."""
+    found = at(value, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def time(value: object, *path: str) -> datetime | None:
+    """The time at the path, with its zone; None where there is none."""
+    try:
+        found = datetime.fromisoformat(text(value, *path))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def at(value: object, *path: str) -> object:
+    """Whatever is at the path, or None."""
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value

@@ -1,0 +1,203 @@
+"""What the pods of an application say about why it does not go on, or did not.
+
+Launchers wait for ever for a pod whose image cannot be pulled, and Spark waits for ever for
+executors: that an application will never go on is decided here. What may pass (a registry that is
+away, a Secret that is made a moment later) has time to; what cannot pass has none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from chiplog_core.spark.json_reading import number, part, parts, text, time
+from chiplog_core.spark.pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
+
+ROLE_LABEL = "spark-role"
+"""Spark's label of a pod: `driver` or `executor`."""
+
+NONE_S = 0
+PULL_S = 120
+MISSING_S = 120
+MAKING_S = 120
+
+WAITING: Mapping[str, int | None] = {
+    "ContainerCreating": None,
+    "PodInitializing": None,
+    # https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/types.go
+    "InvalidImageName": NONE_S,
+    "ErrImageNeverPull": NONE_S,
+    "ErrImagePull": PULL_S,
+    "ImagePullBackOff": PULL_S,
+    "ImageInspectError": PULL_S,
+    "RegistryUnavailable": PULL_S,
+    "SignatureValidationFailed": NONE_S,
+    # https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kuberuntime/kuberuntime_container.go
+    "CreateContainerConfigError": MISSING_S,
+    "CreateContainerError": MISSING_S,
+    "PreCreateHookError": MISSING_S,
+    "PreStartHookError": MISSING_S,
+    "PostStartHookError": MISSING_S,
+    "RunContainerError": MISSING_S,
+    "CrashLoopBackOff": MISSING_S,
+}
+"""Why a container waits, and for how many seconds after its pod's start that is put up with; None
+is as long as it takes. A reason that is not here is waited for."""
+
+OUT_OF_MEMORY = "OOMKilled"
+
+EXITS: Mapping[int, tuple[str, str]] = {
+    3: ("JobFailed", "the job ended with a result that says why"),
+    11: (
+        "ExecutorsFailed",
+        "executors failed too often; the driver's log and the ended executors' pods say why",
+    ),
+    52: ("OutOfHeap", "the driver's heap is too small: raise spec.spark.driver.memory"),
+    137: ("Killed", "the driver was killed, as containers out of memory are"),
+}
+"""What a driver's exit code means: a reason and a message. 11 and 52 are Spark's (`SparkExitCode`),
+3 is that of our jobs."""
+
+_OUT_OF_MEMORY_REMEDY = (
+    "the {role} used more memory than its pod has: raise spec.spark.{role}.memory, or "
+    "spark.{role}.memoryOverhead in spec.spark.sparkConf"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why an application does not go on."""
+
+    reason: str
+    """In CamelCase: Kubernetes' own where it has one."""
+    message: str
+    is_final: bool
+    """Nothing but a change by somebody helps, so there is nothing to wait for or to try again."""
+    has_ended: bool = False
+    """The driver's container is no more: launchers see that by themselves."""
+
+
+def newest_driver(pods: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
+    """The driver's pod of the last attempt. Executors carry Spark's label, drivers not always."""
+    drivers = [pod for pod in pods if _role(pod) != "executor"]
+    return max(drivers, key=_made_at, default=None)
+
+
+def trouble(
+    pods: Sequence[Mapping[str, object]],
+    events: Sequence[Mapping[str, object]],
+    expected_since: datetime | None,
+    now: datetime,
+) -> Trouble | None:
+    """What holds an application up that has not ended; None where nothing does.
+
+    `pods` are all that carry the application's label, `events` those of the launched object, and
+    `expected_since` is when it was made: a pod that admission refuses appears nowhere else.
+    """
+    driver = newest_driver(pods)
+    if driver is None:
+        return _no_pod(events, expected_since, now)
+    return _of_driver(driver, now) or _of_executors(pods, now)
+
+
+def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
+    """Why a driver's container ended without success; None where it did not end, or well."""
+    for status in _containers(driver, DRIVER_CONTAINER):
+        ended = part(status, "state", "terminated")
+        code = number(ended, "exitCode")
+        if text(ended, "reason") == OUT_OF_MEMORY:
+            message = _OUT_OF_MEMORY_REMEDY.format(role="driver")
+            return Trouble(OUT_OF_MEMORY, message, is_final=True, has_ended=True)
+        if code in EXITS:
+            reason, message = EXITS[code]
+            return Trouble(reason, message, is_final=code in (3, 52), has_ended=True)
+        if code:
+            said = text(ended, "message").strip()[-1_000:]
+            message = f"the driver ended with exit code {code}{': ' if said else ''}{said}"
+            return Trouble(
+                text(ended, "reason") or "Error", message, is_final=False, has_ended=True
+            )
+    if text(driver, "status", "phase") == "Failed":
+        reason = text(driver, "status", "reason") or "PodFailed"
+        message = text(driver, "status", "message") or "the driver's pod failed"
+        return Trouble(reason, message, is_final=False, has_ended=True)
+    return None
+
+
+def _of_driver(driver: Mapping[str, object], now: datetime) -> Trouble | None:
+    ended = cause_of_end(driver)
+    if ended is not None:
+        return ended
+    return _waiting(driver, DRIVER_CONTAINER, now) or _unscheduled(driver)
+
+
+def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Trouble | None:
+    """A job goes on as long as one executor does, so all of them have to be in trouble."""
+    executors = [pod for pod in pods if _role(pod) == "executor"]
+    found = [_of_executor(pod, now) for pod in executors]
+    troubles = [one for one in found if one is not None]
+    if not troubles or len(troubles) < len(executors):
+        return None
+    worst = next((one for one in troubles if not one.is_final), troubles[0])
+    return Trouble(worst.reason, f"no executor runs: {worst.message}", worst.is_final)
+
+
+def _of_executor(pod: Mapping[str, object], now: datetime) -> Trouble | None:
+    for status in _containers(pod, EXECUTOR_CONTAINER):
+        if text(status, "state", "terminated", "reason") == OUT_OF_MEMORY:
+            # Spark makes another one, up to spark.executor.maxNumFailures times.
+            message = _OUT_OF_MEMORY_REMEDY.format(role="executor")
+            return Trouble(OUT_OF_MEMORY, message, is_final=False)
+    return _waiting(pod, EXECUTOR_CONTAINER, now) or _unscheduled(pod)
+
+
+def _waiting(pod: Mapping[str, object], container: str, now: datetime) -> Trouble | None:
+    for status in _containers(pod, container):
+        reason = text(status, "state", "waiting", "reason")
+        patience_s = WAITING.get(reason)
+        if patience_s is not None:
+            since = time(pod, "status", "startTime") or time(pod, "metadata", "creationTimestamp")
+            message = text(status, "state", "waiting", "message") or f"the pod waits: {reason}"
+            return Trouble(reason, message, is_final=_is_over(since, patience_s, now))
+    return None
+
+
+def _unscheduled(pod: Mapping[str, object]) -> Trouble | None:
+    """No node takes the pod. One may come, so this is never final."""
+    for condition in parts(pod, "status", "conditions"):
+        if text(condition, "type") == "PodScheduled" and text(condition, "status") == "False":
+            reason = text(condition, "reason") or "Unschedulable"
+            message = text(condition, "message") or "no node takes the pod"
+            return Trouble(reason, message, is_final=False)
+    return None
+
+
+def _no_pod(
+    events: Iterable[Mapping[str, object]], expected_since: datetime | None, now: datetime
+) -> Trouble | None:
+    refused = [one for one in events if text(one, "reason") == "FailedCreate"]
+    if not refused:
+        return None
+    message = text(refused[-1], "message") or "its pod was refused"
+    reason = "Forbidden" if "forbidden" in message else "FailedCreate"
+    return Trouble(reason, message, is_final=_is_over(expected_since, MAKING_S, now))
+
+
+def _containers(pod: Mapping[str, object], name: str) -> tuple[Mapping[str, object], ...]:
+    """The statuses of the pod's own container; of all where none has that name."""
+    statuses = parts(pod, "status", "containerStatuses")
+    return tuple(one for one in statuses if text(one, "name") == name) or statuses
+
+
+def _role(pod: Mapping[str, object]) -> str:
+    return text(pod, "metadata", "labels", ROLE_LABEL)
+
+
+def _made_at(pod: Mapping[str, object]) -> float:
+    made = time(pod, "metadata", "creationTimestamp")
+    return made.timestamp() if made else 0.0
+
+
+def _is_over(since: datetime | None, patience_s: int, now: datetime) -> bool:
+    if patience_s == NONE_S:
+        return True
+    return since is not None and now - since >= timedelta(seconds=patience_s)

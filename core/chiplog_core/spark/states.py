@@ -1,0 +1,268 @@
+"""How far an application has come, whichever launcher runs it: a table for each.
+
+Every state that a launcher has is in its table; one that is not is `Unknown` with its name, and
+nothing follows from it. What says that an application succeeded is in the end its result, which
+the job itself writes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.spark import pod_states
+from chiplog_core.spark.json_reading import number, part, parts, text, time
+from chiplog_core.spark.pod_states import Trouble
+
+Object = Mapping[str, object]
+
+
+class PhaseName(StrEnum):
+    """The phases of an application."""
+
+    PENDING = "Pending"
+    """Nobody has begun with it, or it waits for its next attempt."""
+    SUBMITTED = "Submitted"
+    """Its driver was asked for and does not run yet."""
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+    """Its launcher says what we do not know, or does not know itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """How far an application has come, and why no further."""
+
+    name: PhaseName
+    reason: str = ""
+    """In CamelCase; of Unknown the state as the launcher calls it."""
+    message: str = ""
+    must_be_stopped: bool = False
+    """It failed for good, and its launcher would go on all the same: what was launched has to be
+    deleted."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Nothing follows this phase."""
+        return self.name in (PhaseName.SUCCEEDED, PhaseName.FAILED)
+
+
+KUBEFLOW: Mapping[str, PhaseName] = {
+    "": PhaseName.PENDING,
+    "PENDING_SUBMISSION": PhaseName.PENDING,
+    "SUBMITTED": PhaseName.SUBMITTED,
+    "RUNNING": PhaseName.RUNNING,
+    "SUCCEEDING": PhaseName.SUCCEEDED,
+    "COMPLETED": PhaseName.SUCCEEDED,
+    "FAILING": PhaseName.RUNNING,
+    "FAILED": PhaseName.FAILED,
+    "SUBMISSION_FAILED": PhaseName.PENDING,
+    "PENDING_RERUN": PhaseName.PENDING,
+    "INVALIDATING": PhaseName.PENDING,
+    "SUSPENDING": PhaseName.PENDING,
+    "SUSPENDED": PhaseName.PENDING,
+    "RESUMING": PhaseName.PENDING,
+    "UNKNOWN": PhaseName.UNKNOWN,
+}
+"""`ApplicationStateType` in api/v1beta2/sparkapplication_types.go of kubeflow/spark-operator, and
+PENDING_SUBMISSION of its first version. A run that failed is FAILING, then PENDING_RERUN or FAILED;
+one that succeeded is never run again under our restart policies."""
+
+APACHE: Mapping[str, PhaseName] = {
+    "": PhaseName.PENDING,
+    "Submitted": PhaseName.PENDING,
+    "ScheduledToRestart": PhaseName.PENDING,
+    "DriverRequested": PhaseName.SUBMITTED,
+    "DriverStarted": PhaseName.RUNNING,
+    "DriverReady": PhaseName.RUNNING,
+    "InitializedBelowThresholdExecutors": PhaseName.RUNNING,
+    "RunningHealthy": PhaseName.RUNNING,
+    "RunningWithPartialCapacity": PhaseName.RUNNING,
+    "RunningWithBelowThresholdExecutors": PhaseName.RUNNING,
+    "Succeeded": PhaseName.SUCCEEDED,
+    # After each of these comes ScheduledToRestart or the end.
+    "DriverStartTimedOut": PhaseName.RUNNING,
+    "ExecutorsStartTimedOut": PhaseName.RUNNING,
+    "DriverReadyTimedOut": PhaseName.RUNNING,
+    "Failed": PhaseName.RUNNING,
+    "SchedulingFailure": PhaseName.RUNNING,
+    "DriverEvicted": PhaseName.RUNNING,
+    # How it ended is one step back in the history.
+    "ResourceReleased": PhaseName.FAILED,
+    "TerminatedWithoutReleaseResources": PhaseName.FAILED,
+}
+"""`ApplicationStateSummary` of apache/spark-kubernetes-operator."""
+
+APACHE_ENDS = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
+
+JOB: Mapping[str, PhaseName] = {
+    "Complete": PhaseName.SUCCEEDED,
+    "Failed": PhaseName.FAILED,
+    "SuccessCriteriaMet": PhaseName.RUNNING,
+    "FailureTarget": PhaseName.RUNNING,
+    "Suspended": PhaseName.PENDING,
+}
+"""Types of a Job's conditions, in the order in which they count:
+https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-conditions. A condition
+of another type says nothing here: whoever likes may add one."""
+
+CAUSES: Mapping[str, str] = {
+    "OOMKilled": pod_states.OUT_OF_MEMORY,
+    "ImagePullBackOff": "ImagePullBackOff",
+    "ErrImagePull": "ErrImagePull",
+    "InvalidImageName": "InvalidImageName",
+    "CreateContainerConfigError": "CreateContainerConfigError",
+    "violates PodSecurity": "Forbidden",
+    "forbidden": "Forbidden",
+    "exceeded quota": "Forbidden",
+    "ExitCode: 52": pod_states.EXITS[52][0],
+    "ExitCode: 3,": pod_states.EXITS[3][0],
+    "exit code 52 ": pod_states.EXITS[52][0],
+    "exit code 3 ": pod_states.EXITS[3][0],
+    "exit code 137 ": pod_states.EXITS[137][0],
+}
+"""Words in a launcher's message that tell the cause, where no pod is left that does."""
+
+OF_LAUNCHER = frozenset({"DeadlineExceeded"})
+"""Reasons of launchers that say more than how the pods ended that they stopped."""
+
+
+def observed(
+    launcher: SparkLauncher,
+    launched: Object,
+    pods: Sequence[Object],
+    now: datetime,
+    events: Sequence[Object] = (),
+) -> Phase:
+    """How far an application has come.
+
+    `launched` is the live `SparkApplication` or Job, `pods` those with the application's label,
+    `events` those about `launched`, oldest first (only a Job's say that its pod was refused). All
+    are read as they are: what is missing or misshapen counts as not there.
+    """
+    phase = _READERS[launcher](launched)
+    driver = pod_states.newest_driver(pods)
+    if phase.name is PhaseName.SUCCEEDED:
+        return phase
+    if phase.name is PhaseName.FAILED:
+        cause = pod_states.cause_of_end(driver) if driver is not None else None
+        return _because(phase, cause)
+    since = time(launched, "metadata", "creationTimestamp")
+    found = pod_states.trouble(pods, events, since, now)
+    if found is None:
+        return phase
+    if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
+        return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
+    return Phase(phase.name, found.reason, found.message)
+
+
+def _because(phase: Phase, cause: Trouble | None) -> Phase:
+    """A failure with its cause, where a pod or the launcher's own words tell it."""
+    if phase.reason in OF_LAUNCHER:
+        return phase
+    if cause is not None:
+        return Phase(phase.name, cause.reason, cause.message)
+    for words, reason in CAUSES.items():
+        if words in phase.message:
+            return Phase(phase.name, reason, phase.message)
+    return phase
+
+
+def _kubeflow(launched: Object) -> Phase:
+    state = text(launched, "status", "applicationState", "state")
+    message = text(launched, "status", "applicationState", "errorMessage")
+    name = KUBEFLOW.get(state, PhaseName.UNKNOWN)
+    if state == "FAILING" and _attempts_are_over(launched):
+        name = PhaseName.FAILED
+    return _phase(name, state, message)
+
+
+def _attempts_are_over(launched: Object) -> bool:
+    policy = part(launched, "spec", "restartPolicy")
+    if text(policy, "type") not in ("OnFailure", "Always"):
+        return True
+    return number(launched, "status", "executionAttempts") > number(policy, "onFailureRetries")
+
+
+def _apache(launched: Object) -> Phase:
+    current = part(launched, "status", "currentState")
+    state = text(current, "currentStateSummary")
+    if state not in APACHE_ENDS:
+        name = APACHE.get(state, PhaseName.UNKNOWN)
+        return _phase(name, state, text(current, "message"))
+    before = _last_before_the_end(part(launched, "status", "stateTransitionHistory"))
+    if before is None:
+        message = f"it ended as {state}, and its history does not say how"
+        return Phase(PhaseName.UNKNOWN, state, message)
+    last = text(before, "currentStateSummary")
+    if last == "Succeeded":
+        return Phase(PhaseName.SUCCEEDED)
+    message = text(before, "message") or text(current, "message")
+    failed = Phase(PhaseName.FAILED, last, message or f"it ended after {last}")
+    driver = {"status": part(before, "lastObservedDriverStatus")}
+    return _because(failed, pod_states.cause_of_end(driver))
+
+
+def _apache_attempts_are_over(launched: Object) -> bool:
+    restart = part(launched, "spec", "applicationTolerations", "restartConfig")
+    if text(restart, "restartPolicy") in ("", "Never"):
+        return True
+    attempt = number(launched, "status", "currentAttemptSummary", "attemptInfo", "id")
+    return attempt >= number(restart, "maxRestartAttempts")
+
+
+def _last_before_the_end(history: Object) -> Object | None:
+    """The history's keys are numbers as text, counted up from 0; 10 comes after 9."""
+    counted = {int(key): history[key] for key in history if _is_number(key)}
+    for key in sorted(counted, reverse=True):
+        state = part(counted[key])
+        if text(state, "currentStateSummary") not in {"", *APACHE_ENDS}:
+            return state
+    return None
+
+
+def _is_number(key: object) -> bool:
+    return isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 20
+
+
+def _job(launched: Object) -> Phase:
+    given = {
+        text(one, "type"): one
+        for one in parts(launched, "status", "conditions")
+        if text(one, "status") == "True"
+    }
+    for kind, name in JOB.items():
+        if kind in given:
+            return _phase(name, text(given[kind], "reason") or kind, text(given[kind], "message"))
+    if number(launched, "status", "active") == 0:
+        return Phase(PhaseName.PENDING)
+    ready = number(launched, "status", "ready")
+    return Phase(PhaseName.RUNNING if ready else PhaseName.SUBMITTED)
+
+
+def _phase(name: PhaseName, state: str, message: str) -> Phase:
+    """A phase with the launcher's words where something is to be said."""
+    if name is PhaseName.UNKNOWN:
+        return Phase(name, state, message or f"the launcher says {state!r}")
+    if name is PhaseName.FAILED:
+        return Phase(name, state, message or f"the launcher says {state}")
+    return Phase(name, state if message else "", message)
+
+
+_READERS: Mapping[SparkLauncher, Callable[[Object], Phase]] = {
+    SparkLauncher.KUBEFLOW: _kubeflow,
+    SparkLauncher.APACHE: _apache,
+    SparkLauncher.JOB: _job,
+}
+
+_ENDS_BY_ITSELF: Mapping[SparkLauncher, Callable[[Object], bool]] = {
+    SparkLauncher.KUBEFLOW: _attempts_are_over,
+    SparkLauncher.APACHE: _apache_attempts_are_over,
+    # Its podFailurePolicy knows which ends are final.
+    SparkLauncher.JOB: lambda _launched: True,
+}
+"""Whether a launcher lets it be when a driver ended for good: then its objects stay, for their
+logs, as long as they are to."""
