@@ -1,0 +1,263 @@
+"""When loads are even, and the search for few moves that make them so.
+
+Every item has a weight, a place, and the places where it may be. A step moves one item to a less
+loaded place, exchanges two items, or moves a chain of items one place on each. Of each broker the
+best step is taken, from the most loaded broker on, until all loads are within the tolerance of
+the even share or no step closes a gap any more. A step never raises the highest of the loads it
+touches nor lowers the lowest, so the whole is never worse than before. At the end, moves that
+turned out not to be needed are taken back.
+
+With equal weights the result is optimal: loads are as even as the items' places allow whenever no
+chain improves them (Harvey, Ladner, Lovász, Tamir: Semi-matchings for bipartite graphs, 2006).
+With unequal weights the question is NP-hard and this is a search, not a proof.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from chiplog_core.ids import BrokerId
+
+TOLERANCE_PERCENT = 5
+"""Loads this near to the even share are even; so are two loads that differ by less than it."""
+
+MAX_CHAIN = 16
+"""Items that one step moves."""
+
+_NEARLY_ALL = 0.95
+"""A step that moves more of a gap than this only turns it round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something with a weight that is at a place and may be at others."""
+
+    weight: int
+    place: BrokerId
+    options: tuple[BrokerId, ...]
+    """Where it may be, the best liked first."""
+
+
+def is_even(loads: Mapping[BrokerId, int]) -> bool:
+    """Whether all are within the tolerance of the even share."""
+    return _are_near(loads.values(), sum(loads.values()), len(loads))
+
+
+def deviation_percent(loads: Mapping[BrokerId, int]) -> float:
+    """How far from the even share the worst load is, in percent of that share."""
+    total = sum(loads.values())
+    if not total:
+        return 0.0
+    return max(abs(load * len(loads) - total) for load in loads.values()) * 100 / total
+
+
+def even_out(
+    items: Sequence[Item], base: Mapping[BrokerId, int], *, most: int
+) -> tuple[BrokerId, ...]:
+    """The place of each item after at most `most` moves.
+
+    `base` has every broker whose load counts, with what it has beside the items. Items at other
+    places stay there. No weight is 0.
+    """
+    board = _Board(items, base)
+    before = dict(board.loads)
+    for _ in range(20 * len(items) + 1000):  # every step lowers the sum of squares; never so many
+        step = None if is_even(board.loads) else _find_step(board)
+        if step is None or board.moved + len(step) > most:
+            break
+        for index, place in step:
+            board.put(index, place)
+    _take_back(board, before)
+    return tuple(board.places)
+
+
+class _Board:
+    """Where all items are, and by pairs of places which could go from the one to the other."""
+
+    def __init__(self, items: Sequence[Item], base: Mapping[BrokerId, int]) -> None:
+        self.items = items
+        self.places = [item.place for item in items]
+        self.loads = dict(base)
+        self.routes: dict[tuple[BrokerId, BrokerId], list[tuple[int, int, int]]] = {}
+        self.moved = 0
+        for index, item in enumerate(items):
+            if item.place in self.loads:
+                self.loads[item.place] += item.weight
+                for route, entry in self._entries(index):
+                    self.routes.setdefault(route, []).append(entry)
+        for entries in self.routes.values():
+            entries.sort()
+        self.total = sum(self.loads.values())
+
+    def put(self, index: int, place: BrokerId) -> None:
+        item = self.items[index]
+        for route, entry in self._entries(index):
+            entries = self.routes[route]
+            del entries[bisect_left(entries, entry)]
+        self.moved += (place != item.place) - (self.places[index] != item.place)
+        self.loads[self.places[index]] -= item.weight
+        self.loads[place] += item.weight
+        self.places[index] = place
+        for route, entry in self._entries(index):
+            insort(self.routes.setdefault(route, []), entry)
+
+    def nearest(
+        self, route: tuple[BrokerId, BrokerId], wanted: float
+    ) -> tuple[tuple[int, int, int], ...]:
+        """The entries (weight, rank, index) next to a weight: one from below, one not below."""
+        entries = self.routes.get(route, [])
+        at = bisect_left(entries, (wanted,))
+        found = [entries[at]] if at < len(entries) else []
+        if at > 0:  # the best liked of those with that weight
+            found.append(entries[bisect_left(entries, (entries[at - 1][0],))])
+        return tuple(found)
+
+    def gap(self, above: BrokerId, below: BrokerId) -> int:
+        """How much more the one has; 0 where they are even to each other."""
+        gap = self.loads[above] - self.loads[below]
+        return gap if gap * len(self.loads) * 100 > TOLERANCE_PERCENT * self.total else 0
+
+    def _entries(
+        self, index: int
+    ) -> Iterator[tuple[tuple[BrokerId, BrokerId], tuple[int, int, int]]]:
+        item, place = self.items[index], self.places[index]
+        for rank, option in enumerate(item.options):
+            if option != place and option in self.loads:
+                yield (place, option), (item.weight, rank, index)
+
+
+Step = list[tuple[int, BrokerId]]
+"""Items and where they go, at most one to and from each place."""
+
+
+def _find_step(board: _Board) -> Step | None:
+    by_load = sorted(board.loads, key=lambda one: (-board.loads[one], one))
+    for find in (_move, _exchange, _chain):
+        for above in by_load:
+            below = [one for one in reversed(by_load) if board.gap(above, one)]
+            step = find(board, above, below)
+            if step:
+                return step
+    return None
+
+
+def _move(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
+    """The one item that closes most of a gap: best is half of it."""
+    best: tuple[int, int, int, BrokerId] | None = None
+    for other in below:
+        gap = board.gap(above, other)
+        for weight, rank, index in board.nearest((above, other), gap / 2):
+            if weight <= gap * _NEARLY_ALL:
+                found = (-weight * (gap - weight), rank, index, other)
+                best = found if best is None else min(best, found)
+    return [(best[2], best[3])] if best else None
+
+
+def _exchange(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
+    """An item for a lighter one."""
+    best: tuple[float, int, int, BrokerId] | None = None
+    for other in below:
+        gap = board.gap(above, other)
+        for weight, _, index in _distinct(board.routes.get((above, other), [])):
+            for back, _, other_index in board.nearest((other, above), weight - gap / 2):
+                moved = weight - back
+                if _closes(moved, gap):
+                    found = (-moved * (gap - moved), index, other_index, other)
+                    best = found if best is None else min(best, found)
+    return [(best[1], best[3]), (best[2], above)] if best else None
+
+
+def _chain(board: _Board, above: BrokerId, below: Sequence[BrokerId]) -> Step | None:
+    """Items along the shortest way to a less loaded place that none can reach at once."""
+    came_from = _ways(board, above)
+    for other in below:
+        path = _path(came_from, above, other)
+        if 2 < len(path) <= MAX_CHAIN + 1:
+            step = _along(board, path, board.gap(above, other))
+            if step:
+                return step
+    return None
+
+
+def _along(board: _Board, path: Sequence[BrokerId], gap: int) -> Step | None:
+    step: Step = []
+    after = {place: board.loads[place] for place in path}
+    wanted: float = gap / 2
+    for start, end in pairwise(path):
+        weight, _, index = min(
+            board.nearest((start, end), wanted), key=lambda one: (abs(one[0] - wanted), one)
+        )
+        step.append((index, end))
+        after[start] -= weight
+        after[end] += weight
+        wanted = weight
+    before = [board.loads[place] for place in path]
+    is_better = max(after.values()) <= max(before) and min(after.values()) >= min(before)
+    closes = _closes(board.loads[path[0]] - after[path[0]], gap) and _closes(
+        after[path[-1]] - board.loads[path[-1]], gap
+    )
+    is_calmer = sum(load**2 for load in after.values()) < sum(load**2 for load in before)
+    return step if is_better and closes and is_calmer else None
+
+
+def _take_back(board: _Board, before: Mapping[BrokerId, int]) -> None:
+    """Moves without which the result is as good, or even as well."""
+    if not board.loads:
+        return
+    highest, lowest = max(before.values()), min(before.values())
+    moved = [index for index, item in enumerate(board.items) if board.places[index] != item.place]
+    for index in sorted(moved, key=lambda one: (board.items[one].weight, one)):
+        item, place = board.items[index], board.places[index]
+        now = (board.loads[place], board.loads[item.place])
+        back = (now[0] - item.weight, now[1] + item.weight)
+        is_no_worse = max(back) <= highest and min(back) >= lowest
+        if is_even(board.loads):
+            is_good = _are_near(back, board.total, len(board.loads))
+        else:
+            is_good = sum(load**2 for load in back) <= sum(load**2 for load in now)
+        if is_good and is_no_worse:
+            board.put(index, item.place)
+
+
+def _ways(board: _Board, start: BrokerId) -> dict[BrokerId, BrokerId]:
+    """Breadth first: for each place that items can reach the one before it."""
+    came_from: dict[BrokerId, BrokerId] = {}
+    frontier = [start]
+    while frontier:
+        reached = []
+        for place in frontier:
+            for other in sorted(board.loads):
+                if other != start and other not in came_from and board.routes.get((place, other)):
+                    came_from[other] = place
+                    reached.append(other)
+        frontier = reached
+    return came_from
+
+
+def _path(
+    came_from: Mapping[BrokerId, BrokerId], start: BrokerId, end: BrokerId
+) -> tuple[BrokerId, ...]:
+    if end not in came_from:
+        return ()
+    path = [end]
+    while path[-1] != start:
+        path.append(came_from[path[-1]])
+    return tuple(reversed(path))
+
+
+def _distinct(entries: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """The first entry of each weight."""
+    at = 0
+    while at < len(entries):
+        yield entries[at]
+        at = bisect_left(entries, (entries[at][0] + 1,))
+
+
+def _closes(moved: int, gap: int) -> bool:
+    """Steps of several items are worth a tenth of the gap at least."""
+    return gap <= 10 * moved <= 9 * gap
+
+
+def _are_near(loads: Iterable[int], total: int, count: int) -> bool:
+    return all(abs(load * count - total) * 100 <= TOLERANCE_PERCENT * total for load in loads)

@@ -1,0 +1,118 @@
+"""What each broker carries, before and after; how even that is, and how skewed topics are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
+
+Replicas = Mapping[PartitionName, tuple[BrokerId, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFigures:
+    """Of what was measured; leaders are counted for all partitions."""
+
+    broker_id: BrokerId
+    leaders: int = 0
+    bytes_per_second: float = 0.0
+    """Into the partitions that it leads."""
+    records_per_second: float = 0.0
+    replicas: int = 0
+    bytes: int = 0
+    """Of all replicas that it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSkew:
+    """How uneven a topic's partitions are: 1.0 is even, n of n partitions is all in one."""
+
+    topic: str
+    partitions: int
+    bytes: float
+    """The largest partition over the mean."""
+    records: float
+    bytes_per_second: float
+
+
+def broker_figures(
+    brokers: Iterable[Broker],
+    leaders: Mapping[PartitionName, BrokerId],
+    replicas: Replicas,
+    measurements: Measurements,
+) -> tuple[BrokerFigures, ...]:
+    """By broker id; also of brokers that are named by partitions alone."""
+    ids = {one.broker_id for one in brokers} | {*leaders.values()}
+    ids.update(*replicas.values())
+    led: dict[BrokerId, list[PartitionName]] = {one: [] for one in ids}
+    held: dict[BrokerId, list[PartitionName]] = {one: [] for one in ids}
+    for name in sorted(replicas):
+        if name in leaders:
+            led[leaders[name]].append(name)
+        for broker_id in replicas[name]:
+            held[broker_id].append(name)
+    return tuple(
+        BrokerFigures(
+            broker_id=one,
+            leaders=len(led[one]),
+            bytes_per_second=sum(measurements[it].weight for it in led[one] if it in measurements)
+            / 1000,
+            records_per_second=sum(
+                measurements[it].records_per_second for it in led[one] if it in measurements
+            ),
+            replicas=len(held[one]),
+            bytes=sum(measurements[it].bytes for it in held[one] if it in measurements),
+        )
+        for one in sorted(ids)
+    )
+
+
+def balancedness(figures: Sequence[BrokerFigures], usable: Iterable[BrokerId]) -> float:
+    """0 to 100: 100 is even, 0 is all on one broker. The mean of leaders' rate, leaders and bytes.
+
+    Each of them is 100 times 1 minus the part of the load that would have to move for an even
+    spread, over that part where all is on one broker. What no broker has at all is even.
+    """
+    of = {one.broker_id: one for one in figures}
+    ids = sorted(set(usable) & set(of)) or sorted(of)
+    parts = (
+        [round(of[one].bytes_per_second * 1000) for one in ids],
+        [of[one].leaders for one in ids],
+        [of[one].bytes for one in ids],
+    )
+    return round(sum(_evenness(loads) for loads in parts) / len(parts), 2)
+
+
+def topic_skews(
+    partitions: Iterable[Partition], measurements: Measurements
+) -> tuple[TopicSkew, ...]:
+    """Of topics with more than one measured partition, the most skewed first."""
+    of_topic: dict[str, list[PartitionName]] = {}
+    for one in sorted(partitions, key=lambda one: one.name):
+        if one.name in measurements:
+            of_topic.setdefault(one.name.topic, []).append(one.name)
+    skews = [
+        TopicSkew(
+            topic=topic,
+            partitions=len(names),
+            bytes=_over_mean([measurements[one].bytes for one in names]),
+            records=_over_mean([measurements[one].records for one in names]),
+            bytes_per_second=_over_mean([measurements[one].weight for one in names]),
+        )
+        for topic, names in of_topic.items()
+        if len(names) > 1
+    ]
+    return tuple(sorted(skews, key=lambda one: (-max(one.bytes_per_second, one.bytes), one.topic)))
+
+
+def _evenness(loads: Sequence[int]) -> float:
+    total, count = sum(loads), len(loads)
+    if not total or count < 2:
+        return 100.0
+    too_much = sum(max(0, load * count - total) for load in loads)  # times count
+    return 100 * (1 - too_much / (total * (count - 1)))
+
+
+def _over_mean(values: Sequence[int]) -> float:
+    total = sum(values)
+    return round(max(values) * len(values) / total, 3) if total else 1.0

@@ -1,0 +1,74 @@
+"""What the job that measures is told: the fields under `job` of its request.
+
+The operator writes it and the job reads it by this one declaration. Who holds, leads and follows
+what is not in it: the job asks the brokers when it measures, so that a proposal names the state
+it was made for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from chiplog_core.ids import MAX_INT64, BrokerId
+from chiplog_core.limits import MAX_BROKERS
+from chiplog_core.manifest.constraints import Entries, Items, Length, Range
+from chiplog_core.model.references import TopicName
+from chiplog_core.rebalance.measured import Broker
+from chiplog_core.rebalance.settings import Mode, Settings, read_settings
+
+WINDOW_MS = 3_600_000
+SAMPLE_RECORDS = 1_000_000
+MAX_TOPICS = 10_000
+
+Ids = Annotated[tuple[BrokerId, ...], Items(MAX_BROKERS, unique=True)]
+Rack = Annotated[str, Length(1_024)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceJob:
+    """What is to be measured, and what the proposal is to go by."""
+
+    topics: Annotated[
+        tuple[TopicName, ...],
+        "Names of the topics to be measured: those of users.",
+        Items(MAX_TOPICS, unique=True),
+    ] = ()
+    brokers: Annotated[Ids, "Ids of the brokers that may lead and hold replicas."] = ()
+    racks: Annotated[
+        Mapping[str, Rack], "Racks of brokers by their ids, also of others.", Entries(MAX_BROKERS)
+    ] = field(default_factory=dict)
+    mode: Annotated[str, "What may move where.", Length(50)] = Mode.FULL.value
+    named_brokers: Annotated[Ids, "Ids of the brokers that are added or removed."] = ()
+    goals: Annotated[
+        tuple[Annotated[str, Length(200)], ...], "What the proposal goes by.", Items(30)
+    ] = ()
+    excluded_topics: Annotated[
+        str | None, "A regular expression of topics that stay as they are.", Length(500)
+    ] = None
+    bytes_per_second: Annotated[
+        int | None, "How fast all executors together read.", Range(1, MAX_INT64)
+    ] = None
+    time_limit_ms: Annotated[int | None, "How long measuring may take.", Range(1, MAX_INT64)] = None
+    window_ms: Annotated[
+        int, "Rates are of the records of so long before the measuring.", Range(1_000, MAX_INT64)
+    ] = WINDOW_MS
+    sample_records: Annotated[
+        int, "So many of the newest offsets of each partition are read.", Range(1, MAX_INT64)
+    ] = SAMPLE_RECORDS
+
+    def settings(self) -> Settings:
+        """Raises `RebalanceRefused`."""
+        return read_settings(
+            mode=self.mode,
+            brokers=self.named_brokers,
+            excluded_topics=self.excluded_topics,
+            goals=self.goals,
+        )
+
+    def members(self) -> tuple[Broker, ...]:
+        """All brokers that are known; those without a place in `brokers` are not usable."""
+        known = {*self.brokers, *self.named_brokers, *(BrokerId(int(one)) for one in self.racks)}
+        return tuple(
+            Broker(broker_id=one, rack=self.racks.get(str(one)), is_usable=one in set(self.brokers))
+            for one in sorted(known)
+        )

@@ -1,0 +1,191 @@
+"""What a rebalance proposes: the whole of it, from measured figures.
+
+Only the leader moves are carried out when it is approved; what would be left to do by moving
+replicas is told beside them, and so is what more partitions could do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.advice import Advice, advise, topic_load, worth_telling
+from chiplog_core.rebalance.even import deviation_percent
+from chiplog_core.rebalance.figures import (
+    BrokerFigures,
+    TopicSkew,
+    balancedness,
+    broker_figures,
+    topic_skews,
+)
+from chiplog_core.rebalance.leaders import LeaderMove, leader_moves, led_by
+from chiplog_core.rebalance.measured import (
+    Broker,
+    HotKey,
+    Measured,
+    Measurements,
+    Partition,
+    PartitionName,
+)
+from chiplog_core.rebalance.replicas import ReplicaMove, replica_moves, replicas_after
+from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundKey:
+    """A hot key, and where it is."""
+
+    name: PartitionName
+    key: HotKey
+    share: float
+    """Of its partition's records that were looked at, at least: 0 to 1."""
+    share_at_most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What was found and what is proposed."""
+
+    leader_moves: tuple[LeaderMove, ...]
+    replica_moves: tuple[ReplicaMove, ...]
+    reassignment: Mapping[PartitionName, tuple[BrokerId, ...]]
+    """The replicas of every partition that a replica move changes."""
+    before: tuple[BrokerFigures, ...]
+    after: tuple[BrokerFigures, ...]
+    """After the leader moves: what is carried out."""
+    after_replica_moves: tuple[BrokerFigures, ...]
+    """After the replica moves, too: what is not."""
+    score_before: float
+    score_after: float
+    hot_keys: tuple[FoundKey, ...]
+    advice: tuple[Advice, ...]
+    skews: tuple[TopicSkew, ...]
+    excluded_topics: tuple[str, ...]
+    monitored_percentage: float
+    """Of the partitions: those that were measured."""
+    leader_rate_deviation_percent: float
+    """How far the worst usable broker is from the even share after the leader moves."""
+    leader_count_deviation_percent: float
+
+    @property
+    def num_leader_movements(self) -> int:
+        """Those that clients notice; a changed order alone is none."""
+        return sum(one.is_movement for one in self.leader_moves)
+
+    @property
+    def data_to_move_mb(self) -> int:
+        """In MiB, rounded up, as Cruise Control counts."""
+        return -(-sum(one.bytes for one in self.replica_moves) // 2**20)
+
+
+def propose(
+    brokers: Sequence[Broker],
+    partitions: Sequence[Partition],
+    measurements: Measurements,
+    settings: Settings,
+) -> Proposal:
+    """The proposal; the same for the same figures in any order. Raises `RebalanceRefused`."""
+    _check(brokers, settings)
+    usable = [one.broker_id for one in brokers if one.is_usable]
+    moves = leader_moves(brokers, partitions, measurements, settings)
+    leaders = led_by(partitions, ())
+    leaders_after = led_by(partitions, moves)
+    orders = {one.name: one.replicas for one in partitions}
+    orders_after = {**orders, **{move.name: move.replicas for move in moves}}
+    copies = replica_moves(brokers, partitions, orders_after, measurements, settings)
+    orders_at_end = replicas_after(orders_after, copies)
+    led_at_end = _led_at_end(leaders_after, orders_after, orders_at_end)
+    before = broker_figures(brokers, leaders, orders, measurements)
+    after = broker_figures(brokers, leaders_after, orders_after, measurements)
+    of_usable = [one for one in after if one.broker_id in usable]
+    return Proposal(
+        leader_moves=moves,
+        replica_moves=copies,
+        reassignment={
+            name: replicas
+            for name, replicas in sorted(orders_at_end.items())
+            if replicas != orders_after[name]
+        },
+        before=before,
+        after=after,
+        after_replica_moves=broker_figures(brokers, led_at_end, orders_at_end, measurements),
+        score_before=balancedness(before, usable),
+        score_after=balancedness(after, usable),
+        hot_keys=_hot_keys(measurements),
+        advice=_advice(partitions, measurements, len(usable)),
+        skews=topic_skews(partitions, measurements),
+        excluded_topics=tuple(
+            sorted({one.name.topic for one in partitions if settings.is_excluded(one.name.topic)})
+        ),
+        monitored_percentage=_percentage(
+            sum(one.name in measurements for one in partitions), len(partitions)
+        ),
+        leader_rate_deviation_percent=deviation_percent(
+            {one.broker_id: round(one.bytes_per_second * 1000) for one in of_usable}
+        ),
+        leader_count_deviation_percent=deviation_percent(
+            {one.broker_id: one.leaders for one in of_usable}
+        ),
+    )
+
+
+def _check(brokers: Sequence[Broker], settings: Settings) -> None:
+    known = {one.broker_id for one in brokers}
+    missing = sorted(settings.brokers - known)
+    if missing:
+        raise RebalanceRefused(
+            f"brokers: there is no broker {missing[0]}; there are {sorted(known)}"
+        )
+    if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
+        raise RebalanceRefused("brokers: all brokers would be removed; leave one at least")
+    if not any(one.is_usable for one in brokers):
+        raise RebalanceRefused("no broker is usable: wait until one serves")
+
+
+def _led_at_end(
+    leaders: Mapping[PartitionName, BrokerId],
+    orders: Mapping[PartitionName, tuple[BrokerId, ...]],
+    at_end: Mapping[PartitionName, tuple[BrokerId, ...]],
+) -> dict[PartitionName, BrokerId]:
+    """A leadership whose replica moves goes to the broker in its place."""
+    return {
+        name: leader if leader in at_end[name] else at_end[name][orders[name].index(leader)]
+        for name, leader in leaders.items()
+    }
+
+
+def _hot_keys(measurements: Measurements) -> tuple[FoundKey, ...]:
+    """The one with most records first."""
+    found = [
+        FoundKey(
+            name=name,
+            key=key,
+            share=key.records / measured.sampled_records,
+            share_at_most=min(1.0, key.records_at_most / measured.sampled_records),
+        )
+        for name, measured in measurements.items()
+        for key in measured.hot_keys
+        if measured.sampled_records
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.key.records, one.name, one.key.key)))
+
+
+def _advice(
+    partitions: Sequence[Partition], measurements: Measurements, brokers: int
+) -> tuple[Advice, ...]:
+    of_topic: dict[str, dict[int, Measured]] = {}
+    counts: dict[str, int] = {}
+    for one in partitions:
+        counts[one.name.topic] = counts.get(one.name.topic, 0) + 1
+        if one.name in measurements:
+            of_topic.setdefault(one.name.topic, {})[one.name.partition] = measurements[one.name]
+    rate = sum(one.bytes_per_second for one in measurements.values())
+    return worth_telling(
+        [
+            advise(topic_load(topic, measured, counts[topic]), brokers, rate)
+            for topic, measured in sorted(of_topic.items())
+        ]
+    )
+
+
+def _percentage(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 100.0

@@ -1,0 +1,177 @@
+"""Which replicas would have to move for an even spread of bytes, as Kafka's reassignment JSON.
+
+Three reasons, in this order: a replica on a broker that is to be removed; two replicas of a
+partition in one rack while another rack has none; and bytes, from the fullest broker to the
+emptiest, one replica at a time, the one nearest to half of what they differ by. A replica never
+goes to a rack that holds another of its partition, unless it came from one. A leader's replica
+moves only where no other one would do, for the leadership goes with it.
+
+Nothing of this is executed yet: moving replicas is not there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.even import TOLERANCE_PERCENT, is_even
+from chiplog_core.rebalance.measured import Broker, Measurements, Partition, PartitionName
+from chiplog_core.rebalance.settings import Goal, Mode, Settings
+
+MAX_REPLICA_MOVES = 1_000
+"""In one proposal."""
+
+Racks = Mapping[BrokerId, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMove:
+    """One replica that goes to another broker, in the same place of the order."""
+
+    name: PartitionName
+    from_broker: BrokerId
+    to_broker: BrokerId
+    bytes: int
+
+
+def replica_moves(
+    brokers: Sequence[Broker],
+    partitions: Iterable[Partition],
+    orders: Mapping[PartitionName, tuple[BrokerId, ...]],
+    measurements: Measurements,
+    settings: Settings,
+) -> tuple[ReplicaMove, ...]:
+    """The moves, in the order they were found; `orders` are the replicas after the leader moves.
+
+    Partitions that were not measured, or whose topics are excluded, stay.
+    """
+    board = _Board(brokers, partitions, orders, measurements, settings)
+    if settings.mode is Mode.REMOVE_BROKERS:
+        board.evacuate()
+    if Goal.RACK_AWARE in settings.goals:
+        board.part_racks()
+    if Goal.DISK_USAGE in settings.goals and settings.mode is not Mode.REMOVE_BROKERS:
+        board.even_out()
+    return tuple(board.moves)
+
+
+def replicas_after(
+    orders: Mapping[PartitionName, tuple[BrokerId, ...]], moves: Iterable[ReplicaMove]
+) -> dict[PartitionName, tuple[BrokerId, ...]]:
+    """The replicas when all moves are done."""
+    after = dict(orders)
+    for move in moves:
+        after[move.name] = tuple(
+            move.to_broker if one == move.from_broker else one for one in after[move.name]
+        )
+    return after
+
+
+class _Board:
+    """Where the replicas are, while it is being decided."""
+
+    def __init__(
+        self,
+        brokers: Sequence[Broker],
+        partitions: Iterable[Partition],
+        orders: Mapping[PartitionName, tuple[BrokerId, ...]],
+        measurements: Measurements,
+        settings: Settings,
+    ) -> None:
+        self.racks: Racks = {one.broker_id: one.rack for one in brokers}
+        self.settings = settings
+        self.replicas = {one.name: orders[one.name] for one in partitions}
+        self.bytes = {
+            name: measurements[name].bytes
+            for name in sorted(self.replicas)
+            if name in measurements and not settings.is_excluded(name.topic)
+        }
+        leaving = settings.brokers if settings.mode is Mode.REMOVE_BROKERS else frozenset()
+        self.loads = {
+            one.broker_id: 0
+            for one in sorted(brokers, key=lambda one: one.broker_id)
+            if one.is_usable and one.broker_id not in leaving
+        }
+        self.held: dict[BrokerId, set[PartitionName]] = {}
+        for name, replicas in self.replicas.items():
+            for broker_id in replicas:
+                self.held.setdefault(broker_id, set()).add(name)
+                if broker_id in self.loads and name in measurements:
+                    self.loads[broker_id] += measurements[name].bytes
+        self.moves: list[ReplicaMove] = []
+
+    def evacuate(self) -> None:
+        for broker_id in sorted(self.settings.brokers):
+            for name in sorted(self.held.get(broker_id, ()), key=self._size):
+                self._to_emptiest(name, broker_id)
+
+    def part_racks(self) -> None:
+        for name in self.bytes:
+            for broker_id in reversed(self.replicas[name]):  # followers first
+                others = {self.racks.get(one) for one in self.replicas[name] if one != broker_id}
+                rack = self.racks.get(broker_id)
+                if rack is not None and rack in others and self.settings.may_leave(broker_id):
+                    self._to_emptiest(name, broker_id, beyond=others)
+
+    def even_out(self) -> None:
+        while len(self.moves) < MAX_REPLICA_MOVES and not is_even(self.loads):
+            found = self._best()
+            if found is None:
+                return
+            self._move(*found)
+
+    def _best(self) -> tuple[PartitionName, BrokerId, BrokerId] | None:
+        by_load = sorted(self.loads, key=lambda one: (-self.loads[one], one))
+        total = sum(self.loads.values())
+        for above in by_load:
+            for below in reversed(by_load):
+                gap = self.loads[above] - self.loads[below]
+                if gap * len(self.loads) * 100 <= TOLERANCE_PERCENT * total:
+                    break
+                found = min(self._candidates(above, below, gap), default=None)
+                if found is not None:
+                    return found[2], above, below
+        return None
+
+    def _candidates(
+        self, above: BrokerId, below: BrokerId, gap: int
+    ) -> Iterator[tuple[bool, int, PartitionName]]:
+        if not (self.settings.may_leave(above) and self.settings.may_get(below)):
+            return
+        for name in self.held.get(above, ()):
+            size = self.bytes.get(name, 0)
+            if 0 < 10 * size <= 9 * gap and self._fits(name, above, below):
+                yield self.replicas[name][0] == above, abs(2 * size - gap), name
+
+    def _to_emptiest(
+        self, name: PartitionName, leaving: BrokerId, *, beyond: Iterable[str | None] = ()
+    ) -> None:
+        avoided = set(beyond)
+        fitting = [
+            one
+            for one in self.loads
+            if self.settings.may_get(one)
+            and self._fits(name, leaving, one)
+            and not (avoided and self.racks.get(one) in avoided)
+        ]
+        if fitting and name in self.bytes and len(self.moves) < MAX_REPLICA_MOVES:
+            self._move(name, leaving, min(fitting, key=lambda one: (self.loads[one], one)))
+
+    def _fits(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> bool:
+        others = [one for one in self.replicas[name] if one != leaving]
+        if to in self.replicas[name]:
+            return False
+        racks = {self.racks.get(one) for one in others} - {None}
+        return self.racks.get(to) not in racks or self.racks.get(leaving) in racks
+
+    def _move(self, name: PartitionName, leaving: BrokerId, to: BrokerId) -> None:
+        size = self.bytes[name]
+        self.moves.append(ReplicaMove(name=name, from_broker=leaving, to_broker=to, bytes=size))
+        self.replicas[name] = tuple(to if one == leaving else one for one in self.replicas[name])
+        self.held[leaving].discard(name)
+        self.held.setdefault(to, set()).add(name)
+        self.loads[to] += size
+        if leaving in self.loads:
+            self.loads[leaving] -= size
+
+    def _size(self, name: PartitionName) -> tuple[int, PartitionName]:
+        return -self.bytes.get(name, 0), name

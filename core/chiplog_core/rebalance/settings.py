@@ -1,0 +1,113 @@
+"""What a rebalance is asked to do, under the names Cruise Control's users know.
+
+Source: the REST API of Cruise Control (endpoints rebalance, add_broker, remove_broker) and the
+names of its goals.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.topic_name import is_internal
+
+
+class RebalanceRefused(Exception):  # noqa: N818 - named for what it says
+    """A rebalance that cannot be proposed; names the field and says what to do."""
+
+
+class Mode(StrEnum):
+    """What may move where."""
+
+    FULL = "full"
+    """From every broker to every broker that is usable."""
+    ADD_BROKERS = "add-brokers"
+    """From every broker, only to those named."""
+    REMOVE_BROKERS = "remove-brokers"
+    """Only from those named, to all others."""
+
+
+class Goal(StrEnum):
+    """What a proposal goes by. Where none is named, by all of them."""
+
+    RACK_AWARE = "RackAwareGoal"
+    """No two replicas of a partition in one rack while there are racks enough."""
+    LEADER_BYTES_IN = "LeaderBytesInDistributionGoal"
+    LEADER_REPLICAS = "LeaderReplicaDistributionGoal"
+    DISK_USAGE = "DiskUsageDistributionGoal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A rebalance as it is asked for."""
+
+    mode: Mode = Mode.FULL
+    brokers: frozenset[BrokerId] = frozenset()
+    """Those that are added or removed."""
+    excluded_topics: re.Pattern[str] | None = None
+    """Topics that match as a whole stay as they are; they count as load."""
+    goals: frozenset[Goal] = frozenset(Goal)
+
+    def is_excluded(self, topic: str) -> bool:
+        """The cluster's own topics are spread by the operator as they are made."""
+        if is_internal(topic):
+            return True
+        return self.excluded_topics is not None and bool(self.excluded_topics.fullmatch(topic))
+
+    def may_leave(self, broker_id: BrokerId) -> bool:
+        return self.mode is not Mode.REMOVE_BROKERS or broker_id in self.brokers
+
+    def may_get(self, broker_id: BrokerId) -> bool:
+        if self.mode is Mode.FULL:
+            return True
+        return (broker_id in self.brokers) is (self.mode is Mode.ADD_BROKERS)
+
+
+def read_settings(
+    *,
+    mode: str = Mode.FULL.value,
+    brokers: Iterable[int] = (),
+    excluded_topics: str | None = None,
+    goals: Iterable[str] = (),
+) -> Settings:
+    """Settings from what a user wrote; raises `RebalanceRefused`."""
+    named = frozenset(BrokerId(one) for one in brokers)
+    read_mode = _mode(mode)
+    if read_mode is not Mode.FULL and not named:
+        raise RebalanceRefused(f"brokers: mode {mode} needs the ids of brokers")
+    return Settings(
+        mode=read_mode,
+        brokers=named if read_mode is not Mode.FULL else frozenset(),
+        excluded_topics=_pattern(excluded_topics),
+        goals=frozenset(_goal(one) for one in goals) or frozenset(Goal),
+    )
+
+
+def _mode(text: str) -> Mode:
+    if text == "remove-disks":
+        raise RebalanceRefused("mode: remove-disks is not there yet; use remove-brokers")
+    try:
+        return Mode(text)
+    except ValueError:
+        known = ", ".join(Mode)
+        raise RebalanceRefused(f"mode: {text!r} is none of {known}") from None
+
+
+def _goal(text: str) -> Goal:
+    try:
+        return Goal(text.rsplit(".", 1)[-1])  # Cruise Control takes the Java class's name, too
+    except ValueError:
+        known = ", ".join(Goal)
+        raise RebalanceRefused(f"goals: {text!r} is none of {known}") from None
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if not text:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as problem:
+        raise RebalanceRefused(
+            f"excludedTopics: {text!r} is no regular expression: {problem}"
+        ) from None

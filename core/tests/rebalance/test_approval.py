@@ -1,0 +1,144 @@
+"""What of a proposal still holds when the map has changed."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionIndex,
+    ReplicaRef,
+    Session,
+    TopicId,
+)
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.rebalance.approval import MoveState, Standing, approve, judge, standings
+from chiplog_core.rebalance.leaders import LeaderMove, leader_moves
+from chiplog_core.rebalance.settings import Settings
+from tests.rebalance.worlds import World, name, worlds
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+MOVE = LeaderMove(
+    name=name(0),
+    from_broker=ONE,
+    to_broker=TWO,
+    replicas=(TWO, ONE, THREE),
+    expected_replicas=(ONE, TWO, THREE),
+    leader_epoch=LeaderEpoch(7),
+)
+NOW = Standing(
+    replicas=(ONE, TWO, THREE),
+    isr=frozenset({ONE, TWO, THREE}),
+    leader=ONE,
+    leader_epoch=LeaderEpoch(7),
+)
+
+
+def test_a_move_is_due_while_nothing_has_changed() -> None:
+    assert judge(MOVE, NOW).state is MoveState.DUE
+    assert approve([MOVE], {MOVE.name: NOW}).to_do == (MOVE,)
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (None, "partition orders-0 is gone"),
+        (replace(NOW, replicas=(THREE, ONE, TWO)), "has replicas 3,1,2 now"),
+        (replace(NOW, replicas=(ONE, TWO)), "has replicas 1,2 now"),
+        (replace(NOW, leader_epoch=LeaderEpoch(8)), "is in leader epoch 8 now, not in 7"),
+        (replace(NOW, leader=None), "is offline"),
+        (replace(NOW, isr=frozenset({ONE, THREE})), "broker 2, which is not in sync now"),
+    ],
+)
+def test_a_move_for_another_state_is_stale(now: Standing | None, said: str) -> None:
+    other = replace(MOVE, name=name(1))
+    given = {other.name: NOW} | ({MOVE.name: now} if now else {})
+
+    approval = approve([other, MOVE], given)
+
+    assert approval.is_refused
+    assert said in approval.message
+    assert approval.message.endswith("set the annotation chiplog.dev/rebalance to refresh")
+
+
+def test_a_move_on_its_way_is_known_by_its_order() -> None:
+    ordered = replace(NOW, replicas=MOVE.replicas)
+    done = replace(ordered, leader=TWO, leader_epoch=LeaderEpoch(8))
+
+    assert judge(MOVE, ordered).state is MoveState.ORDERED
+    assert judge(MOVE, done).state is MoveState.DONE
+
+
+def test_a_move_to_the_preferred_leader_is_done_by_the_leader_alone() -> None:
+    back = replace(MOVE, replicas=(TWO, ONE, THREE), expected_replicas=(TWO, ONE, THREE))
+    before = replace(NOW, replicas=back.replicas)
+    done = replace(before, leader=TWO, leader_epoch=LeaderEpoch(8))
+
+    assert judge(back, before).state is MoveState.DUE
+    assert judge(back, done).state is MoveState.DONE
+    assert judge(back, replace(before, leader_epoch=LeaderEpoch(9))).state is MoveState.STALE
+
+
+@given(worlds(), st.data())
+def test_whatever_changes_in_a_partition_that_moves_refuses_the_whole(
+    world: World, data: st.DataObject
+) -> None:
+    moves = leader_moves(world.brokers, world.partitions, world.measurements, Settings())
+    now = {
+        one.name: Standing(
+            replicas=one.replicas,
+            isr=frozenset(one.isr),
+            leader=one.leader,
+            leader_epoch=one.leader_epoch,
+        )
+        for one in world.partitions
+    }
+    assert approve(moves, now).to_do == moves
+    if not moves:
+        return
+
+    move = data.draw(st.sampled_from(moves))
+    now[move.name] = replace(
+        now[move.name],
+        leader_epoch=LeaderEpoch(8),
+        leader=data.draw(st.sampled_from(move.replicas)),
+    )
+
+    is_as_wished = (
+        now[move.name].leader == move.to_broker and move.replicas == move.expected_replicas
+    )
+    assert approve(moves, now).is_refused is not is_as_wished
+
+
+def test_standings_are_of_the_generation_in_force() -> None:
+    def generation(number: int, leader: ReplicaRef | None) -> Generation:
+        state = PartitionState(
+            partition=PartitionIndex(0),
+            replicas=(ONE, TWO),
+            isr=(ReplicaRef(ONE, Session(3)),),
+            leader=leader,
+            leader_epoch=LeaderEpoch(number),
+            partition_epoch=PartitionEpoch(9),
+        )
+        return Generation(topic_id=TopicId(bytes([number] * 16)), partitions=(state,))
+
+    spec = PartitionMapSpec(
+        cluster="demo",
+        topic_name="orders",
+        current=TopicId(bytes([5] * 16)),
+        min_isr=1,
+        durability=Durability.FSYNC,
+        durability_switch=0,
+        generations=(generation(4, None), generation(5, ReplicaRef(ONE, Session(3)))),
+    )
+
+    assert standings([spec]) == {
+        name(0): Standing(
+            replicas=(ONE, TWO), isr=frozenset({ONE}), leader=ONE, leader_epoch=LeaderEpoch(5)
+        )
+    }

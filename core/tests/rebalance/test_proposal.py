@@ -1,0 +1,185 @@
+"""The whole proposal: its figures are those of its moves, and its JSON holds what it says."""
+
+import json
+
+import pytest
+from hypothesis import given
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.documents import (
+    key_text,
+    leader_move_json,
+    proposal_json,
+    read_leader_moves,
+)
+from chiplog_core.rebalance.measured import HotKey, Measured
+from chiplog_core.rebalance.proposal import propose
+from chiplog_core.rebalance.settings import Mode, RebalanceRefused, Settings, read_settings
+from tests.rebalance.worlds import (
+    World,
+    brokers,
+    counts,
+    executed,
+    name,
+    partition,
+    rated,
+    rates,
+    worlds,
+)
+
+FULL = Settings()
+
+
+@given(worlds())
+def test_moves_that_are_carried_out_give_the_figures_that_were_promised(world: World) -> None:
+    found = propose(world.brokers, world.partitions, world.measurements, FULL)
+
+    done = executed(world.partitions, found.leader_moves)
+
+    ids = [one.broker_id for one in found.after]
+    assert {one.broker_id: one.leaders for one in found.after} == counts(done, ids)
+    assert {one.broker_id: round(1000 * one.bytes_per_second) for one in found.after} == rates(
+        done, world.measurements, ids
+    )
+    assert [one.bytes for one in found.after] == [one.bytes for one in found.before]
+    again = propose(world.brokers, done, world.measurements, FULL)
+    assert again.before == found.after
+    assert again.num_leader_movements == 0
+
+
+@given(worlds())
+def test_scores_are_between_0_and_100(world: World) -> None:
+    found = propose(world.brokers, world.partitions, world.measurements, FULL)
+
+    assert 0 <= found.score_before <= 100
+    assert 0 <= found.score_after <= 100
+    assert found.data_to_move_mb * 2**20 >= sum(one.bytes for one in found.replica_moves)
+
+
+@given(worlds())
+def test_leader_moves_are_read_as_they_were_written(world: World) -> None:
+    found = propose(world.brokers, world.partitions, world.measurements, FULL)
+
+    document = json.loads(json.dumps(proposal_json(found)))
+
+    assert read_leader_moves(document["leaderMoves"]) == found.leader_moves
+
+
+def test_a_cluster_with_all_leaders_on_one_broker_and_a_hot_key() -> None:
+    found = tuple(partition(index, (1, 2, 3)) for index in range(6))
+    measured = {one.name: rated(100.0, 600) for one in found}
+    measured[name(4)] = Measured(
+        bytes=6000,
+        records=60,
+        bytes_per_second=110.0,
+        records_per_second=2.0,
+        sampled_records=60,
+        hot_keys=(HotKey(key=b"alice", records=45, records_at_most=47),),
+    )
+
+    document = proposal_json(propose(brokers(3), found, measured, FULL))
+
+    assert document["hotKeys"] == [
+        {
+            "topic": "orders",
+            "partition": 4,
+            "key": "alice",
+            "share": 75,
+            "shareAtMost": 79,
+            "records": 45,
+            "recordsAtMost": 47,
+        }
+    ]
+    assert [one["leaders"] for one in document["figures"]["before"]] == [6, 0, 0]
+    assert [one["leaders"] for one in document["figures"]["after"]] == [2, 2, 2]
+    assert document["numLeaderMovements"] == 4
+    assert document["leaderRateDeviationPercent"] <= 5
+    assert document["onDemandBalancednessScoreBefore"] == 33
+    assert document["onDemandBalancednessScoreAfter"] > 95
+    assert document["monitoredPartitionsPercentage"] == 100
+    assert document["advice"][0]["reasons"] == ["HotKey"]
+    assert document["skew"][0]["bytes"] == 4.0
+    assert document["reassignment"] == {"version": 1, "partitions": []}
+    assert document["reassignmentExecutable"] is False
+
+
+def test_replica_moves_are_told_and_said_to_be_left_to_do() -> None:
+    found = tuple(partition(index, (1, 2)) for index in range(30))
+    measured = {one.name: rated(1.0, 2**20) for one in found}
+
+    document = proposal_json(propose(brokers(3), found, measured, FULL))
+
+    assert document["dataToMoveMB"] == 19
+    assert document["numReplicaMovements"] == 19
+    assert "not carried out yet" in document["reassignmentMessage"]
+    ends = [one["bytes"] for one in document["figures"]["afterReplicaMoves"]]
+    assert sorted(ends) == [19 * 2**20, 20 * 2**20, 21 * 2**20]
+
+
+def test_excluded_and_unmeasured_topics_are_told() -> None:
+    found = (partition(0, (1, 2), topic="a"), partition(0, (1, 2), topic="b"))
+    measured = {found[0].name: rated(1.0)}
+
+    proposal = propose(brokers(2), found, measured, read_settings(excluded_topics="a"))
+
+    assert proposal.excluded_topics == ("a",)
+    assert proposal.monitored_percentage == 50.0
+    assert proposal.leader_moves == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mode": "remove-disks"}, "mode: remove-disks is not there yet"),
+        ({"mode": "half"}, "mode: 'half' is none of full, add-brokers, remove-brokers"),
+        ({"mode": "add-brokers"}, "brokers: mode add-brokers needs the ids of brokers"),
+        ({"goals": ["CpuCapacityGoal"]}, "goals: 'CpuCapacityGoal' is none of RackAwareGoal"),
+        ({"excluded_topics": "("}, "excludedTopics: '(' is no regular expression"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_field(given: dict[str, object], said: str) -> None:
+    with pytest.raises(RebalanceRefused) as refused:
+        read_settings(**given)  # type: ignore[arg-type]
+
+    assert str(refused.value).startswith(said)
+
+
+def test_brokers_that_are_named_have_to_be_there() -> None:
+    settings = Settings(mode=Mode.ADD_BROKERS, brokers=frozenset({BrokerId(9)}))
+
+    with pytest.raises(RebalanceRefused, match="there is no broker 9; there are"):
+        propose(brokers(2), [], {}, settings)
+
+
+def test_not_all_brokers_are_removed() -> None:
+    settings = Settings(mode=Mode.REMOVE_BROKERS, brokers=frozenset({BrokerId(1)}))
+
+    with pytest.raises(RebalanceRefused, match="leave one"):
+        propose(brokers(1), [], {}, settings)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (b"alice", "alice"),
+        ("jürgen".encode(), "jürgen"),
+        (b"\xff\x00", "base64:/wA="),
+        (b"a\nb", "base64:YQpi"),
+        (b"base64:x", "base64:YmFzZTY0Ong="),
+        (b"", ""),
+        (b"k" * 300, "k" * 199 + "…"),
+    ],
+)
+def test_keys_are_shown_as_text_or_base64(key: bytes, text: str) -> None:
+    assert key_text(key) == text
+
+
+@pytest.mark.parametrize("missing", ["topic", "replicas", "leaderEpoch"])
+def test_a_move_without_its_precondition_is_refused(missing: str) -> None:
+    found = tuple(partition(index, (1, 2)) for index in range(2))
+    moves = propose(brokers(2), found, {one.name: rated(1.0) for one in found}, FULL).leader_moves
+    document = leader_move_json(moves[0])
+    del document[missing]
+
+    with pytest.raises(ValueError, match=missing):
+        read_leader_moves([document])

@@ -1,0 +1,131 @@
+"""Replica moves: an even spread of bytes, racks kept apart, brokers emptied."""
+
+from hypothesis import given
+
+from chiplog_core.ids import BrokerId
+from chiplog_core.rebalance.documents import reassignment_json
+from chiplog_core.rebalance.even import is_even
+from chiplog_core.rebalance.measured import Broker, Partition, PartitionName
+from chiplog_core.rebalance.proposal import propose
+from chiplog_core.rebalance.replicas import replica_moves, replicas_after
+from chiplog_core.rebalance.settings import Settings, read_settings
+from tests.rebalance.worlds import World, brokers, partition, rated, worlds
+
+FULL = Settings()
+
+
+def orders(world: World) -> dict[PartitionName, tuple[BrokerId, ...]]:
+    return {one.name: one.replicas for one in world.partitions}
+
+
+def after(world: World, settings: Settings = FULL) -> dict[PartitionName, tuple[BrokerId, ...]]:
+    now = {one.name: one.replicas for one in world.partitions}
+    moves = replica_moves(world.brokers, world.partitions, now, world.measurements, settings)
+    return replicas_after(now, moves)
+
+
+def bytes_of(
+    world: World, replicas: dict[PartitionName, tuple[BrokerId, ...]]
+) -> dict[BrokerId, int]:
+    return {
+        broker_id: sum(
+            measured.bytes
+            for name, measured in world.measurements.items()
+            if broker_id in replicas[name]
+        )
+        for broker_id in world.usable
+    }
+
+
+def shared_racks(world: World, replicas: tuple[BrokerId, ...]) -> int:
+    racks = {one.broker_id: one.rack for one in world.brokers}
+    named = [racks[one] for one in replicas if racks[one] is not None]
+    return len(named) - len(set(named))
+
+
+@given(worlds())
+def test_the_spread_is_never_worse_and_replicas_stay_apart(world: World) -> None:
+    moved = after(world)
+
+    for one in world.partitions:
+        assert len(set(moved[one.name])) == len(one.replicas)
+        assert shared_racks(world, moved[one.name]) <= shared_racks(world, one.replicas)
+        if one.name not in world.measurements:
+            assert moved[one.name] == one.replicas
+        assert set(moved[one.name]) - set(one.replicas) <= set(world.usable)
+    if all(one.rack is None for one in world.brokers):
+        before, now = bytes_of(world, orders(world)), bytes_of(world, moved)
+        assert max(now.values()) <= max(before.values())
+        assert min(now.values()) >= min(before.values())
+
+
+@given(worlds())
+def test_what_is_reported_is_what_the_reassignment_makes(world: World) -> None:
+    found = propose(world.brokers, world.partitions, world.measurements, FULL)
+
+    ordered = {one.name: one.replicas for one in world.partitions}
+    ordered.update({one.name: one.replicas for one in found.leader_moves})
+    ordered.update(found.reassignment)
+
+    reported = {one.broker_id: one.bytes for one in found.after_replica_moves}
+    counted = bytes_of(world, ordered)
+    assert {one: reported.get(one, 0) for one in counted} == counted
+
+
+def test_a_new_broker_gets_its_share() -> None:
+    found = tuple(partition(index, (1, 2)) for index in range(30))
+    world = World(brokers(3), found, {one.name: rated(1.0, 1000) for one in found})
+
+    assert is_even(bytes_of(world, after(world)))
+
+
+def test_to_added_brokers_only() -> None:
+    found = tuple(partition(index, (1, 2)) for index in range(30))
+    world = World(brokers(4), found, {one.name: rated(1.0, 1000) for one in found})
+
+    moved = after(world, read_settings(mode="add-brokers", brokers=[4]))
+
+    loads = bytes_of(world, moved)
+    assert loads[BrokerId(3)] == 0
+    assert loads[BrokerId(4)] > 10_000
+
+
+def test_a_broker_that_is_removed_is_empty_afterwards() -> None:
+    found = tuple(
+        partition(index, order) for index, order in enumerate([(1, 2), (2, 3), (3, 1), (3, 2)])
+    )
+    world = World(brokers(4), found, {one.name: rated(1.0, 1000) for one in found})
+
+    moved = after(world, read_settings(mode="remove-brokers", brokers=[3]))
+
+    assert not [replicas for replicas in moved.values() if BrokerId(3) in replicas]
+    assert moved[found[0].name] == (1, 2)
+
+
+def test_two_replicas_in_one_rack_are_parted_where_there_is_another() -> None:
+    members = tuple(
+        Broker(broker_id=BrokerId(number), rack=rack)
+        for number, rack in [(1, "a"), (2, "a"), (3, "b")]
+    )
+    found = (partition(0, (1, 2)),)
+    world = World(members, found, {found[0].name: rated(1.0, 1000)})
+
+    assert after(world) == {found[0].name: (1, 3)}
+
+
+def test_a_follower_moves_rather_than_a_leader() -> None:
+    found: tuple[Partition, ...] = (partition(0, (1, 2)), partition(1, (2, 1)))
+    world = World(brokers(4), found, {one.name: rated(1.0, 1000) for one in found})
+
+    moved = after(world)
+
+    assert [replicas[0] for replicas in moved.values()] == [1, 2]
+
+
+def test_the_reassignment_is_as_kafkas_tool_reads_it() -> None:
+    one = partition(3, (1, 2))
+
+    assert reassignment_json({one.name: one.replicas}) == {
+        "version": 1,
+        "partitions": [{"topic": "orders", "partition": 3, "replicas": [1, 2]}],
+    }
