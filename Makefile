@@ -62,7 +62,7 @@ generate: setup ## Write the generated files anew (CRDs, charts, docs)
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew
 	$(COMPILE) --extra operator --extra broker --extra cli --extra spark --extra dev --output-file $(LOCK) pyproject.toml
-	@for image in broker cli operator; do \
+	@for image in broker cli operator spark; do \
 		$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' $$image > requirements/$$image.in; \
 		$(COMPILE) --no-annotate --constraint $(LOCK) --output-file requirements/$$image.lock requirements/$$image.in; \
 		rm requirements/$$image.in; \
@@ -79,8 +79,8 @@ cluster-down: setup ## Stop it and leave no trace on this machine
 	@$(BIN)/python -m e2e.cluster down
 
 .PHONY: images
-images: setup ## Build the images that changed and load them into the nodes
-	@$(BIN)/python -m e2e.cluster images
+images: setup ## Build the images that changed and load them into the nodes (SPARK=1: the Spark jobs' too)
+	@$(BIN)/python -m e2e.cluster images $(if $(SPARK),--spark)
 
 .PHONY: tools
 tools: setup ## Put kubectl, helm and promtool into .tools/bin

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from e2e.cluster import cluster, images, layout, node, sweep, tools
+from e2e.cluster import cluster, images, layout, node, spark_image, sweep, tools
 from e2e.cluster.console import Refused, console
 from e2e.cluster.target import Local, current_target
 
@@ -53,11 +53,13 @@ def down(
 
 
 @app.command("images")
-def images_command() -> None:
+def images_command(
+    spark: Annotated[bool, typer.Option(help="Also the large one of the Spark jobs.")] = False,
+) -> None:
     """Build the images that changed and load them into the nodes."""
     with refusals():
         require_local()
-        for image in images.load_all():
+        for image in [*images.load_all(), *([spark_image.load()] if spark else [])]:
             console.print(image.reference)
 
 

@@ -171,18 +171,39 @@ def build_component(component: Component) -> Image:
         context = Path(folder)
         shutil.copytree(wheels(component.lock), context / "wheels")
         shutil.copy(component.lock, context)
-        for package in component.packages:
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(package, context / "packages" / package.name, ignore=ignored)
-        if below.reference not in buildah("images", "--format", "{{.Name}}:{{.Tag}}"):
+        copy_packages(component.packages, context)
+        if not is_stored(below):
             buildah("pull", "--quiet", f"oci-archive:{below.archive}")
-        buildah(
-            *("bud", "--quiet", "--layers=false", "--pull-never"),
-            *("--build-arg", f"BASE_IMAGE={below.reference}", "--tag", image.reference),
-            *("--file", str(component.dockerfile), str(context)),
-        )
+        build_from(component.dockerfile, context, below=below, image=image)
         save(image)
     return image
+
+
+def copy_packages(packages: Sequence[Path], context: Path) -> None:
+    """Put Python packages, or parts of them, where a Dockerfile expects them."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for package in packages:
+        # core/chiplog_core is chiplog_core there.
+        target = context.joinpath("packages", *package.relative_to(layout.CHECKOUT).parts[1:])
+        if package.is_dir():
+            shutil.copytree(package, target, ignore=ignored)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(package, target)
+
+
+def is_stored(image: Image) -> bool:
+    """Whether buildah has it, beside or instead of its archive."""
+    return image.reference in buildah("images", "--format", "{{.Name}}:{{.Tag}}")
+
+
+def build_from(dockerfile: Path, context: Path, *, below: Image, image: Image) -> None:
+    """Build one image on another, which is stored."""
+    buildah(
+        *("bud", "--quiet", "--layers=false", "--pull-never"),
+        *("--build-arg", f"BASE_IMAGE={below.reference}", "--tag", image.reference),
+        *("--file", str(dockerfile), str(context)),
+    )
 
 
 def wheels(lock: Path) -> Path:
@@ -190,15 +211,19 @@ def wheels(lock: Path) -> Path:
     folder = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock])}"
     if not folder.exists():
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        run(
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"),
-            *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
-            *(f"--platform={platform}" for platform in PLATFORMS),
-            *("--dest", str(making), "--requirement", str(lock)),
-            timeout_s=900,
-        )
+        download_wheels(lock, making)
         making.rename(folder)
     return folder
+
+
+def download_wheels(lock: Path, folder: Path) -> None:
+    run(
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"),
+        *("--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"),
+        *(f"--platform={platform}" for platform in PLATFORMS),
+        *("--dest", str(folder), "--requirement", str(lock)),
+        timeout_s=900,
+    )
 
 
 def import_pause(one: Node) -> None:

@@ -1,9 +1,8 @@
-"""What the image runs: `driver`, `executor`, `submit`, or any other program.
+"""What the image runs: `driver`, `executor`, or any other program.
 
-Spark's Kubernetes backend starts pods with the first two as their only argument or the first one,
-and says everything else by environment (`org.apache.spark.deploy.k8s.Constants`); `submit` is for
-a plain Job whose pod is to be the driver. Only the standard library is imported: an executor is a
-JVM, and is not to wait for Python.
+Spark's Kubernetes backend starts pods with the first two as their first argument, and says most
+else by environment (`org.apache.spark.deploy.k8s.Constants`). Only the standard library is
+imported: an executor is a JVM, and is not to wait for Python.
 
 Errors: exit code 64 where a variable is missing that Spark always sets.
 """
@@ -31,7 +30,7 @@ JAVA_OPTION: Final = re.compile("SPARK_JAVA_OPT_([0-9]+)")
 
 
 class NotByUs(Exception):  # noqa: N818 - named for what it says
-    """A variable is missing that Spark, or the Job, sets."""
+    """A variable is missing that Spark, or the driver's manifest, sets."""
 
 
 def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -40,12 +39,10 @@ def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[st
     match role:
         case "driver":
             return [*_submit(environment), *rest]
-        case "submit":
-            return [*_submit(environment), *_of_job(environment), *rest]
         case "executor":
             return _executor(environment)
         case "":
-            raise NotByUs("say driver, executor, submit or a program")
+            raise NotByUs("say driver, executor or a program")
         case _:
             return [*arguments]
 
@@ -55,16 +52,6 @@ def _submit(environment: Mapping[str, str]) -> list[str]:
     return [
         *(f"{_variable(environment, 'SPARK_HOME')}/bin/spark-submit", "--deploy-mode", "client"),
         *("--conf", f"spark.driver.bindAddress={address}"),
-    ]
-
-
-def _of_job(environment: Mapping[str, str]) -> list[str]:
-    """What `spark-submit` in cluster mode would have told Spark of the driver's pod."""
-    address = _variable(environment, "SPARK_DRIVER_BIND_ADDRESS")
-    pod = _variable(environment, "SPARK_DRIVER_POD_NAME")
-    return [
-        *("--conf", f"spark.driver.host={address}"),
-        *("--conf", f"spark.kubernetes.driver.pod.name={pod}"),
     ]
 
 

@@ -39,13 +39,6 @@ def test_the_driver_is_spark_submit_in_client_mode() -> None:
     ]
 
 
-def test_a_plain_jobs_pod_says_where_its_executors_find_it() -> None:
-    found = command(["submit", "job.py"], {**DRIVER, "SPARK_DRIVER_POD_NAME": "daily-x"})
-    assert "spark.driver.host=10.0.0.7" in found
-    assert "spark.kubernetes.driver.pod.name=daily-x" in found
-    assert found[-1] == "job.py"
-
-
 def test_an_executor_is_java_with_its_options_in_their_order() -> None:
     found = command(["executor"], EXECUTOR)
     assert found[:4] == ["/java/bin/java", "-Dfirst", "-Dsecond", "-Dlast=a b"]
@@ -87,4 +80,4 @@ def test_without_an_argument_nothing_runs() -> None:
         timeout=60,
     )
     assert done.returncode == 64
-    assert done.stderr == "chiplog spark: say driver, executor, submit or a program\n"
+    assert done.stderr == "chiplog spark: say driver, executor or a program\n"

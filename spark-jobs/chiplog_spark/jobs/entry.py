@@ -110,7 +110,13 @@ def done(
 
 def crashed(request: Request, error: Exception) -> Result:
     """The result of a job that ended by an error of its own."""
-    return failed(request.application, CRASHED, f"{type(error).__name__}: {error}")
+    return failed(request.application, CRASHED, f"{type(error).__name__}: {without_calls(error)}")
+
+
+def without_calls(error: Exception) -> str:
+    """What an error says, and every cause: an error of Java's holds pages of calls as well."""
+    lines = str(error).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("\t"))
 
 
 def stop(session: SparkSession) -> None:

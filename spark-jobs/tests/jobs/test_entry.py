@@ -128,6 +128,16 @@ def test_a_crash_is_told_and_may_be_tried_again(stage: Stage) -> None:
     assert stage.stopped == 1
 
 
+def test_of_an_error_of_javas_the_causes_are_told_without_the_calls(stage: Stage) -> None:
+    text = (
+        "failed.\n: a.SparkException: no\n\tat b.c(D.scala:1)\nCaused by: refused\n\t... 15 more\n"
+    )
+    assert stage.run(raising(RuntimeError(text))) == 1
+    assert stage.told_of()[2] == (
+        "RuntimeError: failed.\n: a.SparkException: no\nCaused by: refused"
+    )
+
+
 def test_a_session_that_does_not_start_is_a_crash(stage: Stage) -> None:
     stage.cannot_start = RuntimeError("no JVM")
     assert stage.run(answering(DONE)) == 1

@@ -1,0 +1,87 @@
+"""The image of the Spark jobs: six times as large as the others, and built only where it is wanted.
+
+It stands on a runtime of its own, Java and Spark without our code, which is made anew only when one
+of those changes. The image is no part of `images.built()`: whoever needs it asks for it here.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from e2e.cluster import debian_packages, images, layout, spark_wheels
+from e2e.cluster.console import step
+from e2e.cluster.content import content_key
+from e2e.cluster.images import Image, buildah
+
+JAVA = "openjdk-17-jre-headless"
+LOCK = layout.CHECKOUT / "requirements" / "spark.lock"
+FOLDER = layout.CHECKOUT / "spark-jobs"
+BROKER = layout.CHECKOUT / "broker-image" / "chiplog_broker"
+PACKAGES = (
+    images.CORE,
+    images.KUBE,
+    FOLDER / "chiplog_spark",
+    # Of the broker what reads and writes bytes, and what that is declared with: nothing serves.
+    *(BROKER / name for name in ("__init__.py", "py.typed", "ports", "protocol", "records")),
+    *(BROKER / "security" / name for name in ("__init__.py", "scram.py")),
+)
+
+
+def build() -> Image:
+    """The jobs' image, built unless its content was built before."""
+    below = runtime()
+    dockerfile = FOLDER / "Dockerfile"
+    key = content_key([dockerfile, *PACKAGES], below.tag)
+    image = Image("chiplog/spark", f"{images.version()}-{key}")
+    if image.archive.exists():
+        return image
+    build_runtime(below)
+    with step(f"building {image.name}"), TemporaryDirectory() as folder:
+        context = Path(folder)
+        images.copy_packages(PACKAGES, context)
+        images.build_from(dockerfile, context, below=below, image=image)
+        images.save(image)
+    return image
+
+
+def load() -> Image:
+    """The jobs' image, built and loaded into all nodes."""
+    image = build()
+    images.load([image])
+    return image
+
+
+def runtime() -> Image:
+    """What the jobs' image stands on."""
+    made_from = [FOLDER / "runtime", LOCK, Path(debian_packages.__file__)]
+    key = content_key(made_from, JAVA, images.base().tag)
+    return Image("chiplog/spark-runtime", f"{images.version()}-{key}")
+
+
+def build_runtime(image: Image) -> None:
+    """Build it unless buildah has it; it has no archive, since no node needs it by itself."""
+    if images.is_stored(image):
+        return
+    below = images.build_base()
+    with step(f"building {image.name}"), TemporaryDirectory(dir=layout.cache()) as folder:
+        context = Path(folder)
+        if not images.is_stored(below):
+            buildah("pull", "--quiet", f"oci-archive:{below.archive}")
+        debian_packages.download(JAVA, installed_in(below), context / "debs")
+        shutil.copytree(
+            spark_wheels.wheels(LOCK),
+            context / "wheels",
+            copy_function=os.link,  # half a gigabyte, in the same file system
+        )
+        shutil.copy(FOLDER / "runtime" / "unused.txt", context)
+        images.build_from(FOLDER / "runtime" / "Dockerfile", context, below=below, image=image)
+
+
+def installed_in(image: Image) -> str:
+    """What Debian's package manager says is installed in an image."""
+    container = buildah("from", "--pull-never", image.reference).strip().splitlines()[-1]
+    try:
+        return buildah("run", container, "cat", f"/{debian_packages.INSTALLED}")
+    finally:
+        buildah("rm", container)
