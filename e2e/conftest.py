@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from e2e import measured
-from e2e.cluster import images
+from e2e.cluster import images, spark_image
 from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.spark_runner import SparkRunner, install_definition, remove_definition
 from e2e.cluster.target import Target, current_target
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest
@@ -147,6 +148,24 @@ def kubectl(target: Target, request: pytest.FixtureRequest) -> Iterator[Kubectl]
 @pytest.fixture(scope="session")
 def base_image() -> str:
     return images.base().reference
+
+
+@pytest.fixture(scope="session")
+def spark_jobs_image(target: Target) -> str:
+    """The image of the Spark jobs, loaded where the nodes are ours: only lane `spark` waits."""
+    return (spark_image.load() if target.has_faults else spark_image.build()).reference
+
+
+@pytest.fixture(scope="session")
+def spark_runner(target: Target) -> Iterator[SparkRunner]:
+    """What runs SparkApplications, and their definition; both are gone afterwards."""
+    kubectl = Kubectl(target.kubeconfig, "default")
+    install_definition(kubectl)
+    try:
+        with SparkRunner(target.kubeconfig) as runner:
+            yield runner
+    finally:
+        remove_definition(kubectl)
 
 
 @pytest.fixture(scope="session")
