@@ -56,6 +56,9 @@ class ConditionType(StrEnum):
     LAG_WITHIN_OBJECTIVE = "LagWithinObjective"
     """A consumer group's lag is below what its spec allows."""
 
+    VERIFIED = "Verified"
+    """The last completed verification found nothing that is not as it must be."""
+
     SCALED = "Scaled"
     """The Deployment of a consumer group's consumers follows the group's lag."""
 

@@ -42,6 +42,15 @@ a partition and its partitionEpoch, as the Ready condition prints them: one deci
 DISCOVERED = f"{api.GROUP}/discovered"
 """Label of a ConsumerGroup: "true" where the operator made it for a group that it found."""
 
+REBALANCE = f"{api.GROUP}/rebalance"
+"""Annotation of a Rebalance: approve, stop or refresh. Taken away when it was acted upon."""
+
+SPARK_OWNER_KIND = f"{api.GROUP}/spark-kind"
+"""Label of what is made for a Spark job: the kind of the object that asked for it."""
+
+SPARK_OWNER = f"{api.GROUP}/spark-job"
+"""Label of what is made for a Spark job: the name of that object, where it fits a label."""
+
 TOPIC_FINALIZER = f"{api.GROUP}/topic"
 """Holds a deleted Topic until its deletionPolicy is carried out."""
 

@@ -42,6 +42,16 @@ MAX_GROUP_TOPICS = 100
 MAX_GROUP_STATUS_MEMBERS = 200
 MAX_GROUP_STATUS_PARTITIONS = 1_000
 
+MAX_VERIFIED_TOPICS = 1_000
+MAX_RUN_HISTORY = 20
+MAX_LEADER_MOVES = 1_000
+"""Of one proposal: 100 bytes each, in the status of a Rebalance."""
+MAX_PROPOSAL_BROKERS = 200
+MAX_HOT_KEYS = 20
+MAX_PARTITION_ADVICE = 50
+MAX_REASSIGNMENT_LENGTH = 262_144
+"""Characters of Kafka's JSON in a proposal."""
+
 MAX_EXCHANGED_GROUPS = 1_000
 """Groups that the operator names to a broker in one request."""
 

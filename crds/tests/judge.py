@@ -4,12 +4,16 @@ from typing import Any
 
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
+from chiplog_core.model.verification import Verification
 from chiplog_core.problems import InvalidManifest, Problem
 from chiplog_core.validate.broker_cluster import check_cluster, check_cluster_change
 from chiplog_core.validate.consumer_group import check_group, check_group_change
+from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_change
 from chiplog_core.validate.topic import check_topic, check_topic_change
+from chiplog_core.validate.verification import check_verification, check_verification_change
 from crds.tests.files import model_of
 
 
@@ -32,6 +36,10 @@ def _alone(value: Resource) -> tuple[Problem, ...]:
             return check_cluster(value)
         case ConsumerGroup():
             return check_group(value)
+        case Verification():
+            return check_verification(value)
+        case Rebalance():
+            return check_rebalance(value)
         case _:
             return ()
 
@@ -44,5 +52,9 @@ def _changed(before: Resource, after: Resource) -> tuple[Problem, ...]:
             return check_cluster_change(before, after)
         case ConsumerGroup(), ConsumerGroup():
             return check_group_change(before, after)
+        case Verification(), Verification():
+            return check_verification_change(before, after)
+        case Rebalance(), Rebalance():
+            return check_rebalance_change(before, after)
         case _:
             return ()

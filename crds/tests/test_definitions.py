@@ -136,6 +136,8 @@ def test_kinds_have_the_names_users_know() -> None:
         "BrokerCluster": ["bc"],
         "Topic": ["kt"],
         "ConsumerGroup": ["cg"],
+        "Verification": ["ver"],
+        "Rebalance": ["reb"],
         "Broker": ["brk"],
         "PartitionMap": ["pmap"],
     }

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from chiplog_core.problems import Reason
+from crds.schema.kinds import DEFINITIONS
 from crds.tests.files import (
     EXAMPLES,
     INVALID,
@@ -79,10 +80,7 @@ def test_an_invalid_manifest_says_what_it_must_get(path: Path) -> None:
     file = invalid_file(path)
 
     assert len(file.expect) >= 15
-    assert file.manifest["kind"] in {"BrokerCluster", "Topic", "ConsumerGroup"} | {
-        "Broker",
-        "PartitionMap",
-    }
+    assert file.manifest["kind"] in {definition.model.KIND.kind for definition in DEFINITIONS}
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ TOPICS = _own(api.TOPIC)
 CONSUMER_GROUPS = _own(api.CONSUMER_GROUP)
 BROKERS = _own(api.BROKER)
 PARTITION_MAPS = _own(api.PARTITION_MAP)
+VERIFICATIONS = _own(api.VERIFICATION)
+REBALANCES = _own(api.REBALANCE)
 
 CONFIG_MAPS = Kind("v1", "ConfigMap", "configmaps")
 EVENTS = Kind("v1", "Event", "events")

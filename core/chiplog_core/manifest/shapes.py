@@ -22,7 +22,7 @@ from chiplog_core.config.key import KeyTable
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC
 from chiplog_core.manifest.constraints import Entries, Items, Length, Pattern, Range
 
-ACRONYMS = {"ttl": "TTL", "uid": "UID", "uuid": "UUID", "uuids": "UUIDs"}
+ACRONYMS = {"mb": "MB", "ttl": "TTL", "uid": "UID", "uuid": "UUID", "uuids": "UUIDs"}
 """Words that the Kubernetes API writes in capitals inside a field's name."""
 
 

@@ -1,0 +1,94 @@
+"""Rebalance: what a user wants evened out. Its status is `rebalance_status`."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core import api
+from chiplog_core.durations import Duration
+from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_BROKERS
+from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.rebalance_status import RebalanceStatus
+from chiplog_core.model.references import ClusterRef, ObjectName
+from chiplog_core.model.resource import UsersResource
+from chiplog_core.model.spark import SparkOverrides
+from chiplog_core.model.spark_run import BytesPerSecond
+
+
+class RebalanceMode(StrEnum):
+    """Between which brokers the load is evened out."""
+
+    FULL = "full"
+    ADD_BROKERS = "add-brokers"
+    REMOVE_BROKERS = "remove-brokers"
+    REMOVE_DISKS = "remove-disks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceSpec:
+    """What is evened out, and who says so."""
+
+    cluster_ref: Annotated[
+        ClusterRef, "The BrokerCluster whose load is evened out. It cannot be changed later."
+    ]
+    mode: Annotated[
+        RebalanceMode,
+        "full: between all brokers. add-brokers, remove-brokers and remove-disks: onto, or away "
+        "from, the brokers that spec.brokers names.",
+    ] = RebalanceMode.FULL
+    brokers: Annotated[
+        tuple[BrokerId, ...],
+        "Ids of the brokers, for the modes that name some.",
+        Items(MAX_BROKERS, unique=True),
+    ] = ()
+    goals: Annotated[
+        tuple[Annotated[str, Length(100, minimum=1), Pattern("[A-Za-z]+", "a goal's name")], ...],
+        "What is aimed at, the most important first; where not set, an even load on all brokers.",
+        Items(30),
+    ] = ()
+    skip_hard_goal_check: Annotated[bool, "Accepts goals that leave out those that must hold."] = (
+        False
+    )
+    excluded_topics: Annotated[
+        str | None,
+        "A regular expression; topics whose whole name matches it stay as they are.",
+        Length(500, minimum=1),
+    ] = None
+    concurrent_partition_movements_per_broker: Annotated[
+        int | None, "How many replicas a broker gives or takes at a time.", Range(1, 1_000)
+    ] = None
+    concurrent_leader_movements: Annotated[
+        int, "How many leaderships are moved at a time.", Range(1, 1_000)
+    ] = 1_000
+    replication_throttle: Annotated[
+        BytesPerSecond | None, "How fast replicas are moved, in bytes per second and broker."
+    ] = None
+    approved_proposal: Annotated[
+        ObjectName | None,
+        "The proposal that is to be carried out, by its status.proposal.id: this one and no "
+        "other. The annotation chiplog.dev/rebalance=approve does the same for the proposal "
+        "there is.",
+    ] = None
+    time_limit: Annotated[
+        Duration | None, "How long measuring may take, like 1h; then it is ended and has failed."
+    ] = None
+    bytes_per_second: Annotated[
+        BytesPerSecond | None,
+        "How fast the measuring may read, all executors together; where not set, as fast as it "
+        "can.",
+    ] = None
+    spark: Annotated[
+        SparkOverrides | None,
+        "How the job is run, where it is to be another way than the cluster's spec.spark says.",
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance(UsersResource):
+    """Evens out the load of brokers, by a proposal that is measured from the data and approved."""
+
+    KIND = api.REBALANCE
+
+    spec: RebalanceSpec
+    status: RebalanceStatus = field(default_factory=RebalanceStatus)

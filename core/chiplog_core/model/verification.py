@@ -1,0 +1,196 @@
+"""Verification: a proof from the stored data that nothing is lost, damaged or out of place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core import api
+from chiplog_core.conditions import Condition
+from chiplog_core.durations import Duration
+from chiplog_core.ids import MAX_INT64
+from chiplog_core.limits import (
+    MAX_CONDITIONS,
+    MAX_RUN_HISTORY,
+    MAX_VERIFIED_TOPICS,
+)
+from chiplog_core.manifest.constraints import Entries, Items, Length, Range
+from chiplog_core.model.pod import LabelValue
+from chiplog_core.model.references import ClusterRef, TopicName
+from chiplog_core.model.resource import UsersResource
+from chiplog_core.model.roll_policy import CronSchedule
+from chiplog_core.model.spark import SparkOverrides
+from chiplog_core.model.spark_run import (
+    ApplicationStatus,
+    BytesPerSecond,
+    Count,
+    Coverage,
+    Digest,
+    PastRun,
+    RunNumber,
+)
+from chiplog_core.model.topic import Partitioner
+from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Violation
+
+
+class Repair(StrEnum):
+    """What is done about a replica that turns out to be damaged."""
+
+    NONE = "None"
+    REFETCH = "Refetch"
+
+
+class VerificationPhase(StrEnum):
+    """Where a Verification stands."""
+
+    WAITING = "Waiting"
+    """It has not run yet: for its schedule, or because something is missing."""
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    VIOLATIONS_FOUND = "ViolationsFound"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSelector:
+    """Chooses topics by the labels of their Topic objects."""
+
+    match_labels: Annotated[
+        Mapping[str, LabelValue],
+        "Labels that a Topic must have, all of them. It chooses among the Topics of this "
+        "cluster, in all namespaces, each time the verification begins.",
+        Entries(20),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPartitioner:
+    """The hash that a topic's producers use, by the records there are."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    partitioner: Annotated[
+        str, "murmur2, crc32 or fnv1a; none where none of them fits.", Length(63)
+    ]
+    share: Annotated[
+        int | None, "Percent of the records with a key that it fits.", Range(0, 100)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationSpec:
+    """What is verified, and when."""
+
+    cluster_ref: Annotated[
+        ClusterRef, "The BrokerCluster whose data is verified. It cannot be changed later."
+    ]
+    topics: Annotated[
+        tuple[TopicName, ...],
+        "Names of the topics. Where neither this nor topicSelector is set: all topics of the "
+        "cluster, its own included.",
+        Items(MAX_VERIFIED_TOPICS, unique=True),
+    ] = ()
+    topic_selector: Annotated[
+        TopicSelector | None, "Chooses topics by the labels of their Topic objects."
+    ] = None
+    checks: Annotated[
+        tuple[Check, ...],
+        "What is checked; where not set, all that fits the topic.",
+        Items(20, unique=True),
+    ] = ()
+    partitioner: Annotated[
+        Partitioner,
+        "The hash by which producers choose a key's partition, for the check KeyPlacement. "
+        "murmur2 is that of the Java client and kafka-python, crc32 librdkafka's default, fnv1a "
+        "sarama's; auto measures which one fits the records there are.",
+    ] = Partitioner.AUTO
+    schedule: Annotated[
+        CronSchedule | None,
+        "When it runs, as five cron fields in UTC, like 0 3 * * 0. Where not set: once, and once "
+        "more after each change of what is to be verified.",
+    ] = None
+    suspend: Annotated[bool, "Begins no run. One that is under way goes on."] = False
+    time_limit: Annotated[
+        Duration | None, "How long a run may take, like 2h; then it is ended and has failed."
+    ] = None
+    bytes_per_second: Annotated[
+        BytesPerSecond | None,
+        "How fast a run may read, all its executors together; where not set, as fast as it can.",
+    ] = None
+    repair: Annotated[
+        Repair,
+        "None: what is found is told, and nothing else. Refetch: a replica that is proven to be "
+        "damaged, where another one is whole, is fetched anew.",
+    ] = Repair.NONE
+    spark: Annotated[
+        SparkOverrides | None,
+        "How the job is run, where it is to be another way than the cluster's spec.spark says.",
+    ] = None
+    successful_runs_history_limit: Annotated[
+        int, "How many runs that succeeded are kept.", Range(0, MAX_RUN_HISTORY)
+    ] = 3
+    failed_runs_history_limit: Annotated[
+        int, "How many runs that failed are kept.", Range(0, MAX_RUN_HISTORY)
+    ] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationStatus:
+    """What was verified, and what was found."""
+
+    observed_generation: Annotated[
+        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        "Ready says whether the last run did what the spec asks for; Verified, whether the last "
+        "completed run found nothing wrong.",
+        Items(MAX_CONDITIONS, key=("type",), shared=True),
+    ] = ()
+    phase: Annotated[VerificationPhase | None, "Where it stands."] = None
+    runs: Annotated[RunNumber, "How many runs were begun."] = 0
+    wish: Annotated[Digest, "Digest of the part of the spec that the last run was begun for."] = ""
+    application: Annotated[ApplicationStatus | None, "The Spark application of the last run."] = (
+        None
+    )
+    started_at: Annotated[datetime | None, "When the last run was begun."] = None
+    finished_at: Annotated[
+        datetime | None, "When the last run was over; not set while it is under way."
+    ] = None
+    scheduled_at: Annotated[
+        datetime | None, "The time of the schedule for which the last run was begun."
+    ] = None
+    next_run: Annotated[datetime | None, "When the next run is due."] = None
+    last_success: Annotated[
+        datetime | None, "When the last run was over that found nothing wrong."
+    ] = None
+    coverage: Annotated[Coverage | None, "How much the last completed run has read."] = None
+    violations_total: Annotated[
+        Count | None, "How many violations the last completed run found."
+    ] = None
+    violations: Annotated[
+        tuple[Violation, ...],
+        f"The first of them, at most {MAX_VIOLATIONS}.",
+        Items(MAX_VIOLATIONS),
+    ] = ()
+    partitioners: Annotated[
+        tuple[MeasuredPartitioner, ...],
+        "The hash that producers use, by topic, where it was measured.",
+        Items(MAX_VERIFIED_TOPICS),
+    ] = ()
+    history: Annotated[
+        tuple[PastRun, ...],
+        "Runs that are over and whose objects are kept, the newest first.",
+        Items(2 * MAX_RUN_HISTORY, key=("application",)),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification(UsersResource):
+    """A proof, from the stored data of all replicas, that records are whole and in their place."""
+
+    KIND = api.VERIFICATION
+
+    spec: VerificationSpec
+    status: VerificationStatus = field(default_factory=VerificationStatus)

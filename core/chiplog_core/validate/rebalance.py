@@ -1,0 +1,84 @@
+"""Rules for rebalances."""
+
+import re
+from collections.abc import Iterator
+
+from chiplog_core.durations import duration_ms
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.rebalance import Rebalance, RebalanceMode
+from chiplog_core.problems import Problem
+from chiplog_core.spark.conf import check_spark
+from chiplog_core.unbuilt import Feature, unless_built
+from chiplog_core.validate.verification import not_allowed
+
+
+def check_rebalance(rebalance: Rebalance) -> tuple[Problem, ...]:
+    """What is wrong with a Rebalance by itself."""
+    return tuple(
+        problem
+        for rule in (_brokers, _excluded, _limits, _unbuilt, _spark)
+        for problem in rule(rebalance)
+    )
+
+
+def check_rebalance_in_cluster(rebalance: Rebalance, cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """What is wrong with a Rebalance in the cluster it names."""
+    return not_allowed(rebalance.metadata.namespace, cluster, "rebalances")
+
+
+def check_rebalance_change(before: Rebalance, after: Rebalance) -> tuple[Problem, ...]:
+    """What is wrong with turning one Rebalance into another."""
+    if before.spec.cluster_ref == after.spec.cluster_ref:
+        return ()
+    remedy = "delete this Rebalance and make one for the other cluster"
+    return (Problem("spec.clusterRef", "cannot be changed", remedy),)
+
+
+def _brokers(rebalance: Rebalance) -> Iterator[Problem]:
+    spec = rebalance.spec
+    if spec.mode is RebalanceMode.FULL and spec.brokers:
+        message = "is set, but mode full is about all brokers"
+        yield Problem("spec.brokers", message, "remove it, or set spec.mode")
+    if spec.mode is not RebalanceMode.FULL and not spec.brokers:
+        message = f"is missing, but mode {spec.mode} needs it"
+        yield Problem("spec.brokers", message, "name the brokers that the mode is about")
+
+
+def _excluded(rebalance: Rebalance) -> Iterator[Problem]:
+    pattern = rebalance.spec.excluded_topics
+    if pattern is None:
+        return
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        message = f"is no regular expression ({error})"
+        yield Problem("spec.excludedTopics", message, "write one like logs-.*")
+
+
+def _limits(rebalance: Rebalance) -> Iterator[Problem]:
+    limit = rebalance.spec.time_limit
+    if limit is not None and duration_ms(limit) == 0:
+        remedy = "raise it, or remove it for no limit"
+        yield Problem("spec.timeLimit", "is no time at all", remedy)
+
+
+def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:
+    spec = rebalance.spec
+    asked = (
+        ("spec.mode", spec.mode is not RebalanceMode.FULL),
+        ("spec.goals", bool(spec.goals)),
+        ("spec.skipHardGoalCheck", spec.skip_hard_goal_check),
+        (
+            "spec.concurrentPartitionMovementsPerBroker",
+            spec.concurrent_partition_movements_per_broker is not None,
+        ),
+        ("spec.replicationThrottle", spec.replication_throttle is not None),
+    )
+    for field, is_asked in asked:
+        if is_asked:
+            yield from unless_built(Feature.REPLICA_MOVES, field)
+
+
+def _spark(rebalance: Rebalance) -> Iterator[Problem]:
+    if rebalance.spec.spark is not None:
+        yield from check_spark(rebalance.spec.spark)

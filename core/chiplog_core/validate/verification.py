@@ -1,0 +1,88 @@
+"""Rules for verifications."""
+
+from collections.abc import Iterator
+
+from chiplog_core.cron import read_cron
+from chiplog_core.durations import duration_ms
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.verification import Repair, Verification
+from chiplog_core.problems import Problem
+from chiplog_core.spark.conf import check_spark
+from chiplog_core.unbuilt import Feature, unless_built
+
+
+def check_verification(verification: Verification) -> tuple[Problem, ...]:
+    """What is wrong with a Verification by itself."""
+    return tuple(
+        problem
+        for rule in (_topics, _schedule, _limits, _repair, _spark)
+        for problem in rule(verification)
+    )
+
+
+def check_verification_in_cluster(
+    verification: Verification, cluster: BrokerCluster
+) -> tuple[Problem, ...]:
+    """What is wrong with a Verification in the cluster it names."""
+    return not_allowed(verification.metadata.namespace, cluster, "verifications")
+
+
+def not_allowed(namespace: str, cluster: BrokerCluster, what: str) -> tuple[Problem, ...]:
+    """The problem with a namespace whose objects the cluster does not take."""
+    if cluster.allows(namespace):
+        return ()
+    return (
+        Problem(
+            "spec.clusterRef",
+            f"names {cluster.metadata.name}, which takes no {what} from namespace {namespace}",
+            f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
+        ),
+    )
+
+
+def check_verification_change(before: Verification, after: Verification) -> tuple[Problem, ...]:
+    """What is wrong with turning one Verification into another."""
+    if before.spec.cluster_ref == after.spec.cluster_ref:
+        return ()
+    remedy = "delete this Verification and make one for the other cluster"
+    return (Problem("spec.clusterRef", "cannot be changed", remedy),)
+
+
+def _topics(verification: Verification) -> Iterator[Problem]:
+    spec = verification.spec
+    if spec.topic_selector is None:
+        return
+    if spec.topics:
+        message = "chooses topics, and so does spec.topics"
+        yield Problem("spec.topicSelector", message, "remove one of them")
+    if not spec.topic_selector.match_labels:
+        remedy = "name a label, or remove topicSelector for all topics"
+        yield Problem("spec.topicSelector.matchLabels", "chooses nothing", remedy)
+
+
+def _schedule(verification: Verification) -> Iterator[Problem]:
+    schedule = verification.spec.schedule
+    if schedule is None:
+        return
+    try:
+        read_cron(schedule)
+    except ValueError as error:
+        remedy = "write minute, hour, day, month and day of the week, like 0 3 * * 0"
+        yield Problem("spec.schedule", str(error), remedy)
+
+
+def _limits(verification: Verification) -> Iterator[Problem]:
+    limit = verification.spec.time_limit
+    if limit is not None and duration_ms(limit) == 0:
+        remedy = "raise it, or remove it for no limit"
+        yield Problem("spec.timeLimit", "is no time at all", remedy)
+
+
+def _repair(verification: Verification) -> Iterator[Problem]:
+    if verification.spec.repair is not Repair.NONE:
+        yield from unless_built(Feature.REPAIR, "spec.repair")
+
+
+def _spark(verification: Verification) -> Iterator[Problem]:
+    if verification.spec.spark is not None:
+        yield from check_spark(verification.spec.spark)
