@@ -20,8 +20,8 @@ _BOUNDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("day of the week", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
 )
 
-HORIZON_DAYS = 366 * 8 + 1
-"""A 29th of February comes within eight years, across a year like 2100 that has none."""
+HORIZON_DAYS = 366 * 41
+"""Dates fall on the same days of the week again after 28 years, or 40 across one like 2100."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from chiplog_core.ids import MAX_INT64
-from chiplog_core.limits import MAX_LABEL_LENGTH
+from chiplog_core.limits import MAX_LABEL_LENGTH, MAX_MESSAGE_LENGTH
 from chiplog_core.manifest.constraints import Length, Range
 from chiplog_core.model.references import ObjectName
 from chiplog_core.model.spark import SparkLauncher
@@ -66,3 +66,12 @@ class PastRun:
     finished_at: Annotated[datetime | None, "When it was over."] = None
     violations_total: Annotated[Count, "How many violations it found."] = 0
     reason: Annotated[str, "How it ended, in one word.", Length(128)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the last run ended."""
+
+    complete: Annotated[bool, "Whether it did all that it was to do, whatever it found."] = False
+    reason: Annotated[str, "How it ended, in one word.", Length(128, minimum=1)]
+    message: Annotated[str, "How it ended, in a sentence.", Length(MAX_MESSAGE_LENGTH)] = ""

@@ -27,6 +27,7 @@ from chiplog_core.model.spark_run import (
     Count,
     Coverage,
     Digest,
+    Outcome,
     PastRun,
     RunNumber,
 )
@@ -158,6 +159,9 @@ class VerificationStatus:
     finished_at: Annotated[
         datetime | None, "When the last run was over; not set while it is under way."
     ] = None
+    outcome: Annotated[Outcome | None, "How the last run ended; not set while it is under way."] = (
+        None
+    )
     scheduled_at: Annotated[
         datetime | None, "The time of the schedule for which the last run was begun."
     ] = None

@@ -1,0 +1,56 @@
+"""What the machines of `spark` ask for: made and removed in this order, then told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from chiplog_core.model.spark import SparkLauncher
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Make an application with its request and an empty result; what is there already stays."""
+
+    name: str
+    launcher: SparkLauncher
+    job: Mapping[str, Any]
+    """The kind's own part of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete an application and all that was made for it; nothing may be there."""
+
+    name: str
+    launcher: SparkLauncher
+
+
+@dataclass(frozen=True, slots=True)
+class TakeAwayAnnotation:
+    """Remove the annotation by which a person steers; it was read and counts once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An Event."""
+
+    is_warning: bool
+    reason: str
+    message: str
+
+
+Action: TypeAlias = Launch | Remove | TakeAwayAnnotation
+
+
+@dataclass(slots=True)
+class Step(Generic[S]):
+    """One look's outcome. The status is written when all actions are done, and not before: what
+    failed is asked for again. Events follow the status that tells the same."""
+
+    status: S
+    actions: list[Action] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    look_again_ms: int | None = None
+    """When to look again although nothing is heard; None where nothing comes by itself."""

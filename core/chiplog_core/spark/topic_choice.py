@@ -1,0 +1,50 @@
+"""Which topics a Verification is about, of those there are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_core.model.verification import VerificationSpec
+from chiplog_core.problems import nearest
+
+MOST_NAMES = 5
+
+Topics = Mapping[str, Mapping[str, str]]
+"""Every topic of the cluster: its name, and the labels of its Topic object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """Why a run cannot begin yet, as a condition says it."""
+
+    reason: str
+    message: str
+
+
+def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | Unmet:
+    """The names in order, never none."""
+    if spec.topics:
+        missing = [name for name in spec.topics if name not in topics]
+        if missing:
+            return Unmet("TopicNotFound", _missing(missing, topics))
+        return tuple(sorted(spec.topics))
+    selector = spec.topic_selector
+    if selector is None:
+        chosen = sorted(topics)
+    else:
+        wanted = selector.match_labels.items()
+        chosen = sorted(name for name, labels in topics.items() if wanted <= labels.items())
+    if chosen:
+        return tuple(chosen)
+    what = "the cluster has no topics" if selector is None else "no Topic has these labels"
+    return Unmet("NoTopics", f"{what}: the run begins when there is one")
+
+
+def _missing(missing: list[str], topics: Topics) -> str:
+    named = ", ".join(missing[:MOST_NAMES])
+    more = f" and {len(missing) - MOST_NAMES} more" if len(missing) > MOST_NAMES else ""
+    guess = nearest(missing[0], topics)
+    hint = f" (did you mean {guess}?)" if guess else ""
+    return (
+        f"spec.topics names {named}{more}, which the cluster does not have{hint}: correct it, or "
+        "make the topic; the run begins when it is there"
+    )

@@ -1,0 +1,202 @@
+"""What is told of a Verification: its conditions and Events, from its status and its last run."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict
+from chiplog_core.limits import MAX_MESSAGE_LENGTH, MAX_VERIFIED_TOPICS
+from chiplog_core.manifest.constraints import Items, Length
+from chiplog_core.model.spark_run import Coverage, Outcome
+from chiplog_core.model.verification import (
+    MeasuredPartitioner,
+    Verification,
+    VerificationPhase,
+    VerificationStatus,
+)
+from chiplog_core.planner.settings import paused
+from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.problems import Problem
+from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.spark.results import Result, Violation
+from chiplog_core.spark.runs import whole
+from chiplog_core.spark.steps import Told
+from chiplog_core.spark.topic_choice import Unmet
+
+MAX_REFUSED = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRead:
+    """A copy that could not be read to its end."""
+
+    topic: Annotated[str, Length(249)]
+    message: Annotated[str, Length(65_536)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """How the run went."""
+
+    time_limit_reached: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationSummary:
+    """The job's own part of its result."""
+
+    coverage: Coverage
+    partitioners: Annotated[tuple[MeasuredPartitioner, ...], Items(MAX_VERIFIED_TOPICS)] = ()
+    refused: Annotated[tuple[RefusedRead, ...], Items(MAX_REFUSED)] = ()
+    figures: RunFigures = field(default_factory=RunFigures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """How a run ended."""
+
+    reason: str
+    message: str
+    result: Result | None = None
+    """None where nothing was verified."""
+    coverage: Coverage | None = None
+    partitioners: tuple[MeasuredPartitioner, ...] = ()
+    is_complete: bool = False
+    """All that was asked for was read."""
+
+    @property
+    def outcome(self) -> Outcome:
+        message = self.message[:MAX_MESSAGE_LENGTH]
+        return Outcome(complete=self.is_complete, reason=self.reason[:128], message=message)
+
+    def told(self, phase: VerificationPhase) -> Told:
+        return Told(phase is not VerificationPhase.SUCCEEDED, self.reason, self.message)
+
+
+def finding_of(result: Result) -> Finding:
+    """What a job that did its work says."""
+    try:
+        summary = _summary(result)
+    except UnreadableDocument as unreadable:
+        return Finding(reason=f"Result{unreadable.flaw.value}", message=str(unreadable))
+    reason, message, is_complete = "NoViolations", _read(summary.coverage), True
+    if summary.figures.time_limit_reached:
+        reason, is_complete = "TimeLimitReached", False
+        message = f"only a part was read before spec.timeLimit was over: {message}"
+    elif summary.refused:
+        first = summary.refused[0]
+        reason, is_complete = "CopiesNotRead", False
+        message = f"{len(summary.refused)} copies could not be read; {first.topic}: {first.message}"
+    if result.violations_total:
+        found = _found(result.violations_total, result.violations)
+        message = found if is_complete else f"{found}; {message}"
+        reason = "ViolationsFound"
+    return Finding(
+        reason=reason,
+        message=message,
+        result=result,
+        coverage=summary.coverage,
+        partitioners=summary.partitioners,
+        is_complete=is_complete,
+    )
+
+
+def _summary(result: Result) -> VerificationSummary:
+    rounded = Result(
+        application=result.application,
+        state=result.state,
+        reason=result.reason,
+        summary=whole(dict(result.summary)),
+    )
+    return rounded.summary_as(VerificationSummary)
+
+
+def _read(coverage: Coverage) -> str:
+    return (
+        f"{coverage.records} records, {coverage.bytes} bytes, in {coverage.replicas} copies of "
+        f"{coverage.partitions} partitions of {coverage.topics} topics"
+    )
+
+
+def _found(total: int, violations: tuple[Violation, ...]) -> str:
+    if not violations:
+        return f"{total} violations"
+    one = violations[0]
+    where = f"{one.topic}-{one.partition}"
+    where += "" if one.offset is None else f" at offset {one.offset}"
+    where += "" if one.replica is None else f" on broker {one.replica}"
+    more = f" and {total - 1} more" if total > 1 else ""
+    return f"{one.check.value} in {where}: {one.message}{more}"
+
+
+def verdicts(
+    verification: Verification,
+    status: VerificationStatus,
+    *,
+    problems: tuple[Problem, ...],
+    unmet: Unmet | None,
+    finding: Finding | None,
+    is_wish_met: bool,
+) -> list[Verdict]:
+    """The conditions, in their order. `finding` is of a run that has ended just now."""
+    if problems:
+        ready = refused(problems)
+    elif unmet is not None:
+        ready = fails(ConditionType.READY, unmet.reason, unmet.message)
+    else:
+        ready = _ready(verification, status, is_wish_met=is_wish_met)
+    verified = _verified(verification, finding)
+    found = [ready] if verified is None else [ready, verified]
+    if paused(verification.metadata):
+        found.append(paused_verdict())
+    return found
+
+
+def _ready(verification: Verification, status: VerificationStatus, *, is_wish_met: bool) -> Verdict:
+    """By the last run, where it was for what the spec asks for now."""
+    ready, application = ConditionType.READY, status.application
+    if application is not None and status.finished_at is None:
+        phase = (status.phase or VerificationPhase.PENDING).value
+        message = f"application {application.name} is {application.state.value}"
+        told = f": {application.message}" if application.message else ""
+        return fails(ready, phase, message + told)
+    if status.outcome is None or not is_wish_met:
+        return _waiting(verification, status)
+    outcome = status.outcome
+    if outcome.complete:
+        return holds(ready, "Completed", outcome.message)
+    return fails(ready, outcome.reason, outcome.message)
+
+
+def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
+    ready = ConditionType.READY
+    if verification.spec.suspend:
+        return fails(ready, "Suspended", "set spec.suspend to false to let it run")
+    if paused(verification.metadata):
+        return fails(ready, "Paused", paused_verdict().message)
+    if status.next_run is not None:
+        return fails(ready, "Scheduled", f"the next run is due at {status.next_run.isoformat()}")
+    return fails(ready, "Waiting", "the run begins when the one before is over")
+
+
+def _verified(verification: Verification, finding: Finding | None) -> Verdict | None:
+    """None before anything was verified."""
+    if finding is None or finding.result is None:
+        kept = _condition(verification, ConditionType.VERIFIED)
+        if kept is None:
+            return None
+        return Verdict(type=kept.type, status=kept.status, reason=kept.reason, message=kept.message)
+    if finding.result.violations_total:
+        return fails(ConditionType.VERIFIED, "ViolationsFound", finding.message)
+    if finding.is_complete:
+        return holds(ConditionType.VERIFIED, "NoViolations", finding.message)
+    return Verdict(
+        type=ConditionType.VERIFIED.value,
+        status=ConditionStatus.UNKNOWN,
+        reason=finding.reason,
+        message=finding.message,
+    )
+
+
+def _condition(verification: Verification, kind: ConditionType) -> Condition | None:
+    found = verification.status.conditions
+    return next((one for one in found if one.type == kind.value), None)

@@ -1,0 +1,322 @@
+"""What is to be done next about one Verification: a pure function of what there is.
+
+A run is begun in two writes. First the status names its application; then, from that status, the
+application is made: whoever takes over in between finds the name and goes on. What the status
+names and nobody has seen is made; what was seen and is gone has failed. A run that is over is
+never begun again by itself: there is one for each wish, or for each time of the schedule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from chiplog_core.conditions import merge
+from chiplog_core.cron import read_cron
+from chiplog_core.durations import duration_ms
+from chiplog_core.limits import MAX_RUN_HISTORY
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_run import ApplicationStatus, PastRun, RunState
+from chiplog_core.model.verification import (
+    Verification,
+    VerificationPhase,
+    VerificationSpec,
+    VerificationStatus,
+)
+from chiplog_core.planner.settings import paused
+from chiplog_core.problems import Problem
+from chiplog_core.spark.results import MAX_VIOLATIONS
+from chiplog_core.spark.runs import (
+    GRACE,
+    LOOK_AGAIN_MS,
+    Done,
+    Failed,
+    NotThere,
+    Seen,
+    application_name,
+    digest,
+    is_watched,
+    observed,
+    progress,
+)
+from chiplog_core.spark.steps import Launch, Remove, Step, Told
+from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics
+from chiplog_core.spark.verification_report import Finding, finding_of, verdicts
+
+MAX_LOOK_AGAIN_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationView:
+    """A Verification and all that decides about it, at one moment."""
+
+    verification: Verification
+    problems: tuple[Problem, ...] = ()
+    """Why what it asks for cannot be done, as long as it is not changed."""
+    unmet: Unmet | None = None
+    """Why no run can begin now, as where the cluster is missing."""
+    topics: Topics = field(default_factory=dict)
+    """The topics of the cluster."""
+    launcher: SparkLauncher = SparkLauncher.JOB
+    """What would run an application that is begun now."""
+    seen: Seen | None = None
+    """The application that the status names; None where that is not known: nothing is concluded."""
+    refusal: str = ""
+    """Why the API server did not let that application be made; empty where it was not asked."""
+
+
+def next_step(view: VerificationView, now: datetime) -> Step[VerificationStatus]:
+    """What to do, what to write into the status, and when to look again."""
+    verification = view.verification
+    if verification.metadata.deletion_timestamp is not None:
+        return Step(status=verification.status)
+    return _Steps(view, now).step()
+
+
+def wish_of(spec: VerificationSpec) -> str:
+    """Digest of what is verified and how: a change of when, or of what is kept, is no new wish."""
+    return digest(
+        replace(
+            spec,
+            schedule=None,
+            suspend=False,
+            successful_runs_history_limit=0,
+            failed_runs_history_limit=0,
+        )
+    )
+
+
+class _Steps:
+    def __init__(self, view: VerificationView, now: datetime) -> None:
+        self._view = view
+        self._now = now.replace(microsecond=0)  # Kubernetes keeps whole seconds
+        self._spec = view.verification.spec
+        self._status = view.verification.status
+        self._step: Step[VerificationStatus] = Step(status=self._status)
+        self._unmet = view.unmet
+
+    def step(self) -> Step[VerificationStatus]:
+        self._look_at_run()
+        self._begin_if_due()
+        self._forget_old_runs()
+        return self._told()
+
+    # ---- the run there is ----
+
+    @property
+    def _is_active(self) -> bool:
+        status = self._status
+        return status.application is not None and status.finished_at is None
+
+    def _look_at_run(self) -> None:
+        known, seen = self._status.application, self._view.seen
+        if known is None or not is_watched(known):
+            return
+        self._again_in(LOOK_AGAIN_MS)
+        if seen is None:
+            return
+        if not self._is_active:
+            self._look_at_rest(known, seen)
+            return
+        waited = self._now - (self._status.started_at or self._now)
+        found = progress(known, seen, waited=waited, time_limit=self._spec.time_limit)
+        self._set(application=observed(known, seen))
+        if isinstance(found, NotThere):
+            self._launch(known)
+        elif isinstance(found, Done):
+            self._finish(finding_of(found.result))
+        elif isinstance(found, Failed):
+            if found.must_remove:
+                self._step.actions.append(Remove(known.name, known.launcher))
+            self._finish(Finding(reason=found.reason, message=found.message))
+
+    def _look_at_rest(self, known: ApplicationStatus, seen: Seen) -> None:
+        """The run is over by its result; its application is to end as well."""
+        over = self._now - (self._status.finished_at or self._now)
+        if seen.state is RunState.GONE:
+            # Also where it was never seen: it is not made any more.
+            self._set(application=replace(known, state=RunState.GONE, message=""))
+            return
+        self._set(application=observed(known, seen))
+        if is_watched(self._status.application) and over > GRACE:
+            self._step.actions.append(Remove(known.name, known.launcher))
+
+    def _launch(self, known: ApplicationStatus) -> None:
+        if self._view.refusal:
+            self._finish(Finding(reason="LaunchRefused", message=self._view.refusal))
+            return
+        chosen = choose_topics(self._spec, self._view.topics)
+        if self._view.problems:
+            message = "; ".join(map(str, self._view.problems))
+            self._finish(Finding(reason=self._view.problems[0].reason.value, message=message))
+        elif self._view.unmet is not None:
+            self._unmet = self._view.unmet
+        elif isinstance(chosen, Unmet):
+            self._unmet = chosen
+        else:
+            self._step.actions.append(
+                Launch(known.name, known.launcher, request_of(self._spec, chosen))
+            )
+
+    def _finish(self, finding: Finding) -> None:
+        known, status = self._status.application, self._status
+        assert known is not None, "only a run that was begun ends"
+        total = status.violations_total
+        if finding.result is not None:
+            total = finding.result.violations_total
+            self._set(
+                coverage=finding.coverage,
+                partitioners=finding.partitioners,
+                violations=finding.result.violations[:MAX_VIOLATIONS],
+                violations_total=total,
+            )
+        phase = VerificationPhase.FAILED
+        if finding.is_complete:
+            phase = VerificationPhase.VIOLATIONS_FOUND if total else VerificationPhase.SUCCEEDED
+        past = PastRun(
+            application=known.name,
+            launcher=known.launcher,
+            succeeded=finding.is_complete,
+            finished_at=self._now,
+            violations_total=finding.result.violations_total if finding.result else 0,
+            reason=finding.reason[:128],
+        )
+        if known.state is RunState.WANTED:
+            # It was never seen and is not made any more.
+            self._set(application=replace(known, state=RunState.GONE))
+        history = (past, *(one for one in status.history if one.application != known.name))
+        self._set(
+            phase=phase,
+            finished_at=self._now,
+            outcome=finding.outcome,
+            history=history[: 2 * MAX_RUN_HISTORY],
+        )
+        if phase is VerificationPhase.SUCCEEDED:
+            self._set(last_success=self._now)
+        self._finding = finding
+        self._step.told.append(finding.told(phase))
+
+    _finding: Finding | None = None
+
+    # ---- the next one ----
+
+    def _begin_if_due(self) -> None:
+        if self._spec.schedule is None or self._view.problems or self._spec.suspend:
+            self._set(next_run=None)
+        else:
+            upcoming = read_cron(self._spec.schedule).next_after(self._now)
+            self._set(next_run=upcoming)
+            if upcoming is not None:
+                wait_ms = (upcoming - self._now) // timedelta(milliseconds=1) + 1
+                self._again_in(min(wait_ms, MAX_LOOK_AGAIN_MS))
+        if self._is_active or self._view.problems or self._spec.suspend:
+            return
+        if paused(self._view.verification.metadata) or is_watched(self._status.application):
+            return
+        scheduled = self._due_time()
+        if self._spec.schedule is not None and scheduled is None:
+            return
+        if self._spec.schedule is None and self._status.wish == wish_of(self._spec):
+            return
+        if self._unmet is None:
+            chosen = choose_topics(self._spec, self._view.topics)
+            self._unmet = chosen if isinstance(chosen, Unmet) else None
+        if self._unmet is None:
+            self._begin(scheduled)
+
+    def _due_time(self) -> datetime | None:
+        """The latest time of the schedule that has come and was not begun for."""
+        if self._spec.schedule is None:
+            return None
+        status, created = self._status, self._view.verification.metadata.creation_timestamp
+        since = status.scheduled_at or status.started_at or created
+        if since is None:
+            return None
+        return read_cron(self._spec.schedule).last_until(self._now, after=since)
+
+    def _begin(self, scheduled: datetime | None) -> None:
+        run = self._status.runs + 1
+        name = application_name(self._view.verification.metadata, run, self._now)
+        self._set(
+            phase=VerificationPhase.PENDING,
+            runs=run,
+            wish=wish_of(self._spec),
+            application=ApplicationStatus(name=name, launcher=self._view.launcher),
+            started_at=self._now,
+            finished_at=None,
+            outcome=None,
+            scheduled_at=scheduled or self._status.scheduled_at,
+        )
+        self._again_in(0)
+        self._step.told.append(Told(False, "RunBegun", f"Application {name} is begun"))
+
+    def _forget_old_runs(self) -> None:
+        """Runs beyond the limits go with all their objects."""
+        spec, kept = self._spec, []
+        left = {True: spec.successful_runs_history_limit, False: spec.failed_runs_history_limit}
+        for one in self._status.history:
+            left[one.succeeded] -= 1
+            if left[one.succeeded] >= 0:
+                kept.append(one)
+            elif self._may_go(one):
+                self._step.actions.append(Remove(one.application, one.launcher))
+            else:
+                kept.append(one)
+        self._set(history=tuple(kept))
+
+    def _may_go(self, one: PastRun) -> bool:
+        current = self._status.application
+        return current is None or current.name != one.application or not is_watched(current)
+
+    # ---- what is told ----
+
+    def _told(self) -> Step[VerificationStatus]:
+        if self._status.phase is None:
+            self._set(phase=VerificationPhase.WAITING)
+        if self._is_active:
+            application = self._status.application
+            is_running = application is not None and application.state is RunState.RUNNING
+            is_unknown = application is not None and application.state is RunState.UNKNOWN
+            if not is_unknown:
+                running, pending = VerificationPhase.RUNNING, VerificationPhase.PENDING
+                self._set(phase=running if is_running else pending)
+        verification = self._view.verification
+        published = verdicts(
+            verification,
+            self._status,
+            problems=self._view.problems,
+            unmet=self._unmet,
+            finding=self._finding,
+            is_wish_met=self._status.wish == wish_of(self._spec),
+        )
+        self._set(
+            observed_generation=verification.metadata.generation,
+            conditions=merge(
+                verification.status.conditions,
+                published,
+                observed_generation=verification.metadata.generation,
+                now=self._now,
+            ),
+        )
+        self._step.status = self._status
+        return self._step
+
+    def _set(self, **changes: Any) -> None:
+        self._status = replace(self._status, **changes)
+
+    def _again_in(self, wait_ms: int) -> None:
+        known = self._step.look_again_ms
+        self._step.look_again_ms = wait_ms if known is None else min(known, wait_ms)
+
+
+def request_of(spec: VerificationSpec, topics: tuple[str, ...]) -> Mapping[str, Any]:
+    """The job's own part of the request; what is not set is not in it."""
+    asked = {
+        "topics": list(topics),
+        "checks": [check.value for check in spec.checks] or None,
+        "partitioner": spec.partitioner.value,
+        "bytesPerSecond": spec.bytes_per_second,
+        "timeLimitMs": None if spec.time_limit is None else duration_ms(spec.time_limit),
+        "maxViolations": MAX_VIOLATIONS,
+    }
+    return {name: value for name, value in asked.items() if value is not None}

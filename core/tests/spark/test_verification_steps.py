@@ -1,0 +1,465 @@
+"""What is done next about a Verification: from what is written and seen, and nothing else."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chiplog_core.conditions import ConditionStatus
+from chiplog_core.durations import Duration
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.spark_run import RunState
+from chiplog_core.model.verification import (
+    TopicSelector,
+    Verification,
+    VerificationPhase,
+    VerificationSpec,
+    VerificationStatus,
+)
+from chiplog_core.spark.documents import Flaw, UnreadableDocument
+from chiplog_core.spark.results import CRASHED, Check, Result, ResultState, Violation, failed
+from chiplog_core.spark.runs import START_LIMIT, Seen
+from chiplog_core.spark.steps import Launch, Remove
+from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.verification_steps import VerificationView, next_step
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+TOPICS = {"orders": {"team": "billing"}, "payments": {"team": "billing"}, "logs": {}}
+COVERAGE = {"topics": 1, "partitions": 6, "replicas": 18, "records": 300, "bytes": 4_000}
+
+
+def verification(**spec: Any) -> Verification:
+    return Verification(
+        metadata=Metadata(
+            name="all", namespace="apps", uid="u1", generation=1, creation_timestamp=NOW
+        ),
+        spec=VerificationSpec(cluster_ref=ClusterRef(name="demo"), **spec),
+    )
+
+
+def succeeded(name: str, violations: int = 0, **summary: Any) -> Result:
+    found = tuple(
+        Violation(check=Check.CRC, topic="orders", partition=2, offset=7, replica=3, message="bad")
+        for _ in range(min(violations, 100))
+    )
+    return Result(
+        application=name,
+        state=ResultState.SUCCEEDED,
+        reason="Verified",
+        summary={"coverage": COVERAGE, **summary},
+        violations=found,
+        violations_total=violations,
+    )
+
+
+class World:
+    """One Verification, as an API server keeps it, and a shell that does what it is told."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.now = NOW
+        self.verification = verification(**spec)
+        self.there: dict[str, Seen] = {}
+        self.launched: list[str] = []
+        self.removed: list[str] = []
+        self.told: list[str] = []
+        self.topics: dict[str, dict[str, str]] = dict(TOPICS)
+        self.view: dict[str, Any] = {}
+
+    @property
+    def status(self) -> VerificationStatus:
+        return self.verification.status
+
+    @property
+    def name(self) -> str:
+        assert self.status.application is not None
+        return self.status.application.name
+
+    def ready(self) -> tuple[str, str]:
+        (found,) = [one for one in self.status.conditions if one.type == "Ready"]
+        return found.status.value, found.reason
+
+    def seen(self) -> Seen | None:
+        application = self.status.application
+        if application is None:
+            return None
+        return self.there.get(application.name, Seen(state=RunState.GONE))
+
+    def look(self, seconds: int = 0, **view: Any) -> None:
+        self.now += timedelta(seconds=seconds)
+        given = {"topics": self.topics, "seen": self.seen(), **self.view, **view}
+        step = next_step(VerificationView(verification=self.verification, **given), self.now)
+        for action in step.actions:
+            if isinstance(action, Launch):
+                self.launched.append(action.name)
+                self.there[action.name] = Seen(state=RunState.PENDING, kind="Job")
+            if isinstance(action, Remove):
+                self.removed.append(action.name)
+                self.there.pop(action.name, None)
+        self.told += [one.reason for one in step.told]
+        self.verification = replace(self.verification, status=step.status)
+
+    def run(self, seen: Seen) -> None:
+        """Begin, launch, and see this of it."""
+        self.look()
+        self.look()
+        self.there[self.name] = seen
+        self.look(seconds=5)
+
+    def change(self, **spec: Any) -> None:
+        metadata = self.verification.metadata
+        self.verification = replace(
+            self.verification,
+            metadata=replace(metadata, generation=metadata.generation + 1),
+            spec=replace(self.verification.spec, **spec),
+        )
+
+
+def test_a_run_is_named_first_then_made_then_done() -> None:
+    world = World()
+    world.look()
+    assert world.launched == []
+    assert world.status.phase is VerificationPhase.PENDING
+    world.look()
+    assert world.launched == [world.name]
+    world.there[world.name] = Seen(state=RunState.RUNNING)
+    world.look(seconds=2)
+    assert world.status.phase is VerificationPhase.RUNNING
+
+    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+    world.look(seconds=20)
+
+    assert world.status.phase is VerificationPhase.SUCCEEDED
+    assert world.ready() == ("True", "Completed")
+    assert world.status.last_success == world.now
+    assert world.status.coverage is not None
+    assert world.status.coverage.records == 300
+    assert (world.status.violations_total, world.status.violations) == (0, ())
+    assert world.told == ["RunBegun", "NoViolations"]
+
+
+def test_what_is_done_is_not_done_again_until_something_else_is_wished_for() -> None:
+    world = World()
+    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded("?")))
+    for _ in range(3):
+        world.look(seconds=100_000)
+    assert len(world.launched) == 1
+
+    world.change(successful_runs_history_limit=7)
+    world.look()
+    world.look()
+    assert len(world.launched) == 1
+
+    world.change(topics=("orders",))
+    world.look()
+    world.look()
+    assert len(set(world.launched)) == 2
+
+
+def test_violations_are_told_with_where_they_are() -> None:
+    world = World()
+    world.look()
+    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name, 130)))
+
+    assert world.status.phase is VerificationPhase.VIOLATIONS_FOUND
+    assert world.status.violations_total == 130
+    assert len(world.status.violations) == 100
+    assert world.status.last_success is None
+    verified = next(one for one in world.status.conditions if one.type == "Verified")
+    assert verified.status is ConditionStatus.FALSE
+    assert "Crc in orders-2 at offset 7 on broker 3: bad and 129 more" in verified.message
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (Seen(state=RunState.FAILED, reason="OOMKilled", message="driver"), "OOMKilled"),
+        (Seen(state=RunState.GONE), "ApplicationGone"),
+        (Seen(state=RunState.SUCCEEDED), "NoResult"),
+        (
+            Seen(state=RunState.SUCCEEDED, result=UnreadableDocument(Flaw.NOT_JSON, "no JSON")),
+            "ResultNotJson",
+        ),
+        (Seen(state=RunState.SUCCEEDED, result=succeeded("another-run")), "NoResult"),
+        (
+            Seen(state=RunState.SUCCEEDED, result=UnreadableDocument(Flaw.OF_ANOTHER, "of x")),
+            "NoResult",
+        ),
+    ],
+)
+def test_a_run_that_failed_says_why_and_is_not_tried_again(seen: Seen, reason: str) -> None:
+    world = World()
+    world.look()
+    world.look()
+    world.there[world.name] = Seen(state=RunState.RUNNING)
+    world.look(seconds=1)
+    world.there[world.name] = seen
+    world.look(seconds=1)
+    for _ in range(5):
+        world.look(seconds=3_600)
+
+    assert world.status.phase is VerificationPhase.FAILED
+    assert world.ready() == ("False", reason)
+    assert len(world.launched) == 1
+    assert world.status.violations_total is None
+
+
+def test_a_result_that_says_failed_ends_an_application_that_would_go_on() -> None:
+    world = World()
+    world.look()
+    world.look()
+    said = failed(world.name, "TopicUnknown", "there is no such topic")
+    world.there[world.name] = Seen(state=RunState.RUNNING, result=said)
+    world.look(seconds=1)
+    assert world.ready() == ("False", "TopicUnknown")
+    assert world.removed == []
+
+    world.look(seconds=120)
+    assert world.removed == world.launched
+    world.look()
+    assert len(world.launched) == 1
+
+
+def test_a_job_that_crashed_may_be_started_again_by_its_launcher() -> None:
+    world = World()
+    world.look()
+    world.look()
+    said = failed(world.name, CRASHED, "an error")
+    world.there[world.name] = Seen(state=RunState.PENDING, result=said)
+    world.look(seconds=1)
+    assert world.status.finished_at is None
+
+    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+    world.look(seconds=1)
+    assert world.status.phase is VerificationPhase.SUCCEEDED
+
+
+def test_what_is_not_known_changes_nothing() -> None:
+    world = World()
+    world.look()
+    world.look()
+    before = world.status
+    world.look(seconds=600, seen=None)
+
+    assert replace(world.status, conditions=()) == replace(before, conditions=())
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds", "reason"),
+    [
+        (Seen(state=RunState.RUNNING), 3_600 + 61, "TimeLimit"),
+        (
+            Seen(state=RunState.PENDING, reason="ImagePullBackOff", message="no such image"),
+            int(START_LIMIT.total_seconds()) + 1,
+            "ImagePullBackOff",
+        ),
+        (
+            Seen(state=RunState.FAILED, reason="InvalidImageName", must_be_stopped=True),
+            1,
+            "InvalidImageName",
+        ),
+    ],
+)
+def test_an_application_that_would_go_on_for_ever_is_removed(
+    seen: Seen, seconds: int, reason: str
+) -> None:
+    world = World(time_limit=Duration("1h"))
+    world.look()
+    world.look()
+    world.there[world.name] = seen
+    world.look(seconds=seconds)
+
+    assert world.removed == world.launched
+    assert world.ready() == ("False", reason)
+
+
+def test_an_application_that_is_refused_is_not_asked_for_again() -> None:
+    world = World()
+    world.look()
+    world.look(refusal="jobs.batch is forbidden")
+    world.look(seconds=600)
+
+    assert world.ready() == ("False", "LaunchRefused")
+    assert world.launched == []
+
+
+def test_topics_are_chosen_by_name_by_label_or_all() -> None:
+    asked = []
+    for spec in (
+        {},
+        {"topics": ("payments",)},
+        {"topic_selector": TopicSelector(match_labels={"team": "billing"})},
+    ):
+        world = World(**spec)
+        world.look()
+        view = VerificationView(
+            verification=world.verification, topics=TOPICS, seen=Seen(state=RunState.GONE)
+        )
+        (launch,) = next_step(view, world.now).actions
+        assert isinstance(launch, Launch)
+        asked.append(launch.job["topics"])
+
+    assert asked == [["logs", "orders", "payments"], ["payments"], ["orders", "payments"]]
+
+
+def test_a_topic_that_is_missing_is_named_and_waited_for() -> None:
+    world = World(topics=("order",))
+    world.look()
+    assert world.ready() == ("False", "TopicNotFound")
+    assert "did you mean orders?" in world.status.conditions[0].message
+    assert world.status.phase is VerificationPhase.WAITING
+
+    world.topics["order"] = {}
+    world.look(seconds=60)
+    assert world.status.phase is VerificationPhase.PENDING
+
+
+def test_a_missed_run_runs_once() -> None:
+    world = World(schedule="0 3 * * *")
+    world.look()
+    assert world.ready() == ("False", "Scheduled")
+    assert world.status.next_run == datetime(2026, 2, 1, 3, tzinfo=UTC)
+
+    world.look(seconds=10 * 86_400)
+    world.look()
+    world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+    world.look(seconds=60)
+    for _ in range(5):
+        world.look(seconds=60)
+
+    assert len(world.launched) == 1
+    assert world.status.scheduled_at == datetime(2026, 2, 10, 3, tzinfo=UTC)
+    assert world.status.next_run == datetime(2026, 2, 11, 3, tzinfo=UTC)
+
+
+def test_who_is_suspended_or_paused_begins_nothing() -> None:
+    world = World(suspend=True)
+    world.look()
+    assert world.ready() == ("False", "Suspended")
+    world.change(suspend=False)
+    annotations = {"chiplog.dev/pause-reconciliation": "true"}
+    metadata = replace(world.verification.metadata, annotations=annotations)
+    world.verification = replace(world.verification, metadata=metadata)
+    world.look()
+    assert world.ready() == ("False", "Paused")
+    assert world.status.runs == 0
+
+
+def test_old_runs_go_with_their_applications() -> None:
+    world = World(schedule="* * * * *", successful_runs_history_limit=2)
+    for _ in range(5):
+        world.look(seconds=60)
+        world.look()
+        world.there[world.name] = Seen(state=RunState.SUCCEEDED, result=succeeded(world.name))
+        world.look(seconds=1)
+
+    assert world.removed == world.launched[:3]
+    assert [one.application for one in world.status.history] == world.launched[:2:-1]
+
+
+def test_a_part_is_no_proof() -> None:
+    world = World()
+    world.look()
+    summary = {"figures": {"timeLimitReached": True, "seconds": 1.5}}
+    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name, **summary)))
+
+    assert world.ready() == ("False", "TimeLimitReached")
+    assert world.status.last_success is None
+    assert world.status.coverage is not None
+
+
+_SEEN = st.builds(
+    Seen,
+    state=st.sampled_from([state for state in RunState if state is not RunState.WANTED]),
+    reason=st.sampled_from(["", "OOMKilled"]),
+    message=st.sampled_from(["", "so it is"]),
+    must_be_stopped=st.booleans(),
+)
+_RESULTS = st.sampled_from(["none", "own", "violations", "failed", "crashed", "another", "flaw"])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | _SEEN,
+            _RESULTS,
+            st.integers(0, 4_000),
+            st.sampled_from(["", "suspend", "wish", "unmet", "schedule", "refusal"]),
+        ),
+        max_size=15,
+    )
+)
+def test_whatever_is_seen_the_promises_hold(
+    looks: list[tuple[Seen | None, str, int, str]],
+) -> None:
+    world = World()
+    wishes = 1
+    for seen, said, seconds, change in looks:
+        if change == "suspend":
+            world.change(suspend=not world.verification.spec.suspend)
+        elif change == "wish":
+            world.change(bytes_per_second=1_000 + wishes)
+            wishes += 1
+        elif change == "schedule":
+            wishes += 1_000
+            world.change(schedule="*/5 * * * *")
+        before = world.status
+        view: dict[str, Any] = {"seen": _with_result(seen, said, before)}
+        if change == "unmet":
+            view["unmet"] = Unmet("ClusterNotFound", "there is none")
+        if change == "refusal":
+            view["refusal"] = "no"
+        world.look(seconds=seconds, **view)
+        after = world.status
+
+        assert Verification.from_manifest(world.verification.to_manifest()).status == after
+        assert len(set(world.launched)) <= after.runs <= wishes
+        assert (after.phase is VerificationPhase.SUCCEEDED) <= (after.violations_total == 0)
+        if after.violations_total != before.violations_total:
+            # Only a result of this very application is ever taken.
+            assert said in {"own", "violations"}
+        if seen is None and before.application is not None:
+            assert after.finished_at == before.finished_at or after.runs > before.runs
+
+
+def _with_result(seen: Seen | None, said: str, status: VerificationStatus) -> Seen | None:
+    if seen is None or status.application is None:
+        return None
+    name = status.application.name
+    results: dict[str, Result | UnreadableDocument | None] = {
+        "none": None,
+        "own": succeeded(name),
+        "violations": succeeded(name, 3),
+        "failed": failed(name, "TopicUnknown", "none"),
+        "crashed": failed(name, CRASHED, "none"),
+        "another": succeeded("another", 5),
+        "flaw": UnreadableDocument(Flaw.OF_ANOTHER, "of another"),
+    }
+    return replace(seen, result=results[said])
+
+
+def test_an_object_that_is_being_deleted_is_left_alone() -> None:
+    world = World()
+    metadata = replace(world.verification.metadata, deletion_timestamp=NOW)
+    world.verification = replace(world.verification, metadata=metadata)
+    world.look()
+
+    assert world.status == VerificationStatus()
+
+
+def test_names_are_labels_and_never_used_twice() -> None:
+    names = set()
+    for name in ("orders", "0815", "x.y.z", "a" * 200, "---"):
+        for seconds in (0, 1):
+            world = World()
+            metadata = replace(world.verification.metadata, name=name)
+            world.verification = replace(world.verification, metadata=metadata)
+            world.look(seconds=seconds)
+            names.add(world.name)
+
+    assert len(names) == 10
+    assert all(len(name) <= 39 and name[0].isalpha() for name in names)
