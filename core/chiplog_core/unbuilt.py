@@ -18,7 +18,6 @@ class Feature(StrEnum):
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
     MANUAL_PLACEMENT = "placement of replicas by hand"
-    SPARK = "Spark jobs"
     ROLL_POLICY = "roll policies"
     HIBERNATION = "hibernation"
     MAINTENANCE = "maintenance of single brokers"
@@ -35,7 +34,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.REPARTITION: "set it to Append",
     Feature.TRASH: "set it to Delete or Retain",
     Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",
-    Feature.SPARK: "remove it",
     Feature.ROLL_POLICY: "remove it; brokers restart one at a time",
     Feature.HIBERNATION: "set it to false",
     Feature.MAINTENANCE: "remove it",

@@ -135,8 +135,8 @@ class HttpKubeApi:
         options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if wanted := {name: value for name, value in preconditions.items() if value}:
             options["preconditions"] = wanted
-        if orphan:
-            options["propagationPolicy"] = "Orphan"
+        # Said in any case: a Job would leave its pods behind.
+        options["propagationPolicy"] = "Orphan" if orphan else "Background"
         await self._transport.call(Request("DELETE", _path(kind, namespace, name), body=options))
 
 

@@ -45,6 +45,11 @@ SERVICE_ACCOUNTS = Kind("v1", "ServiceAccount", "serviceaccounts")
 VOLUME_CLAIMS = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 DEPLOYMENTS = Kind("apps/v1", "Deployment", "deployments")
 AUTOSCALERS = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+JOBS = Kind("batch/v1", "Job", "jobs")
+KUBEFLOW_APPLICATIONS = Kind(
+    "sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications"
+)
+APACHE_APPLICATIONS = Kind("spark.apache.org/v1", "SparkApplication", "sparkapplications")
 STATEFUL_SETS = Kind("apps/v1", "StatefulSet", "statefulsets")
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases")
 DISRUPTION_BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")

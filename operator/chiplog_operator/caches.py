@@ -38,6 +38,9 @@ class ClusterKey(NamedTuple):
 USER_KINDS = (kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS)
 """What users write. Kopf watches these."""
 
+JOB_KINDS = (kinds.VERIFICATIONS, kinds.REBALANCES)
+"""What users write, too, and Spark jobs carry out. Kopf watches these."""
+
 DECIDED_KINDS = (kinds.BROKERS, kinds.PARTITION_MAPS)
 """What the planner writes."""
 
@@ -57,7 +60,7 @@ OBSERVED_KINDS = (kinds.LEASES, kinds.PODS, kinds.VOLUME_CLAIMS)
 """What others keep up and the label finds, too."""
 
 LABELLED_KINDS = (*OWNED_KINDS, *OBSERVED_KINDS)
-ALL_KINDS = (*USER_KINDS, *DECIDED_KINDS, *LABELLED_KINDS, kinds.NODES)
+ALL_KINDS = (*USER_KINDS, *JOB_KINDS, *DECIDED_KINDS, *LABELLED_KINDS, kinds.NODES)
 
 
 class Listener(Protocol):
@@ -68,6 +71,9 @@ class Listener(Protocol):
 
     def groups_changed(self, cluster: ClusterKey) -> None:
         """What is wished for the cluster's groups is another thing than it was."""
+
+    def jobs_changed(self) -> None:
+        """What is wished of Spark jobs is another thing than it was."""
 
     def all_dirty(self) -> None:
         """Something that any cluster may depend on changed."""
@@ -122,7 +128,8 @@ class Caches:
             self._members[kind][was].discard(key_of(before))
         for cluster in {was, now} - {None}:
             assert cluster is not None
-            self._tell(kind, cluster, before, after)
+            tell = self._tell_of_job if kind in JOB_KINDS else self._tell
+            tell(kind, cluster, before, after)
         if kind is kinds.NODES and views.differ(views.node, before, after):
             self._listener.all_dirty()
 
@@ -150,6 +157,14 @@ class Caches:
             if kind is kinds.BROKER_CLUSTERS and views.differ(views.wish, before, after):
                 self._listener.groups_changed(cluster)
 
+    def _tell_of_job(
+        self, kind: Kind, cluster: ClusterKey, before: Manifest | None, after: Manifest | None
+    ) -> None:
+        if views.differ(views.wish, before, after):
+            self._listener.jobs_changed()
+        if kind is kinds.REBALANCES:
+            self._listener.dirty(cluster)  # its status says which leaderships are to move
+
     def _cluster(self, kind: Kind, manifest: Manifest | None) -> ClusterKey | None:
         return None if manifest is None or kind is kinds.NODES else cluster_of(kind, manifest)
 
@@ -159,7 +174,7 @@ def cluster_of(kind: Kind, manifest: Manifest) -> ClusterKey | None:
     namespace = metadata(manifest).get("namespace", "")
     if kind is kinds.BROKER_CLUSTERS:
         return ClusterKey(namespace, key_of(manifest).name)
-    if kind in USER_KINDS:
+    if kind in USER_KINDS or kind in JOB_KINDS:
         return _referenced(manifest, namespace)
     if kind in DECIDED_KINDS:
         name = _mapping(manifest.get("spec")).get("cluster")

@@ -16,7 +16,13 @@ import kopf
 
 from chiplog_kube.connection import Connection
 from chiplog_operator.caches import Caches
-from chiplog_operator.handlers import brokercluster, consumergroup, topic
+from chiplog_operator.handlers import (
+    brokercluster,
+    consumergroup,
+    rebalance,
+    topic,
+    verification,
+)
 from chiplog_operator.handlers.feed import Feed
 
 WATCH_S = 300  # the API server takes no fractions
@@ -46,7 +52,7 @@ def registry(connection: Connection, caches: Caches) -> kopf.OperatorRegistry:
     """Our handlers, and how Kopf logs in."""
     made = kopf.OperatorRegistry()
     feed = Feed(caches)
-    for module in (brokercluster, topic, consumergroup):
+    for module in (brokercluster, topic, consumergroup, verification, rebalance):
         module.register(made, feed)
 
     @kopf.on.login(registry=made)

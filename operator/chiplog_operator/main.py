@@ -49,6 +49,7 @@ class Options:
     metrics_address: str
     log_level: str
     broker_image: str
+    spark_image: str
 
 
 def options(given: Sequence[str] | None = None) -> Options:
@@ -79,6 +80,11 @@ def options(given: Sequence[str] | None = None) -> Options:
         "--broker-image",
         default=os.environ.get("CHIPLOG_BROKER_IMAGE", ""),
         help="image of the brokers of clusters that name none (CHIPLOG_BROKER_IMAGE)",
+    )
+    parser.add_argument(
+        "--spark-image",
+        default=os.environ.get("CHIPLOG_SPARK_IMAGE", ""),
+        help="image of the Spark jobs of clusters that name none (CHIPLOG_SPARK_IMAGE)",
     )
     parsed = vars(parser.parse_args(given))
     names = parsed.pop("watch_namespaces").split(",")
@@ -151,6 +157,7 @@ async def _lead(
     settings = Settings(
         instance=leadership.me,
         broker_image=chosen.broker_image,
+        spark_image=chosen.spark_image,
         namespaces=chosen.watch_namespaces,
     )
     clock = SystemClock()
@@ -162,6 +169,7 @@ async def _lead(
             authority=leadership,
             meter=signs.metrics,
             groups=GroupPorts(port=port, board=signs.metrics.groups),
+            spark=signs.metrics.verifications,
         )
         group.create_task(_keep(leadership), name="lease")
         group.create_task(system.run(), name="system")

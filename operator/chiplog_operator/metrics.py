@@ -6,6 +6,7 @@ from chiplog_core.planner.settings import paused
 from chiplog_core.planner.world import World
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.groups.board import GroupBoard
+from chiplog_operator.spark.board import VerificationBoard
 
 LABELS = ("kind", "namespace", "name")
 KIND = "BrokerCluster"
@@ -20,6 +21,8 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self.groups = GroupBoard()
         self.registry.register(self.groups)
+        self.verifications = VerificationBoard()
+        self.registry.register(self.verifications)
 
         def counter(name: str, what: str) -> Counter:
             return Counter(f"chiplog_operator_{name}", what, LABELS, registry=self.registry)

@@ -11,7 +11,7 @@ from chiplog_core.planner.plan import plan
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import Applier
-from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
 from chiplog_operator.groups.looks import GroupPorts, LookParts, Looks
@@ -22,6 +22,9 @@ from chiplog_operator.loop import Loops, Meter, Parts, Planner
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.observe import Observer
 from chiplog_operator.refusals import Refusals
+from chiplog_operator.spark.applications import Applications
+from chiplog_operator.spark.carrying_out import Tools
+from chiplog_operator.spark.looks import Board, SparkLooks, SparkParts
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import Authority
@@ -34,6 +37,8 @@ class Settings:
     instance: str
     """Its name in Events."""
     broker_image: str
+    spark_image: str = ""
+    """Of Spark jobs, for clusters that name none; without one, these have to."""
     namespaces: Sequence[str] = ()
     """Where to look for clusters; everywhere where empty."""
     watched_users: Sequence[Kind] = ()
@@ -58,6 +63,11 @@ class _Router:
         self.liveness: Liveness | None = None
         self.refusals: Refusals | None = None
         self.looks: Looks | None = None
+        self.spark: SparkLooks | None = None
+
+    def jobs_changed(self) -> None:
+        if self.spark is not None:
+            self.spark.wake()
 
     def groups_changed(self, cluster: ClusterKey) -> None:
         if self.looks is not None:
@@ -97,8 +107,9 @@ class System:
         planner: Planner = plan,
         net: Net | None = None,
         groups: GroupPorts | None = None,
+        spark: Board | None = None,
     ) -> None:
-        """Without `groups`, nobody looks at consumer groups."""
+        """Without `groups`, nobody looks at consumer groups; without `spark`, at Spark jobs."""
         chance = chance or Chance()
         router = _Router()
         self.caches = Caches(router)
@@ -113,6 +124,7 @@ class System:
             namespaces=settings.namespaces,
             spread=chance.spread,
             watched_users=settings.watched_users,
+            listed_users=USER_KINDS if spark is None else (*USER_KINDS, *JOB_KINDS),
         )
         results = WriteResults(clock)
         observer = Observer(
@@ -168,6 +180,21 @@ class System:
                 )
             )
         self.looks = router.looks
+        if spark is not None:
+            tools = Tools(
+                api=api,
+                caches=self.caches,
+                executor=executor,
+                applications=Applications(api, clock),
+                authority=authority,
+                spark_image=settings.spark_image,
+            )
+            router.spark = SparkLooks(
+                SparkParts(
+                    caches=self.caches, observer=observer, tools=tools, clock=clock, board=spark
+                )
+            )
+        self.spark = router.spark
 
     async def run(self) -> None:
         """Until cancelled, or until something fails for good."""
@@ -179,3 +206,5 @@ class System:
             group.create_task(self.refusals.run(), name="refusals")
             if self.looks is not None:
                 group.create_task(self.looks.run(), name="groups")
+            if self.spark is not None:
+                group.create_task(self.spark.run(), name="spark")

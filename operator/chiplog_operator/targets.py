@@ -22,6 +22,8 @@ KIND_OF: dict[str, Kind] = {
         kinds.BROKER_CLUSTERS,
         kinds.TOPICS,
         kinds.CONSUMER_GROUPS,
+        kinds.VERIFICATIONS,
+        kinds.REBALANCES,
         kinds.BROKERS,
         kinds.PARTITION_MAPS,
     )

@@ -42,8 +42,11 @@ class Watching:
         namespaces: Sequence[str],
         spread: Callable[[], float],
         watched_users: Sequence[Kind] = (),
+        listed_users: Sequence[Kind] = USER_KINDS,
     ) -> None:
-        """`watched_users`: users' kinds that nobody else watches (a simulator has no Kopf)."""
+        """`watched_users`: users' kinds that nobody else watches (a simulator has no Kopf).
+        `listed_users`: those that anybody here looks at."""
+        self._listed_users = listed_users
         self._clock = clock
         self._caches = caches
         self._api = api
@@ -81,7 +84,7 @@ class Watching:
 
     async def list_users(self) -> None:
         """Consistent lists of all that users write, into the caches. Raises `ApiError`s."""
-        for kind in USER_KINDS:
+        for kind in self._listed_users:
             await self._list(kind)
         self._users_listed = True
 

@@ -13,7 +13,9 @@ from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.group_status import ConsumerGroupStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.topic import TopicStatus
+from chiplog_core.model.verification import VerificationStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,13 @@ class Report:
 
     kind: api.ResourceKind
     metadata: Metadata
-    status: BrokerClusterStatus | TopicStatus | ConsumerGroupStatus
+    status: (
+        BrokerClusterStatus
+        | TopicStatus
+        | ConsumerGroupStatus
+        | VerificationStatus
+        | RebalanceStatus
+    )
 
 
 class EventType(StrEnum):

@@ -194,3 +194,8 @@ def whole(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [whole(one) for one in value]
     return round(value) if isinstance(value, float) else value
+
+
+def deadline_s(limit: Duration) -> int:
+    """When a launcher ends an application whose job did not keep its limit, in seconds."""
+    return -(-(duration_ms(limit)) // 1000) + int(GRACE.total_seconds())

@@ -18,6 +18,7 @@ from chiplog_core.names import (
 )
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
+from chiplog_core.spark.conf import check_spark
 from chiplog_core.unbuilt import Feature, unless_built
 
 
@@ -25,7 +26,7 @@ def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
     """What is wrong with a BrokerCluster by itself."""
     return tuple(
         problem
-        for rule in (_name, _storage, _listeners, _config, _policies, _unbuilt)
+        for rule in (_name, _storage, _listeners, _config, _policies, _spark, _unbuilt)
         for problem in rule(cluster)
     )
 
@@ -148,6 +149,11 @@ def _name_pattern(policies: TopicPolicies) -> Iterator[Problem]:
         yield Problem("spec.topicPolicies.namePattern", message, remedy)
 
 
+def _spark(cluster: BrokerCluster) -> Iterator[Problem]:
+    if cluster.spec.spark is not None:
+        yield from check_spark(cluster.spec.spark)
+
+
 def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
     spec = cluster.spec
     asked = [
@@ -155,7 +161,6 @@ def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
         (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
         (Feature.TOPIC_POLICIES, "spec.topicPolicies", spec.topic_policies is not None),
-        (Feature.SPARK, "spec.spark", spec.spark is not None),
         (Feature.CLAIM_DELETION, "spec.storage.deleteClaim", spec.storage.delete_claim),
     ]
     asked += [

@@ -198,7 +198,6 @@ def test_policies_that_do_not() -> None:
         ({"maintenance": {"brokers": [2]}}, "spec.maintenance"),
         ({"hibernate": True}, "spec.hibernate"),
         ({"topicPolicies": {"maxPartitions": 5}}, "spec.topicPolicies"),
-        ({"spark": {}}, "spec.spark"),
         ({"storage": {"size": "10Gi", "deleteClaim": True}}, "spec.storage.deleteClaim"),
         ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
     ],

@@ -12,9 +12,11 @@ from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
+from chiplog_operator.caches import JOB_KINDS, USER_KINDS
 from chiplog_operator.groups.looks import GroupPorts
 from chiplog_operator.health_port import Net
 from chiplog_operator.metrics import Metrics
+from chiplog_operator.spark.board import VerificationBoard
 from chiplog_operator.system import Settings, System
 from tests.shell import virtual_clock
 from tests.shell.memory_api import MemoryApi
@@ -112,6 +114,8 @@ class Bench:
     """What the operator reaches; no pod here has an address unless a test gives it one."""
     groups: GroupPorts | None = None
     """What it asks about groups; nobody where not set."""
+    verifications: VerificationBoard | None = None
+    """Where it shows what Spark jobs found; it looks at none where not set."""
 
     def __post_init__(self) -> None:
         self.api = MemoryApi(now=self.clock.now)
@@ -125,7 +129,8 @@ class Bench:
             instance="operator-1",
             broker_image="chiplog/broker:test",
             namespaces=self.namespaces,
-            watched_users=(kinds.BROKER_CLUSTERS, kinds.TOPICS, kinds.CONSUMER_GROUPS),
+            watched_users=(*USER_KINDS, *(JOB_KINDS if self.verifications else ())),
+            spark_image="chiplog/spark:test",
         )
         return System(
             self.api,
@@ -135,6 +140,7 @@ class Bench:
             meter=Metrics(),
             net=self.net,
             groups=self.groups,
+            spark=self.verifications,
         )
 
     @asynccontextmanager

@@ -120,7 +120,13 @@ def test_kopf_hears_of_users_kinds_and_writes_nothing() -> None:
         for handler in registry._watching.get_all_handlers()
         if handler.selector is not None
     }
-    assert watched == {"brokerclusters", "topics", "consumergroups"}
+    assert watched == {
+        "brokerclusters",
+        "topics",
+        "consumergroups",
+        "verifications",
+        "rebalances",
+    }
     assert not list(registry._changing.get_all_handlers())
     assert not list(registry._spawning.get_all_handlers())
     settings = kopf_settings.settings()

@@ -104,6 +104,9 @@ class Heard:
     def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
         self.said.append((str(cluster), urgent))
 
+    def jobs_changed(self) -> None:
+        pass
+
     def groups_changed(self, cluster: ClusterKey) -> None:
         self.said.append("groups")
 

@@ -1,0 +1,172 @@
+"""Applications at the API server: which launchers it offers, what is there, making, removing.
+
+Applications are asked for one by one while they run and not watched: there are few of them, and
+the kinds of the Spark operators may come and go while this process runs.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_core import labels
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_run import ApplicationStatus, RunState
+from chiplog_core.spark import choice, states
+from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner
+from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.spark.pods import object_of
+from chiplog_core.spark.requests import REQUEST_KEY, Request
+from chiplog_core.spark.results import RESULT_KEY, Result
+from chiplog_core.spark.runs import Seen
+from chiplog_kube import kinds
+from chiplog_kube.api import AlreadyExists, ApiError, KubeApi, Manifest, NotFound
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import metadata, uid_of
+from chiplog_operator.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+LAUNCHED: Final[Mapping[SparkLauncher, Kind]] = {
+    SparkLauncher.KUBEFLOW: kinds.KUBEFLOW_APPLICATIONS,
+    SparkLauncher.APACHE: kinds.APACHE_APPLICATIONS,
+    SparkLauncher.JOB: kinds.JOBS,
+}
+"""What each launcher is given."""
+
+MADE: Final[Mapping[str, Kind]] = {
+    kind.kind: kind
+    for kind in (kinds.CONFIG_MAPS, kinds.SERVICE_ACCOUNTS, kinds.ROLES, kinds.ROLE_BINDINGS)
+}
+"""What is made before it."""
+
+OFFERED_FOR_S: Final = 30.0
+"""So long an answer about what the API server offers is good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The `group/version` pairs with a SparkApplication, or why that is not known."""
+
+    versions: frozenset[str] = frozenset()
+    unknown: str = ""
+
+
+class Applications:
+    """All applications of one operator process."""
+
+    def __init__(self, api: KubeApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._offered: dict[str, tuple[float, Offered]] = {}
+
+    async def offered(self, namespace: str) -> Offered:
+        """What the API server has, as far as this namespace's applications are concerned."""
+        now_s = self._clock.monotonic_s()
+        at_s, known = self._offered.get(namespace, (float("-inf"), Offered()))
+        if now_s - at_s < OFFERED_FOR_S:
+            return known
+        versions = set()
+        for kind in (kinds.KUBEFLOW_APPLICATIONS, kinds.APACHE_APPLICATIONS):
+            try:
+                await self._api.list_(kind, namespace, labels=f"{APPLICATION_LABEL}=-none-")
+            except NotFound:
+                continue
+            except ApiError as error:
+                return Offered(unknown=f"{kind.api_version} cannot be asked for: {error}")
+            versions.add(kind.api_version)
+        found = Offered(frozenset(versions))
+        self._offered[namespace] = now_s, found
+        return found
+
+    async def see(self, namespace: str, known: ApplicationStatus) -> Seen | None:
+        """The application and then its result; None where the API server did not answer."""
+        try:
+            return await self._see(namespace, known)
+        except ApiError as error:
+            facts = {"application": known.name, "namespace": namespace, "error": str(error)}
+            logger.warning("application_not_seen", extra=facts)
+            return None
+
+    async def _see(self, namespace: str, known: ApplicationStatus) -> Seen:
+        kind = LAUNCHED[known.launcher]
+        try:
+            launched = await self._api.get(kind, namespace, known.name)
+        except NotFound:
+            result = await self._result(namespace, known.name)
+            return Seen(state=RunState.GONE, kind=kind.kind, result=result)
+        pods = await self._api.list_(
+            kinds.PODS, namespace, labels=f"{APPLICATION_LABEL}={known.name}"
+        )
+        events: list[Manifest] = []
+        if known.launcher is SparkLauncher.JOB and not pods.items:
+            about = f"involvedObject.uid={uid_of(launched)}"
+            found = await self._api.list_(kinds.EVENTS, namespace, fields=about)
+            events = sorted(found.items, key=lambda one: str(one.get("lastTimestamp") or ""))
+        phase = states.observed(known.launcher, launched, pods.items, self._clock.now(), events)
+        is_going = "deletionTimestamp" in metadata(launched)
+        return Seen(
+            state=RunState.UNKNOWN if is_going else RunState(phase.name.value),
+            kind=kind.kind,
+            reason=phase.reason,
+            message=phase.message,
+            must_be_stopped=phase.must_be_stopped,
+            result=await self._result(namespace, known.name),
+        )
+
+    async def _result(self, namespace: str, name: str) -> Result | UnreadableDocument | None:
+        try:
+            found = await self._api.get(kinds.CONFIG_MAPS, namespace, f"{name}-result")
+        except NotFound:
+            return None
+        text = (found.get("data") or {}).get(RESULT_KEY)
+        if not isinstance(text, str) or not text:
+            return None
+        try:
+            return Result.from_json(text, application=name)
+        except UnreadableDocument as unreadable:
+            return unreadable
+
+    async def launch(
+        self, launcher: SparkLauncher, application: Application, request: Request
+    ) -> None:
+        """Make all of it; what is there stays. Raises `ApiError`s: then it is to be asked again.
+
+        First everything goes with the object that asked for it, and at last with what was
+        launched, so that its time to live ends all.
+        """
+        kind, wanted = LAUNCHED[launcher], choice.launch(launcher, application)
+        await self._make(wanted, application, request)
+        try:
+            made = await self._api.create(kind, wanted.launched, field_manager=labels.OPERATOR)
+        except AlreadyExists:
+            made = await self._api.get(kind, application.namespace, application.name)
+        facts = {"application": application.name, "namespace": application.namespace}
+        logger.info("application_launched", extra={**facts, "launcher": launcher.value})
+        owner = Owner(
+            api_version=kind.api_version, kind=kind.kind, name=application.name, uid=uid_of(made)
+        )
+        given = choice.given_to(owner, application)
+        await self._make(choice.launch(launcher, given), given, request)
+
+    async def _make(
+        self, wanted: choice.Launch, application: Application, request: Request
+    ) -> None:
+        told = {"data": {REQUEST_KEY: request.to_json()}}
+        for name, parts in (
+            (application.request_config_map, told),
+            (application.result_config_map, {}),
+        ):
+            manifest = object_of(application, "v1", "ConfigMap", name, parts)
+            await self._api.apply(kinds.CONFIG_MAPS, manifest, field_manager=labels.OPERATOR)
+        for manifest in wanted.before:
+            kind = MADE[manifest["kind"]]
+            await self._api.apply(kind, manifest, field_manager=labels.OPERATOR)
+
+    async def remove(self, namespace: str, name: str, launcher: SparkLauncher) -> None:
+        """Delete what was launched; the rest is its own. Raises `ApiError`s."""
+        try:
+            await self._api.delete(LAUNCHED[launcher], namespace, name)
+        except NotFound:
+            return
+        logger.info("application_removed", extra={"application": name, "namespace": namespace})

@@ -1,0 +1,185 @@
+"""Carries out what `chiplog_core.spark` asks for: actions, then the status, then Events."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, TypeVar
+
+from chiplog_core import api, labels, names, ports
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance_status import RebalanceStatus
+from chiplog_core.model.spark import SparkOverrides
+from chiplog_core.model.verification import Verification, VerificationStatus
+from chiplog_core.planner.actions import Announce, EventType, Report
+from chiplog_core.spark.application import Application, Job, Owner
+from chiplog_core.spark.requests import JobKind, Request, ResultPlace
+from chiplog_core.spark.runs import deadline_s
+from chiplog_core.spark.settings import PodDefaults, Run, application, merged
+from chiplog_core.spark.steps import Launch, Remove, Step, TakeAwayAnnotation
+from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.execute import Executor
+from chiplog_operator.spark.applications import Applications
+from chiplog_operator.targets import KIND_OF
+from chiplog_operator.writes import Authority, NotInCharge, as_it_was
+
+logger = logging.getLogger(__name__)
+
+Asker: TypeAlias = Verification | Rebalance
+S = TypeVar("S", VerificationStatus, RebalanceStatus)
+
+JOB_OF: Final[Mapping[str, tuple[JobKind, Job]]] = {
+    api.VERIFICATION.kind: (JobKind.VERIFICATION, Job.VERIFY),
+    api.REBALANCE.kind: (JobKind.REBALANCE, Job.REBALANCE),
+}
+
+MAX_LABEL_LENGTH: Final = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What carries out."""
+
+    api: KubeApi
+    caches: Caches
+    executor: Executor
+    applications: Applications
+    authority: Authority
+    spark_image: str
+
+
+@dataclass(slots=True)
+class CarryingOut:
+    """For one operator process."""
+
+    tools: Tools
+    _refusals: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def refusal(self, namespace: str, name: str) -> str:
+        """Why the API server did not let an application be made; empty where it did not say."""
+        return self._refusals.get((namespace, name), "")
+
+    async def carry_out(
+        self, key: ClusterKey, asker: Asker, cluster: BrokerCluster | None, step: Step[S]
+    ) -> bool:
+        """Whether all of it is done. Raises `NotInCharge`."""
+        if not self.tools.authority.is_held():
+            raise NotInCharge
+        try:
+            for action in step.actions:
+                await self._act(asker, cluster, action)
+        except ApiError as error:
+            about = asker.metadata
+            facts = {"object": about.name, "namespace": about.namespace, "error": str(error)}
+            logger.warning("spark_job_not_carried_out", extra=facts)
+            return False
+        return await self._report(key, asker, step)
+
+    async def _act(self, asker: Asker, cluster: BrokerCluster | None, action: object) -> None:
+        namespace = asker.metadata.namespace
+        match action:
+            case Launch():
+                assert cluster is not None, "nothing is launched without a cluster"
+                await self._launch(asker, cluster, action)
+            case Remove():
+                await self.tools.applications.remove(namespace, action.name, action.launcher)
+            case TakeAwayAnnotation():
+                await self._take_away_annotation(asker)
+
+    async def _launch(self, asker: Asker, cluster: BrokerCluster, launch: Launch) -> None:
+        made = application_of(asker, cluster, launch.name, self.tools.spark_image)
+        request = request_of(asker, cluster, launch)
+        try:
+            await self.tools.applications.launch(launch.launcher, made, request)
+        except (Unavailable, Conflict):
+            raise
+        except ApiError as error:
+            self._refusals[asker.metadata.namespace, launch.name] = str(error)
+            raise
+
+    async def _take_away_annotation(self, asker: Asker) -> None:
+        about, kind = asker.metadata, KIND_OF[asker.KIND.kind]
+        patch = {"metadata": {**as_it_was(about), "annotations": {labels.REBALANCE: None}}}
+        made = await self.tools.api.patch(
+            kind, about.namespace, about.name, patch, field_manager=labels.OPERATOR
+        )
+        self.tools.caches[kind].put(made)
+
+    async def _report(self, key: ClusterKey, asker: Asker, step: Step[S]) -> bool:
+        """The status over the version that was read, and Events only where that was written."""
+        about = asker.metadata
+        if any(isinstance(action, TakeAwayAnnotation) for action in step.actions):
+            about = _as_it_is_now(asker, self.tools.caches)
+        report = Report(kind=asker.KIND, metadata=about, status=step.status)
+        outcome = await self.tools.executor.execute(key, [report])
+        if not outcome.is_whole:
+            return False
+        for one in step.told:
+            await self.tools.executor.announce(
+                Announce(
+                    kind=asker.KIND.kind,
+                    api_version=api.API_VERSION,
+                    metadata=asker.metadata,
+                    type=EventType.WARNING if one.is_warning else EventType.NORMAL,
+                    reason=one.reason,
+                    message=one.message,
+                )
+            )
+        return True
+
+    def forget_all_but(self, is_kept: Callable[[str, str], bool]) -> None:
+        """Refusals of applications that nobody names any more."""
+        self._refusals = {key: one for key, one in self._refusals.items() if is_kept(*key)}
+
+
+def _as_it_is_now(asker: Asker, caches: Caches) -> Metadata:
+    about = asker.metadata
+    manifest = caches[KIND_OF[asker.KIND.kind]].get(about.namespace, about.name)
+    return about if manifest is None else type(asker).from_manifest(manifest).metadata
+
+
+def application_of(asker: Asker, cluster: BrokerCluster, name: str, image: str) -> Application:
+    """The application of a run, complete."""
+    about, overrides = asker.metadata, asker.spec.spark or SparkOverrides()
+    _, job = JOB_OF[asker.KIND.kind]
+    template = cluster.spec.template
+    limit = asker.spec.time_limit
+    run = Run(
+        name=name,
+        namespace=about.namespace,
+        owner=Owner(
+            api_version=api.API_VERSION, kind=asker.KIND.kind, name=about.name, uid=about.uid
+        ),
+        job=job,
+        labels={
+            "app.kubernetes.io/name": "chiplog",
+            "app.kubernetes.io/part-of": "chiplog",
+            labels.MANAGED_BY: labels.OPERATOR,
+            labels.SPARK_OWNER_KIND: asker.KIND.kind,
+            **({labels.SPARK_OWNER: about.name} if len(about.name) <= MAX_LABEL_LENGTH else {}),
+        },
+        active_deadline_s=None if limit is None else deadline_s(limit),
+    )
+    defaults = PodDefaults(
+        image=image,
+        image_pull_policy=cluster.spec.image_pull_policy,
+        image_pull_secrets=() if template is None else template.image_pull_secrets,
+    )
+    return application(run, merged(cluster.spec.spark, overrides), defaults)
+
+
+def request_of(asker: Asker, cluster: BrokerCluster, launch: Launch) -> Request:
+    """What the job is told."""
+    kind, _ = JOB_OF[asker.KIND.kind]
+    about = cluster.metadata
+    service = f"{names.bootstrap_service(about.name)}.{about.namespace}.svc"
+    return Request(
+        kind=kind,
+        application=launch.name,
+        namespace=asker.metadata.namespace,
+        bootstrap=f"{service}:{ports.PLAIN}",
+        result=ResultPlace(config_map=f"{launch.name}-result"),
+        job=launch.job,
+    )

@@ -1,0 +1,303 @@
+"""One loop over all objects that run Spark jobs, each looked at when it changed or is due.
+
+Level-triggered: a look begins with what is written and what the API server says of the
+application, and what it leaves undone the next one does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from chiplog_core.api import VERIFICATION
+from chiplog_core.conditions import merge
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_run import ApplicationStatus
+from chiplog_core.model.verification import Verification, VerificationStatus
+from chiplog_core.planner.actions import Report
+from chiplog_core.planner.verdicts import refused
+from chiplog_core.problems import Problem
+from chiplog_core.spark.choice import choose
+from chiplog_core.spark.conf import check_spark
+from chiplog_core.spark.runs import Seen, is_watched
+from chiplog_core.spark.topic_choice import Topics, Unmet
+from chiplog_core.spark.verification_steps import VerificationView, next_step
+from chiplog_core.validate.verification import (
+    check_verification,
+    check_verification_in_cluster,
+)
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import ObjectKey, key_of, labels_of, uid_of
+from chiplog_operator.caches import Caches, ClusterKey, cluster_of
+from chiplog_operator.clock import Clock
+from chiplog_operator.observe import Observer
+from chiplog_operator.parsed import Parsed, metadata_of
+from chiplog_operator.spark.applications import Offered
+from chiplog_operator.spark.carrying_out import CarryingOut, Tools
+from chiplog_operator.together import together
+from chiplog_operator.writes import NotInCharge
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 4
+COALESCE_S: Final = 0.1
+RESYNC_S: Final = 15.0
+"""So often an object is looked at although nothing was heard: what it waits for may be there."""
+AFTER_FAILURE_S: Final = 3.0
+AFTER_FAULT_S: Final = 10.0
+
+
+class Board(Protocol):
+    """Where figures go."""
+
+    def show(self, found: Mapping[ObjectKey, Verification]) -> None:
+        """Of all Verifications there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkParts:
+    """What looks at Spark jobs work with."""
+
+    caches: Caches
+    observer: Observer
+    tools: Tools
+    clock: Clock
+    board: Board
+
+
+@dataclass(slots=True)
+class _Due:
+    manifest: Manifest
+    """As it was looked at."""
+    at_s: float
+
+
+@dataclass(slots=True)
+class SparkLooks:
+    """Of one operator process."""
+
+    parts: SparkParts
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _due: dict[tuple[Kind, ObjectKey], _Due] = field(default_factory=dict)
+    _verifications: Parsed[Verification] = field(default_factory=lambda: Parsed(Verification))
+    _carrying_out: CarryingOut = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._carrying_out = CarryingOut(self.parts.tools)
+
+    def wake(self) -> None:
+        """Something is wished for."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until cancelled, or until another operator is in charge (`NotInCharge`)."""
+        clock = self.parts.clock
+        while True:
+            self._woken.clear()
+            await self._round()
+            await self._woken_within(self._pause_s())
+            await clock.sleep(COALESCE_S)
+
+    def _pause_s(self) -> float:
+        now_s = self.parts.clock.monotonic_s()
+        return max(min((one.at_s - now_s for one in self._due.values()), default=RESYNC_S), 0.0)
+
+    async def _woken_within(self, seconds: float) -> None:
+        waking = asyncio.ensure_future(self._woken.wait())
+        timer = asyncio.ensure_future(self.parts.clock.sleep(seconds))
+        try:
+            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+            timer.cancel()
+
+    async def _round(self) -> None:
+        """A look at whatever changed or is due."""
+        now_s = self.parts.clock.monotonic_s()
+        there = {
+            (kinds.VERIFICATIONS, key): manifest
+            for key, manifest in self.parts.caches[kinds.VERIFICATIONS].objects.items()
+        }
+        self._due = {name: one for name, one in self._due.items() if name in there}
+        self._verifications.sweep(self.parts.caches[kinds.VERIFICATIONS].objects)
+        self.parts.board.show(self._readable())
+
+        async def look(name: tuple[Kind, ObjectKey]) -> None:
+            manifest = there[name]
+            wait_s = await self._look(manifest)
+            at_s = self.parts.clock.monotonic_s() + wait_s
+            self._due[name] = _Due(manifest, at_s)
+
+        waiting = [
+            name for name in sorted(there, key=_in_order) if self._is_due(name, there, now_s)
+        ]
+        await together(look, waiting, at_once=AT_ONCE)
+        written = self.parts.caches[kinds.VERIFICATIONS].objects
+        if any(written.get(name[1]) is not there[name] for name in waiting):
+            self.wake()  # a status was written: what follows from it is due
+
+    def _is_due(
+        self,
+        name: tuple[Kind, ObjectKey],
+        there: Mapping[tuple[Kind, ObjectKey], Manifest],
+        now_s: float,
+    ) -> bool:
+        known = self._due.get(name)
+        return known is None or known.manifest is not there[name] or known.at_s <= now_s
+
+    def _readable(self) -> dict[ObjectKey, Verification]:
+        found = {}
+        for key, manifest in self.parts.caches[kinds.VERIFICATIONS].objects.items():
+            one = self._verifications.read(manifest)
+            if isinstance(one, Verification):
+                found[key] = one
+        return found
+
+    async def _look(self, manifest: Manifest) -> float:
+        """In how many seconds to look again."""
+        try:
+            return await self._look_at_verification(manifest)
+        except NotInCharge:
+            raise
+        except Exception:
+            # A fault in what is thought about one object must not stop what is done for others.
+            logger.exception("spark_look_failed", extra={"object": str(key_of(manifest))})
+            return AFTER_FAULT_S
+
+    async def _look_at_verification(self, manifest: Manifest) -> float:
+        key = cluster_of(kinds.VERIFICATIONS, manifest)
+        found = self._verifications.read(manifest)
+        if key is None or not isinstance(found, Verification):
+            await self._refuse(key, manifest, () if isinstance(found, Verification) else found)
+            return RESYNC_S
+        observer = self.parts.observer
+        cluster, application = observer.cluster(key), found.status.application
+        offer = await self._offer(cluster, found.metadata.namespace, application)
+        unmet = self._unmet(key, cluster) or offer.unmet
+        problems = (*check_verification(found), *offer.problems)
+        if cluster is not None:
+            problems += check_verification_in_cluster(found, cluster)
+        namespace = found.metadata.namespace
+        view = VerificationView(
+            verification=found,
+            problems=problems,
+            unmet=unmet,
+            topics=self._topics(key),
+            launcher=offer.launcher,
+            seen=await self._seen(namespace, application),
+            refusal=self._carrying_out.refusal(namespace, application.name) if application else "",
+        )
+        step = next_step(view, self.parts.clock.now())
+        is_done = await self._carrying_out.carry_out(key, found, cluster, step)
+        if not is_done:
+            return AFTER_FAILURE_S
+        wait_s = RESYNC_S if step.look_again_ms is None else step.look_again_ms / 1000
+        return min(wait_s, RESYNC_S)
+
+    async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
+        if application is None or not is_watched(application):
+            return None
+        return await self.parts.tools.applications.see(namespace, application)
+
+    def _unmet(self, key: ClusterKey, cluster: BrokerCluster | None) -> Unmet | None:
+        about = self.parts.observer.metadata(key)
+        if not about.uid:
+            message = (
+                f"there is no BrokerCluster {key.name} in namespace {key.namespace}: make it, or "
+                "delete this object. A cluster in a namespace that the operator does not watch "
+                "counts as none"
+            )
+            return Unmet("ClusterNotFound", message)
+        if cluster is None:
+            return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is wrong")
+        if about.deletion_timestamp is not None:
+            return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
+        spark = cluster.spec.spark
+        problems = () if spark is None else check_spark(spark)
+        if problems:
+            told = "; ".join(map(str, problems))
+            return Unmet("ClusterSettings", f"of BrokerCluster {key.name}: {told}")
+        if not self.parts.tools.spark_image and (spark is None or spark.image is None):
+            message = "there is no image for Spark jobs: set spec.spark.image of the BrokerCluster"
+            return Unmet("NoImage", message)
+        return None
+
+    async def _offer(
+        self,
+        cluster: BrokerCluster | None,
+        namespace: str,
+        application: ApplicationStatus | None,
+    ) -> "_Offer":
+        """Which launcher would run an application that is begun now."""
+        if cluster is None or is_watched(application):
+            return _Offer()
+        spark = cluster.spec.spark
+        wanted = SparkLauncher.AUTO if spark is None else spark.launcher
+        offered = Offered()
+        if wanted is not SparkLauncher.JOB:
+            offered = await self.parts.tools.applications.offered(namespace)
+            if offered.unknown:
+                return _Offer(unmet=Unmet("LauncherUnknown", offered.unknown))
+        chosen = choose(wanted, offered.versions)
+        if isinstance(chosen, Problem):
+            return _Offer(problems=(chosen,))
+        return _Offer(launcher=chosen)
+
+    def _topics(self, key: ClusterKey) -> Topics:
+        """Every topic that is served, with the labels of its Topic."""
+        caches = self.parts.caches
+        of_uid = {uid_of(one): labels_of(one) for one in caches.members(kinds.TOPICS, key)}
+        found = {}
+        for manifest in caches.members(kinds.PARTITION_MAPS, key):
+            spec = manifest.get("spec") or {}
+            if spec.get("current") and isinstance(spec.get("topicName"), str):
+                found[spec["topicName"]] = of_uid.get(spec.get("ownerUID", ""), {})
+        return found
+
+    async def _refuse(
+        self, key: ClusterKey | None, manifest: Manifest, problems: tuple[Problem, ...]
+    ) -> None:
+        """An object that does not read can only be told so."""
+        if key is None or not problems:
+            return
+        about = metadata_of(manifest)
+        if _is_told(manifest, about, problems):
+            return
+        status = VerificationStatus(
+            observed_generation=about.generation,
+            conditions=merge(
+                (),
+                [refused(problems)],
+                observed_generation=about.generation,
+                now=self.parts.clock.now(),
+            ),
+        )
+        report = Report(kind=VERIFICATION, metadata=about, status=status)
+        await self.parts.tools.executor.execute(key, [report])
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    launcher: SparkLauncher = SparkLauncher.JOB
+    problems: tuple[Problem, ...] = ()
+    unmet: Unmet | None = None
+
+
+def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:
+    return name[0].kind, name[1]
+
+
+def _is_told(manifest: Manifest, about: Metadata, problems: tuple[Problem, ...]) -> bool:
+    wanted = refused(problems).message
+    conditions = (manifest.get("status") or {}).get("conditions") or []
+    return any(
+        one.get("type") == "Ready"
+        and one.get("message") == wanted
+        and one.get("observedGeneration") == about.generation
+        for one in conditions
+    )
