@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from chiplog_core.api import VERIFICATION
+from chiplog_core.api import REBALANCE, VERIFICATION
 from chiplog_core.conditions import merge
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.model.verification import Verification, VerificationStatus
@@ -25,6 +26,7 @@ from chiplog_core.spark.conf import check_spark
 from chiplog_core.spark.runs import Seen, is_watched
 from chiplog_core.spark.topic_choice import Topics, Unmet
 from chiplog_core.spark.verification_steps import VerificationView, next_step
+from chiplog_core.unbuilt import Feature, unless_built
 from chiplog_core.validate.verification import (
     check_verification,
     check_verification_in_cluster,
@@ -33,7 +35,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import ObjectKey, key_of, labels_of, uid_of
-from chiplog_operator.caches import Caches, ClusterKey, cluster_of
+from chiplog_operator.caches import JOB_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.observe import Observer
 from chiplog_operator.parsed import Parsed, metadata_of
@@ -120,8 +122,9 @@ class SparkLooks:
         """A look at whatever changed or is due."""
         now_s = self.parts.clock.monotonic_s()
         there = {
-            (kinds.VERIFICATIONS, key): manifest
-            for key, manifest in self.parts.caches[kinds.VERIFICATIONS].objects.items()
+            (kind, key): manifest
+            for kind in JOB_KINDS
+            for key, manifest in self.parts.caches[kind].objects.items()
         }
         self._due = {name: one for name, one in self._due.items() if name in there}
         self._verifications.sweep(self.parts.caches[kinds.VERIFICATIONS].objects)
@@ -129,7 +132,7 @@ class SparkLooks:
 
         async def look(name: tuple[Kind, ObjectKey]) -> None:
             manifest = there[name]
-            wait_s = await self._look(manifest)
+            wait_s = await self._look(name[0], manifest)
             at_s = self.parts.clock.monotonic_s() + wait_s
             self._due[name] = _Due(manifest, at_s)
 
@@ -137,8 +140,8 @@ class SparkLooks:
             name for name in sorted(there, key=_in_order) if self._is_due(name, there, now_s)
         ]
         await together(look, waiting, at_once=AT_ONCE)
-        written = self.parts.caches[kinds.VERIFICATIONS].objects
-        if any(written.get(name[1]) is not there[name] for name in waiting):
+        caches = self.parts.caches
+        if any(caches[kind].objects.get(key) is not there[kind, key] for kind, key in waiting):
             self.wake()  # a status was written: what follows from it is due
 
     def _is_due(
@@ -158,9 +161,12 @@ class SparkLooks:
                 found[key] = one
         return found
 
-    async def _look(self, manifest: Manifest) -> float:
+    async def _look(self, kind: Kind, manifest: Manifest) -> float:
         """In how many seconds to look again."""
         try:
+            if kind is kinds.REBALANCES:
+                await self._refuse_rebalance(manifest)
+                return RESYNC_S
             return await self._look_at_verification(manifest)
         except NotInCharge:
             raise
@@ -258,6 +264,26 @@ class SparkLooks:
             if spec.get("current") and isinstance(spec.get("topicName"), str):
                 found[spec["topicName"]] = of_uid.get(spec.get("ownerUID", ""), {})
         return found
+
+    async def _refuse_rebalance(self, manifest: Manifest) -> None:
+        """Its measuring and its moves are not connected yet: nothing may pretend."""
+        key = cluster_of(kinds.REBALANCES, manifest)
+        problems = unless_built(Feature.REBALANCE, "kind")
+        about = metadata_of(manifest)
+        if key is None or not problems or _is_told(manifest, about, problems):
+            return
+        status = RebalanceStatus(
+            observed_generation=about.generation,
+            state=RebalanceState.NOT_READY,
+            conditions=merge(
+                (),
+                [refused(problems)],
+                observed_generation=about.generation,
+                now=self.parts.clock.now(),
+            ),
+        )
+        report = Report(kind=REBALANCE, metadata=about, status=status)
+        await self.parts.tools.executor.execute(key, [report])
 
     async def _refuse(
         self, key: ClusterKey | None, manifest: Manifest, problems: tuple[Problem, ...]
