@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def frame(spark: "SparkSession", broker: BrokerProcess, topic: str, **options: str) -> "DataFrame":
+def frame(
+    spark: "SparkSession", broker: BrokerProcess, topic: str, /, **options: str
+) -> "DataFrame":
+    """A batch read; `options` may also say other than the arguments do."""
     reader = spark.read.format("chiplog").option("bootstrap.servers", broker.bootstrap)
     return reader.option("topic", topic).options(**options).load()
 
