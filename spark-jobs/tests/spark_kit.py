@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
+from chiplog_spark.source.register import ChiplogSource
 from e2e.kafka.process import BrokerProcess
 
 if TYPE_CHECKING:
@@ -27,3 +28,21 @@ def produced(
     for row in rows:
         producer.produce(topic, **row)
     assert producer.flush(30) == 0
+
+
+def rows_by_split(
+    broker: BrokerProcess, topic: str, /, **options: str
+) -> list[list[dict[str, Any]]]:
+    """What the tasks of a batch read yield, each by itself: all of the source, without a JVM."""
+    said = {"bootstrap.servers": broker.bootstrap, "topic": topic} | options
+    source = ChiplogSource(said)
+    reader = source.reader(source.schema())
+    return [
+        [row for found in reader.read(one) for row in found.to_pylist()]  # type: ignore[union-attr]
+        for one in reader.partitions()
+    ]
+
+
+def rows(broker: BrokerProcess, topic: str, /, **options: str) -> list[dict[str, Any]]:
+    """All of them."""
+    return [row for split in rows_by_split(broker, topic, **options) for row in split]

@@ -53,3 +53,11 @@ def test_records_of_every_codec_are_what_was_produced(
         assert row.leaderEpoch == 0
         assert row.batchBaseOffset <= row.offset
         assert 0 <= row.batchCrc < 2**32
+
+
+def test_bad_input_is_told_in_sparks_own_error(
+    spark: "SparkSession", broker: BrokerProcess
+) -> None:
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as failed:
+        frame(spark, broker, "no-such").collect()
+    assert "UnknownTopic: no-such: no such topic" in str(failed.value)
