@@ -1,0 +1,103 @@
+"""What is committed: one record a step, the newest of which says where the next run begins."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from chiplog_core.ids import MAX_INT64
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.manifest.reading import Unknown, read
+from chiplog_core.manifest.shapes import object_shape
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.references import TopicName
+from chiplog_core.problems import InvalidManifest
+from chiplog_core.spark.documents import Flaw, UnreadableDocument, object_of, text_of
+
+MAX_COMMIT_BYTES: Final = 64 * 2**20
+MAX_FILES: Final = 200_000
+MAX_RANGES: Final = 100_000
+Path = Annotated[str, Length(2_048, minimum=1)]
+Partition = Annotated[int, Range(0, 2**31 - 1)]
+Offset = Annotated[int, Range(0, MAX_INT64)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class OffsetRange:
+    """Offsets of one partition, from `first` up to and not with `end`."""
+
+    partition: Annotated[Partition, "Number of the partition."]
+    first: Annotated[Offset, "The first offset."]
+    end: Annotated[Offset, "The offset after the last one."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class CommittedEnd:
+    """Up to where a partition is exported."""
+
+    partition: Annotated[Partition, "Number of the partition."]
+    offset: Annotated[Offset, "The first offset that is not."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedFile:
+    """A file of a commit. Both paths are relative, to the staging and to the topic's folder."""
+
+    staged: Annotated[Path, "What it was written as."]
+    path: Annotated[Path, "What readers know it as."]
+    size_bytes: Annotated[int, "How large it is.", Range(0, MAX_INT64)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A step that is done, and all that is known of those before it."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    topic_id: Annotated[str, "Its id: a topic made anew has another.", Length(64, minimum=1)]
+    number: Annotated[int, "1 for the first commit, and one more for each.", Range(1, MAX_INT64)]
+    staging: Annotated[str, "The staging folder of this commit.", Length(128, minimum=1)]
+    records: Annotated[int, "How many records it holds.", Range(0, MAX_INT64)]
+    ranges: Annotated[tuple[OffsetRange, ...], "What it holds.", Items(MAX_RANGES)] = ()
+    lost: Annotated[
+        tuple[OffsetRange, ...], "What was gone before it was exported.", Items(MAX_RANGES)
+    ] = ()
+    ends: Annotated[
+        tuple[CommittedEnd, ...], "Up to where each partition is exported.", Items(MAX_RANGES)
+    ] = ()
+    files: Annotated[tuple[CommittedFile, ...], "Its files.", Items(MAX_FILES)] = ()
+
+    def to_json(self) -> str:
+        """As it is stored; raises `UnreadableDocument` where nobody would read it again."""
+        text = text_of(write(self))
+        Commit.from_json(text)
+        return text
+
+    @staticmethod
+    def from_json(text: str) -> "Commit":
+        """Read a stored commit; raises `UnreadableDocument`."""
+        value = object_of(text, "commit", limit_bytes=MAX_COMMIT_BYTES)
+        value.pop("version", None)
+        try:
+            found: Commit = read(object_shape(Commit), value, "commit", Unknown.REFUSE)
+        except InvalidManifest as invalid:
+            raise UnreadableDocument(Flaw.INVALID, str(invalid)) from invalid
+        return found
+
+    @property
+    def offsets(self) -> int:
+        return sum(one.end - one.first for one in self.ranges)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.files)
+
+
+def moved_on(
+    ends: Iterable[CommittedEnd], ranges: Iterable[OffsetRange]
+) -> tuple[CommittedEnd, ...]:
+    """Where the partitions end when these ranges are committed or given up."""
+    known = {one.partition: one.offset for one in ends}
+    for one in ranges:
+        known[one.partition] = max(one.end, known.get(one.partition, 0))
+    return tuple(
+        CommittedEnd(partition=partition, offset=known[partition]) for partition in sorted(known)
+    )

@@ -1,0 +1,113 @@
+"""Where everything lies below the folder that a user names.
+
+    orders/date=2026-11-22/part-orders-00003-00000000000000001000-00000000000000001999.parquet
+    _chiplog/orders/commits/00000000000000000007.json
+    _chiplog/orders/runs/00000000000000000003
+    _chiplog/orders/staging/00000000000000000003-00000000000000000007/file=0/date=2026-11-22/part-…
+
+Below the topic's folder is nothing but whole files of commits, so it needs no special reader. No
+name of ours there begins with `_` or `.`, which readers leave out.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from chiplog_spark.export.commits import CommittedFile, OffsetRange
+
+OURS: Final = "_chiplog"
+FILE_COLUMN: Final = "file"
+DATE_COLUMN: Final = "date"
+DIGITS: Final = 20
+"""As Kafka names segments: names then sort as the numbers do."""
+
+_STAGED = re.compile(rf"{FILE_COLUMN}=(\d+)/({DATE_COLUMN}=[^/]+)/([^/_.][^/]*\.parquet)")
+
+
+class Place(NamedTuple):
+    """The folders of one topic's export."""
+
+    target: str
+    """What a user named: `file:///…`, `hdfs://…`, `s3a://…`."""
+
+    topic: str
+
+    @property
+    def folder(self) -> str:
+        """What readers read."""
+        return f"{self.target.rstrip('/')}/{self.topic}"
+
+    @property
+    def commits(self) -> str:
+        return f"{self._ours}/commits"
+
+    @property
+    def runs(self) -> str:
+        return f"{self._ours}/runs"
+
+    @property
+    def staging(self) -> str:
+        return f"{self._ours}/staging"
+
+    @property
+    def _ours(self) -> str:
+        return f"{self.target.rstrip('/')}/{OURS}/{self.topic}"
+
+
+def numbered(number: int) -> str:
+    return f"{number:0{DIGITS}}"
+
+
+def commit_name(number: int) -> str:
+    return f"{numbered(number)}.json"
+
+
+def staging_name(run: int, number: int) -> str:
+    return f"{numbered(run)}-{numbered(number)}"
+
+
+def newest(names: Iterable[str], suffix: str = "") -> int:
+    """The largest number among names of commits or runs; 0 where there is none.
+
+    What has another form was not put there by an export, or not wholly, and says nothing.
+    """
+    form = re.compile(rf"(\d{{{DIGITS}}}){re.escape(suffix)}")
+    return max((int(found[1]) for found in map(form.fullmatch, names) if found), default=0)
+
+
+class StrangeFile(Exception):  # noqa: N818 - named for what it says
+    """In a staging folder lies what no step writes."""
+
+
+def placed(
+    topic: str, files: Sequence[OffsetRange], staged: Mapping[str, int]
+) -> tuple[CommittedFile, ...]:
+    """The files of a commit from what lies in its staging folder: path -> size in bytes.
+
+    A file holds one range and one day. Should a range have become several of one day, a number
+    tells them apart. Raises `StrangeFile`.
+    """
+    found: dict[tuple[int, str], list[str]] = {}
+    for path in sorted(staged):
+        if path.rpartition("/")[2].startswith(("_", ".")):  # marks of Spark's own
+            continue
+        match = _STAGED.fullmatch(path)
+        if match is None or int(match[1]) >= len(files):
+            raise StrangeFile(path)
+        found.setdefault((int(match[1]), match[2]), []).append(path)
+    return tuple(
+        CommittedFile(
+            staged=path,
+            path=f"{day}/{file_name(topic, files[number], part)}",
+            size_bytes=staged[path],
+        )
+        for (number, day), paths in sorted(found.items())
+        for part, path in enumerate(paths)
+    )
+
+
+def file_name(topic: str, offsets: OffsetRange, part: int = 0) -> str:
+    """What readers see; the last offset stands in it, as it does in what tools print."""
+    first, last = numbered(offsets.first), numbered(offsets.end - 1)
+    more = f"-{part}" if part else ""
+    return f"part-{topic}-{offsets.partition:05}-{first}-{last}{more}.parquet"

@@ -1,0 +1,242 @@
+"""One run: fix where it ends, then step by step read, write, commit, move.
+
+Each step's order is what makes it safe to be killed anywhere: files without a commit are never
+seen and are removed; a commit without its files is finished before anything else.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from chiplog_spark.export import places
+from chiplog_spark.export.commits import Commit, OffsetRange, moved_on
+from chiplog_spark.export.files import Files
+from chiplog_spark.export.places import Place
+from chiplog_spark.export.plan import (
+    Bounds,
+    Held,
+    Plan,
+    Step,
+    WentBack,
+    next_step,
+    plan,
+    records_per_file,
+    without,
+)
+from chiplog_spark.jobs.refused import Refused
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is when a run begins."""
+
+    name: str
+    topic_id: str
+    held: Mapping[int, Held]
+
+
+class Writer(Protocol):
+    """Reads what a step says and writes it below a folder that is not there yet."""
+
+    def __call__(self, topic: Topic, step: Step, staging: str) -> int:
+        """Returns how many records there were.
+
+        Each file lies at `file=<number of the file in the step>/date=<day>/<any name>.parquet`.
+        """
+
+
+@dataclass(slots=True)
+class Exported:
+    """What a run did."""
+
+    topic: str
+    commits: int = 0
+    records: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    lost: list[OffsetRange] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """A run over one topic at a time."""
+
+    files: Files
+    write: Writer
+    bounds: Bounds
+    fail_on_data_loss: bool = True
+
+    def run(self, target: str, name: str, look: Callable[[str], Topic]) -> Exported:
+        """Export what is there now and is not exported yet.
+
+        `look` is asked once, after what an earlier run left is in order. Raises `Refused`.
+        """
+        place = Place(target, name)
+        run = self.claim(place)
+        last = self.recover(place)
+        topic = look(name)
+        todo = self.wanted(topic, last)
+        exported = Exported(name, lost=list(todo.lost))
+        say("begun", topic=name, run=run, offsets=count(todo.todo), partitions=len(topic.held))
+        left, lost = todo.todo, todo.lost
+        while left or lost:
+            size = records_per_file(
+                self.bounds, *(last.offsets, last.size_bytes) if last else (0, 0)
+            )
+            step = next_step(left, size, self.bounds.files_per_commit)
+            last = self.step(place, run, topic, step, lost, last)
+            left, lost = without(left, step), ()
+            told(exported, last, left)
+        return exported
+
+    def claim(self, place: Place) -> int:
+        """The number of this run. No earlier one may commit from here on."""
+        number = places.newest(self.files.names(place.runs)) + 1
+        if not self.files.create(f"{place.runs}/{places.numbered(number)}", ""):
+            raise another_run(place)
+        for name in self.files.names(place.runs):
+            if name != places.numbered(number):
+                self.files.remove(f"{place.runs}/{name}")
+        return number
+
+    def recover(self, place: Place) -> Commit | None:
+        """Finish the newest commit, remove what has none, and return that commit."""
+        names = self.files.names(place.commits)
+        for name in names:
+            if name.startswith("."):  # half a commit
+                self.files.remove(f"{place.commits}/{name}")
+        newest = places.newest(names, ".json")
+        last = None
+        if newest:
+            path = f"{place.commits}/{places.commit_name(newest)}"
+            last = Commit.from_json(self.files.read(path))
+            self.finish(place, last)
+        for name in self.files.names(place.staging):
+            self.files.remove(f"{place.staging}/{name}")
+            say("removed what a run left that did not end", topic=place.topic, staging=name)
+        return last
+
+    def wanted(self, topic: Topic, last: Commit | None) -> Plan:
+        """What this run is to read. Raises `Refused`."""
+        if last is not None and last.topic_id != topic.topic_id:
+            raise Refused(
+                "TopicRecreated",
+                f"topic {topic.name} was made anew (id {topic.topic_id}, exported was"
+                f" {last.topic_id}): export it to another target, or move the old export away",
+            )
+        try:
+            found = plan(topic.held, last.ends if last else ())
+        except WentBack as back:
+            raise Refused(
+                "OffsetsWentBack",
+                f"topic {topic.name}: {back}; export it to another target, or move the old"
+                " export away",
+            ) from back
+        for one in found.lost:
+            say("lost", topic=topic.name, partition=one.partition, first=one.first, end=one.end)
+        if found.lost and self.fail_on_data_loss:
+            one = found.lost[0]
+            more = f", and so in {len(found.lost) - 1} more" if len(found.lost) > 1 else ""
+            raise Refused(
+                "OffsetOutOfRange",
+                f"topic {topic.name}: offsets {one.first} to {one.end - 1} of partition"
+                f" {one.partition} were deleted before they were exported{more}: set"
+                " job.failOnDataLoss to false to go on behind them, and export more often or"
+                " raise the topic's retention",
+            )
+        return found
+
+    def step(
+        self,
+        place: Place,
+        run: int,
+        topic: Topic,
+        step: Step,
+        lost: tuple[OffsetRange, ...],
+        last: Commit | None,
+    ) -> Commit:
+        """Read, write, commit and move one step."""
+        number = last.number + 1 if last else 1
+        name = places.staging_name(run, number)
+        staging = f"{place.staging}/{name}"
+        records = self.write(topic, step, staging) if step.ranges else 0
+        files = places.placed(topic.name, step.files, self.files.tree(staging))
+        commit = Commit(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            number=number,
+            staging=name,
+            records=records,
+            ranges=step.ranges,
+            lost=lost,
+            ends=moved_on(last.ends if last else (), (*lost, *step.ranges)),
+            files=files,
+        )
+        if places.newest(self.files.names(place.runs)) != run:
+            raise another_run(place)
+        path = f"{place.commits}/{places.commit_name(number)}"
+        if not self.files.create(path, commit.to_json()):
+            raise another_run(place)
+        self.finish(place, commit)
+        return commit
+
+    def finish(self, place: Place, commit: Commit) -> None:
+        """Give a commit's files the names that readers see, where they do not have them yet.
+
+        They all have them where the staging folder is gone: what became of a file afterwards is
+        its owner's choice. Raises `Refused` where a file is neither here nor there.
+        """
+        staging = f"{place.staging}/{commit.staging}"
+        if not self.files.exists(staging):
+            return
+        for one in commit.files:
+            source, path = f"{staging}/{one.staged}", f"{place.folder}/{one.path}"
+            if self.files.exists(path):  # an object store copies before it removes
+                self.files.remove(source)
+            elif self.files.exists(source):
+                self.files.move(source, path)
+            else:
+                raise Refused(
+                    "FileMissing",
+                    f"{path} of commit {commit.number} is neither there nor in {staging}: put it"
+                    f" back; or remove that commit's files, {place.commits}/"
+                    f"{places.commit_name(commit.number)} and {staging}, to export its offsets"
+                    " again",
+                )
+        self.files.remove(staging)
+
+
+def another_run(place: Place) -> Refused:
+    return Refused(
+        "AnotherExport",
+        f"another export of topic {place.topic} to {place.target} has begun: let only one run at"
+        " a time (concurrencyPolicy: Forbid)",
+    )
+
+
+def told(exported: Exported, commit: Commit, left: tuple[OffsetRange, ...]) -> None:
+    """Add a commit to what a run did, and say so."""
+    exported.commits += 1
+    exported.records += commit.records
+    exported.files += len(commit.files)
+    exported.size_bytes += commit.size_bytes
+    say(
+        "committed",
+        topic=commit.topic,
+        commit=commit.number,
+        records=commit.records,
+        files=len(commit.files),
+        bytes=commit.size_bytes,
+        offsets_left=count(left),
+    )
+
+
+def count(ranges: tuple[OffsetRange, ...]) -> int:
+    return sum(one.end - one.first for one in ranges)
+
+
+def say(event: str, **facts: object) -> None:
+    log.info(event, extra=facts)
