@@ -1,0 +1,60 @@
+"""Whether each batch of a replica begins where the one before it ends.
+
+Offsets are given out one after the other, so a hole is a loss. Compaction makes lawful holes: of
+whole batches and within them. Aborted transactions and empty batches make none, their batches
+stay with the offsets they have. Where a topic was compacted once and no longer is, a batch with
+fewer records than offsets shows it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.facts import Batch, PartitionFacts
+from chiplog_spark.verify.findings import Finding
+
+
+@dataclass(slots=True)
+class Continuity:
+    """One replica, batch after batch in the order in which they are stored."""
+
+    facts: PartitionFacts
+    replica: int
+    expected: int
+    """The offset that belongs next."""
+    may_have_gaps: bool = False
+    is_first: bool = True
+    """Whether the next batch is the first of a range: the range may begin within it."""
+
+    def begin(self, offset: int) -> None:
+        """What follows was not read from where the last batch ended: a new range begins."""
+        self.expected, self.is_first = offset, True
+
+    def see(self, batch: Batch) -> Iterator[Finding]:
+        """Judge the next batch."""
+        self.may_have_gaps |= batch.was_compacted
+        base, last, expected = batch.base_offset, batch.last_offset, self.expected
+        if last < base:
+            yield self._finding(
+                Check.OFFSET_OVERLAP, base, f"a batch ends at {last}, before it begins at {base}"
+            )
+            return
+        if base > expected and not self.may_have_gaps:
+            yield self.hole(base)
+        elif base < expected and not (self.is_first and last >= expected):
+            yield self._finding(
+                Check.OFFSET_OVERLAP,
+                base,
+                f"a batch has offsets {base} to {last} where {expected} belongs",
+            )
+        self.is_first = False
+        self.expected = max(expected, last + 1)
+
+    def hole(self, until: int) -> Finding:
+        """The finding for offsets that are not there, up to `until`, exclusive."""
+        message = f"offsets {self.expected} to {until - 1} are missing"
+        return self._finding(Check.OFFSET_GAP, self.expected, message, until)
+
+    def _finding(self, check: Check, offset: int, message: str, until: int = -1) -> Finding:
+        facts = self.facts
+        return Finding(check, facts.topic, facts.partition, offset, self.replica, message, until)

@@ -1,0 +1,45 @@
+"""Which offsets of a replica were read: what was not read is no loss."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """Offsets from `start` to `end`, exclusive, of one replica."""
+
+    replica: int
+    start: int
+    end: int
+
+
+class Covered:
+    """The ranges that were read of one replica, joined where they meet."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        joined: list[tuple[int, int]] = []
+        for one in sorted(ranges, key=lambda one: one.start):
+            if one.end <= one.start:
+                continue
+            if joined and one.start <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(joined[-1][1], one.end)
+            else:
+                joined.append((one.start, one.end))
+        self.ranges = tuple(joined)
+
+    def around(self, offset: int) -> tuple[int, int] | None:
+        """The range that holds an offset; None for one that was not read."""
+        at = bisect_right(self.ranges, offset, key=lambda one: one[0]) - 1
+        if at < 0 or offset >= self.ranges[at][1]:
+            return None
+        return self.ranges[at]
+
+    def holds(self, start: int, end: int) -> bool:
+        """Whether all of these offsets were read."""
+        found = self.around(start)
+        return found is not None and end <= found[1]
+
+    @property
+    def end(self) -> int:
+        """Behind the last offset that was read; 0 for none."""
+        return self.ranges[-1][1] if self.ranges else 0

@@ -1,0 +1,77 @@
+"""Leader epochs: they never go back, and each stands where the leader's history has it.
+
+Base offset and epoch of a batch lie outside its checksum, so a changed bit there shows here and
+beside other replicas only. The history is the leader's answer to OffsetsForLeaderEpoch (KIP-101,
+KIP-320), asked when the read was planned; below the high watermark it does not change.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.facts import UNKNOWN, Batch, EpochHistory, EpochStart, PartitionFacts
+from chiplog_spark.verify.findings import Finding
+
+MAX_EPOCHS: Final = 10_000
+"""Of one partition's history. Whoever has more is checked for monotony alone."""
+
+
+@dataclass(slots=True)
+class EpochOrder:
+    """One replica, batch after batch in the order of offsets."""
+
+    facts: PartitionFacts
+    replica: int
+    epoch: int = UNKNOWN
+
+    def see(self, batch: Batch) -> Iterator[Finding]:
+        """Judge the next batch. One that is wrong does not make those after it wrong."""
+        # A log may begin within a batch; of what lies below nobody remembers the epochs.
+        offset = max(batch.base_offset, self.facts.start_offset)
+        belongs = UNKNOWN
+        if batch.last_offset >= self.facts.start_offset:
+            belongs = self.facts.epochs.epoch_at(offset)
+        if belongs not in (UNKNOWN, batch.leader_epoch):
+            yield self._finding(batch, f"the leader's history says {belongs}")
+        elif batch.leader_epoch < self.epoch:
+            yield self._finding(batch, f"a batch before it has {self.epoch}")
+        else:
+            self.epoch = batch.leader_epoch
+
+    def _finding(self, batch: Batch, why: str) -> Finding:
+        facts = self.facts
+        message = f"the batch at offset {batch.base_offset} has epoch {batch.leader_epoch}, {why}"
+        return Finding(
+            Check.EPOCH_REGRESSION,
+            facts.topic,
+            facts.partition,
+            batch.base_offset,
+            self.replica,
+            message,
+        )
+
+
+def next_epoch_to_ask(found: list[tuple[int, int]], start_offset: int) -> int:
+    """The epoch to ask for next, going back; -1 at the end.
+
+    `found` are answers so far, newest first: an epoch and the offset where it ends.
+    """
+    if not found or len(found) >= MAX_EPOCHS:
+        return UNKNOWN
+    epoch, _ = found[-1]
+    return epoch - 1 if epoch > 0 and found[-1][1] > start_offset else UNKNOWN
+
+
+def history_of(found: list[tuple[int, int]]) -> EpochHistory:
+    """From answers, newest first: an epoch begins where the one before it ends.
+
+    Where the oldest begins is not told, so it is taken to have written all before.
+    """
+    if not found or len(found) >= MAX_EPOCHS:
+        return EpochHistory()
+    starts = [
+        EpochStart(epoch, before_end)
+        for (epoch, _), (_, before_end) in zip(found, [*found[1:], (UNKNOWN, 0)], strict=True)
+    ]
+    return EpochHistory(tuple(reversed(starts)))

@@ -1,0 +1,50 @@
+"""Where a replica begins and ends, against what one in sync must hold.
+
+The map's ISR says who holds everything below the high watermark. Where a log begins, each replica
+decides on its own: by retention (`retention.ms` of its newest record, `retention.bytes`), segment
+by segment, and by what was deleted by order, which the leader does first. So a replica that begins
+later than the leader has lost its first segments only if retention cannot have taken them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.facts import PartitionFacts, ReplicaFacts
+from chiplog_spark.verify.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What the leader holds of the offsets before a replica begins."""
+
+    newest_ms: int
+    """The largest timestamp there; -1 where records have none."""
+    replica_bytes: int
+    """What the replica holds itself, as far as was read."""
+
+
+def check_front(facts: PartitionFacts, replica: ReplicaFacts, front: Front) -> Iterator[Finding]:
+    """Whether the first segments of a replica are missing."""
+    begins_later = replica.start_offset > max(facts.start_offset, 0)
+    if not (replica.in_sync and begins_later) or replica.broker == facts.leader:
+        return
+    if facts.deletes and may_be_expired(facts, front):
+        return
+    yield Finding(
+        Check.MISSING_SEGMENT,
+        facts.topic,
+        facts.partition,
+        facts.start_offset,
+        replica.broker,
+        f"the log begins at {replica.start_offset}, the leader's at {facts.start_offset}, and"
+        " retention has not come so far",
+    )
+
+
+def may_be_expired(facts: PartitionFacts, front: Front) -> bool:
+    """Whether retention may have deleted a replica's front while the leader still has it."""
+    if facts.retention_ms >= 0 and front.newest_ms < facts.planned_ms - facts.retention_ms:
+        return True
+    # A segment goes only if what stays is enough. Half of that allows for what was not read.
+    return facts.retention_bytes >= 0 and front.replica_bytes >= facts.retention_bytes // 2

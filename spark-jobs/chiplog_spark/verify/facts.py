@@ -1,0 +1,102 @@
+"""What is known before anything is read, and what of a batch is looked at."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from chiplog_broker.records.batch import CONTROL_MASK, DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK
+
+UNKNOWN: Final = -1
+
+
+class Batch(NamedTuple):
+    """One batch of one replica, as the data source `chiplog` reads it in mode `batches`."""
+
+    replica: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    stored_crc: int
+    computed_crc: int
+    size_bytes: int
+    record_count: int
+    attributes: int
+    max_timestamp_ms: int
+    digest: bytes
+    """Of all that must be equal on every replica."""
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_MASK)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_MASK)
+
+    @property
+    def was_compacted(self) -> bool:
+        """Whether the batch itself shows that compaction was here; if not, it may still be."""
+        span = self.last_offset - self.base_offset + 1
+        return self.record_count < span or bool(self.attributes & DELETE_HORIZON_MASK)
+
+
+class EpochStart(NamedTuple):
+    """From where on a leader epoch wrote."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochHistory:
+    """The leader's epochs, oldest first; empty where it did not tell them."""
+
+    starts: tuple[EpochStart, ...] = ()
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch under which an offset was written; -1 where that is not known."""
+        at = bisect_right(self.starts, offset, key=lambda one: one.start_offset)
+        return self.starts[at - 1].epoch if at else UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFacts:
+    """One replica, when the read was planned."""
+
+    broker: int
+    in_sync: bool
+    """Whether the map says that it holds every record below the high watermark."""
+    start_offset: int = UNKNOWN
+    clean_offset: int | None = None
+    """Below it each key stands once at most; -1 where it was never compacted, None where the broker
+    does not tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """One partition, when the read was planned. Ends do not move afterwards."""
+
+    topic: str
+    partition: int
+    leader: int
+    start_offset: int
+    """Where the leader's log begins."""
+    end_offset: int
+    """The leader's high watermark: everything is checked up to here, exclusive."""
+    epochs: EpochHistory = EpochHistory()
+    replicas: tuple[ReplicaFacts, ...] = ()
+    partitions: int = 1
+    """How many the topic has."""
+    compacts: bool = False
+    """Whether it is compacted or was: replicas may have gaps, and different ones."""
+    deletes: bool = True
+    """Whether `cleanup.policy` says so."""
+    retention_ms: int = UNKNOWN
+    retention_bytes: int = UNKNOWN
+    """-1 for without limit, as Kafka says it."""
+    timestamp_after_max_ms: int = 2**63 - 1
+    planned_ms: int = 0
+    """When the read was planned, since 1970: whatever is checked was appended before."""
+
+    def replica(self, broker: int) -> ReplicaFacts | None:
+        return next((one for one in self.replicas if one.broker == broker), None)

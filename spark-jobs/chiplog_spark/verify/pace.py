@@ -1,0 +1,31 @@
+"""Limits of a job, as each of its tasks keeps them."""
+
+from dataclasses import dataclass
+
+
+def share_of(bytes_per_second: int | None, tasks_at_once: int) -> float | None:
+    """What one task may read in a second; None for as much as it can.
+
+    Tasks know nothing of each other, so each gets the same part, and what one does not use is
+    lost: the limit is never exceeded.
+    """
+    if bytes_per_second is None:
+        return None
+    return bytes_per_second / max(tasks_at_once, 1)
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long to wait, by what was read since the beginning."""
+
+    bytes_per_second: float | None
+    began_s: float
+    read_bytes: int = 0
+
+    def wait_s(self, size_bytes: int, now_s: float) -> float:
+        """After so many bytes more: the seconds until the next may be read."""
+        self.read_bytes += size_bytes
+        if self.bytes_per_second is None:
+            return 0.0
+        due_s = self.began_s + self.read_bytes / self.bytes_per_second
+        return max(due_s - now_s, 0.0)

@@ -1,0 +1,159 @@
+"""The batches of one partition on all its replicas, in the order of offsets.
+
+Replicas hold the same bytes below the high watermark: a follower stores what its leader sent. So
+equal digests are all there is to compare. Where they differ, the fewer are accused; where no side
+is the larger one, those that are not as the leader's.
+
+Rows come sorted by base offset, so memory is bounded by the number of replicas. What a replica
+does not hold where another does is a missing segment there; what nobody holds is a gap.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.continuity import Continuity
+from chiplog_spark.verify.covered import Covered
+from chiplog_spark.verify.crc import check_crc
+from chiplog_spark.verify.epochs import EpochOrder
+from chiplog_spark.verify.extent import Front, check_front
+from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
+from chiplog_spark.verify.findings import Finding
+from chiplog_spark.verify.majority import odd_ones
+from chiplog_spark.verify.times import AppendOrder
+
+
+class _Replica:
+    """What is remembered of one replica on the way."""
+
+    def __init__(self, facts: PartitionFacts, broker: int, covered: Covered) -> None:
+        self.covered = covered
+        start = covered.ranges[0][0] if covered.ranges else 0
+        self.continuity = Continuity(facts, broker, start, may_have_gaps=facts.compacts)
+        self.range = covered.ranges[0] if covered.ranges else (0, 0)
+        self.orders = (EpochOrder(facts, broker), AppendOrder(facts, broker))
+        self.bases = (UNKNOWN, UNKNOWN)
+        """Of the last two batches."""
+        self.held_bytes = 0
+        self.newest_before_ms = UNKNOWN
+        """Of the leader's records before this replica begins."""
+
+
+class Peers:
+    """Judges a partition. Give it every batch of every replica by `see`, then `finish`."""
+
+    def __init__(self, facts: PartitionFacts, covered: Mapping[int, Covered]) -> None:
+        """`covered` has what was read of each replica that was."""
+        self._facts = facts
+        self._replicas = {
+            broker: _Replica(facts, broker, ranges) for broker, ranges in sorted(covered.items())
+        }
+        self._in_sync = {one.broker for one in facts.replicas if one.in_sync}
+        self._late = [
+            one
+            for one in facts.replicas
+            if one.broker in self._replicas and one.start_offset > facts.start_offset
+        ]
+        self._group: list[Batch] = []
+
+    def see(self, batch: Batch) -> Iterator[Finding]:
+        """The next batch, by base offset and then replica."""
+        if self._group and batch.base_offset != self._group[0].base_offset:
+            yield from self._close_group()
+        self._group.append(batch)
+        yield from check_crc(self._facts, batch)
+        yield from self._see_alone(self._replicas[batch.replica], batch)
+
+    def finish(self) -> Iterator[Finding]:
+        """There are no more."""
+        yield from self._close_group()
+        for broker, replica in self._replicas.items():
+            yield from self._close_range(broker, replica)
+        for known in self._late:
+            late = self._replicas[known.broker]
+            yield from check_front(
+                self._facts, known, Front(late.newest_before_ms, late.held_bytes)
+            )
+
+    # --- one replica ------------------------------------------------------------------
+
+    def _see_alone(self, replica: _Replica, batch: Batch) -> Iterator[Finding]:
+        replica.held_bytes += batch.size_bytes
+        if batch.base_offset >= replica.range[1]:
+            found = replica.covered.around(batch.base_offset)
+            if found is not None and found != replica.range:
+                yield from self._close_range(batch.replica, replica)
+                replica.range = found
+                replica.continuity.begin(found[0])
+        for finding in replica.continuity.see(batch):
+            is_hole = finding.check is Check.OFFSET_GAP
+            yield self._named(finding) if is_hole else finding
+        for order in replica.orders:
+            yield from order.see(batch)
+        replica.bases = (replica.bases[1], batch.base_offset)
+        if batch.replica == self._facts.leader:
+            for known in self._late:
+                if batch.base_offset < known.start_offset:
+                    late = self._replicas[known.broker]
+                    late.newest_before_ms = max(late.newest_before_ms, batch.max_timestamp_ms)
+
+    def _close_range(self, broker: int, replica: _Replica) -> Iterator[Finding]:
+        """Whether a range that was read to its end has all of it."""
+        continuity, end = replica.continuity, replica.range[1]
+        if continuity.expected >= end or continuity.may_have_gaps:
+            return
+        hole = continuity.hole(end)
+        if end < self._facts.end_offset:
+            yield self._named(hole)
+            return
+        known = self._facts.replica(broker)
+        if known is None or known.in_sync:
+            message = (
+                f"the log ends at {hole.offset}, and a replica in sync holds all below the high"
+                f" watermark {end}"
+            )
+            yield hole._replace(check=Check.TRUNCATED_TAIL, message=message)
+
+    def _named(self, hole: Finding) -> Finding:
+        """A hole by its name: where others hold what is missing, it was lost here only."""
+        holders = [
+            broker
+            for broker, other in self._replicas.items()
+            if broker != hole.replica
+            and any(hole.offset <= base < hole.until for base in other.bases)
+        ]
+        if not holders:
+            return hole
+        message = f"{hole.message}; {_brokers(holders)} what is there"
+        return hole._replace(check=Check.MISSING_SEGMENT, message=message)
+
+    # --- one beside the other -----------------------------------------------------------
+
+    def _close_group(self) -> Iterator[Finding]:
+        group, self._group = self._group, []
+        # Compaction makes replicas differ: their records are compared instead.
+        if len(group) < 2 or self._facts.compacts:
+            return
+        in_good_order = [
+            one
+            for one in group
+            if one.stored_crc == one.computed_crc and one.replica in self._in_sync
+        ]
+        said = {one.replica: one.digest for one in in_good_order}
+        odd = odd_ones(said, self._facts.leader)
+        for one in in_good_order:
+            if one.replica in odd:
+                others = [broker for broker in said if broker not in odd]
+                yield Finding(
+                    Check.REPLICA_MISMATCH,
+                    self._facts.topic,
+                    self._facts.partition,
+                    one.base_offset,
+                    one.replica,
+                    f"the batch of offsets {one.base_offset} to {one.last_offset} is another one"
+                    f" than {_brokers(others)}",
+                )
+
+
+def _brokers(found: list[int]) -> str:
+    names = ", ".join(map(str, found))
+    return f"broker {names} has" if len(found) == 1 else f"brokers {names} have"

@@ -1,0 +1,126 @@
+"""The records of a compacted topic, key by key, over all replicas.
+
+Each replica compacts on its own and when it likes, so batches differ and older values may lie on
+one and not on the other. What must hold all the same:
+
+- a record that two replicas have is the same record;
+- the latest value of a key below the high watermark is on every replica in sync. A tombstone may
+  be gone (KIP-58, KIP-534), but then the older values are, too;
+- below a replica's clean point each key stands once at most. Only the broker knows that point: a
+  gap beside an older value proves nothing, since a follower that fetched while its leader was
+  compacting has both until it compacts itself.
+
+A replica is read while it compacts, and may by then know a newer value above the high watermark
+that was fixed: what was removed for that one is missing lawfully. So a missing record is a
+suspicion, and a violation only if it is found a second time, in a read that was planned after the
+first had ended: by then the newer value counts as well.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.facts import UNKNOWN, PartitionFacts
+from chiplog_spark.verify.findings import Finding
+from chiplog_spark.verify.majority import odd_ones
+
+
+class Surviving(NamedTuple):
+    """One record of one replica."""
+
+    key: bytes
+    """Or a digest of it."""
+    offset: int
+    replica: int
+    digest: bytes
+    """Of key, value and headers."""
+    is_tombstone: bool
+
+
+class Suspicion(NamedTuple):
+    """What a finding of a missing record is known by when it comes again."""
+
+    key: bytes
+    offset: int
+    replica: int
+
+
+@dataclass(slots=True)
+class _Latest:
+    offset: int = UNKNOWN
+    is_tombstone: bool = False
+
+
+@dataclass(slots=True)
+class KeyHistory:
+    """One key. Give it its records by `see`, sorted by offset and then replica; then `finish`.
+
+    `compared` are the replicas that were read to the end and are in sync.
+    """
+
+    facts: PartitionFacts
+    compared: frozenset[int]
+    clean_offsets: Mapping[int, int]
+    """Of each replica; absent where it is not known."""
+    _key: bytes = b""
+    _latest: dict[int, _Latest] = field(default_factory=dict)
+    _group: list[Surviving] = field(default_factory=list)
+
+    def see(self, record: Surviving) -> Iterator[Finding]:
+        """The next record."""
+        self._key = record.key
+        if self._group and self._group[0].offset != record.offset:
+            yield from self._close_group()
+        self._group.append(record)
+        before = self._latest.setdefault(record.replica, _Latest())
+        clean_offset = self.clean_offsets.get(record.replica, 0)
+        if UNKNOWN < before.offset < record.offset < clean_offset:
+            message = (
+                f"offset {before.offset} has an older value of the key at offset {record.offset},"
+                f" below offset {clean_offset}, up to which this replica is compacted"
+            )
+            yield self._finding(Check.COMPACTION_ORDER, before.offset, record.replica, message)
+        self._latest[record.replica] = _Latest(record.offset, record.is_tombstone)
+
+    def finish(self) -> Iterator[tuple[Suspicion | None, Finding]]:
+        """There are no more. What is a suspicion comes with what it is known by."""
+        for finding in self._close_group():
+            yield None, finding
+        latest = {broker: self._latest.get(broker, _Latest()) for broker in self.compared}
+        if not latest:
+            return
+        offset, is_tombstone = max((one.offset, one.is_tombstone) for one in latest.values())
+        lacking = {
+            broker: one
+            for broker, one in latest.items()
+            if one.offset != offset and not (is_tombstone and one.offset == UNKNOWN)
+        }
+        if not lacking:
+            return
+        accused = odd_ones({broker: broker in lacking for broker in latest}, self.facts.leader)
+        for broker in sorted(accused):
+            holds = broker not in lacking
+            where = self._latest.get(broker, _Latest()).offset
+            instead = "none of its key" if where == UNKNOWN else f"offset {where} as its latest"
+            message = (
+                f"the record at offset {offset} is not on the other replicas"
+                if holds
+                else f"the record at offset {offset} is missing, and there is {instead}"
+            )
+            finding = self._finding(Check.REPLICA_MISMATCH, offset, broker, message)
+            # Retention may have taken it here, or there.
+            finding = finding._replace(until=offset + 1)
+            yield Suspicion(self._key, offset, broker), finding
+
+    def _close_group(self) -> Iterator[Finding]:
+        group, self._group = self._group, []
+        said = {one.replica: one.digest for one in group}
+        for broker in sorted(odd_ones(said, self.facts.leader)):
+            offset = group[0].offset
+            message = f"the record at offset {offset} is another one than on other replicas"
+            yield self._finding(Check.REPLICA_MISMATCH, offset, broker, message)
+
+    def _finding(self, check: Check, offset: int, replica: int, message: str) -> Finding:
+        facts = self.facts
+        return Finding(check, facts.topic, facts.partition, offset, replica, message)
