@@ -284,7 +284,9 @@ class Client:
         (result,) = answer.results
         return ErrorCode(result.error_code), {one.name: one for one in result.configs}
 
-    async def offset(self, topic: str, timestamp: int, *, version: int = 8) -> tuple[Any, ...]:
+    async def offset(
+        self, topic: str, timestamp: int, *, version: int = 8, replica_id: int = -1
+    ) -> tuple[Any, ...]:
         """(code, timestamp, offset) of partition 0."""
         types = self.types(ApiKey.LIST_OFFSETS, version)
         partition: dict[str, Any] = {"partition_index": 0, "timestamp": timestamp}
@@ -292,7 +294,7 @@ class Client:
             partition["current_leader_epoch"] = -1
         level = {"isolation_level": 1} if version >= 2 else {}
         request = types.ListOffsetsRequest(
-            replica_id=-1,
+            replica_id=replica_id,
             topics=(
                 types.ListOffsetsTopic(
                     name=topic, partitions=(types.ListOffsetsPartition(**partition),)

@@ -20,6 +20,10 @@ TO_HIGH_WATERMARK = -1
 NOT_AVAILABLE_FROM_VERSION = 5
 # With nothing in remote storage the log begins where its local part does (KIP-405).
 EARLIEST_LOCAL = -4
+# Not Kafka's: where a log is compacted to, asked by those who look at the very replica. Whoever
+# checks a compacted log cannot see it in the log: older values may lie beside gaps lawfully, where
+# a follower fetched while its leader was compacting.
+CLEAN_POINT = -1001
 PLACES_FROM_VERSION = {
     ListOffset.LATEST: 1,
     ListOffset.EARLIEST: 1,
@@ -64,6 +68,7 @@ class OffsetHandlers:
                             one,
                             version,
                             times[topic.name, one.partition_index],
+                            of_any=of_any,
                         )
                         for one in topic.partitions
                     ),
@@ -117,14 +122,22 @@ class OffsetHandlers:
         )
 
 
-def listed_offset(find: Find, topic: str, wanted: Any, version: int, times: int) -> object:
-    """One partition of a ListOffsets answer; `times` is how often it was asked for."""
+def listed_offset(
+    find: Find, topic: str, wanted: Any, version: int, times: int, *, of_any: bool = False
+) -> object:
+    """One partition of a ListOffsets answer; `times` is how often it was asked for.
+
+    `of_any` says that the very replica that is here is asked.
+    """
     code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
     try:
         if times > 1:
             raise PartitionError(ErrorCode.invalid_request)
-        place = place_or_time(wanted.timestamp, version)
+        is_clean_point = of_any and wanted.timestamp == CLEAN_POINT
+        place = NO_TIMESTAMP if is_clean_point else place_or_time(wanted.timestamp, version)
         partition = find(topic, wanted.partition_index, wanted.current_leader_epoch)
+        if is_clean_point:
+            return clean_point(partition, wanted.partition_index)
         found = partition.log.offset_for_timestamp(place, partition.high_watermark)
         if not partition.is_settled and (found is None or place == ListOffset.LATEST):
             # The leader before may have shown more than this one can vouch for yet.
@@ -142,6 +155,23 @@ def listed_offset(find: Find, topic: str, wanted: Any, version: int, times: int)
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch,
+    )
+
+
+def clean_point(partition: Partition, index: int) -> object:
+    """Up to where compaction has been; -1 where it never was, here or where it was copied from."""
+    log = partition.log
+    offset = NO_OFFSET
+    if log.may_have_gaps:
+        # A point outside the log means nothing: records were deleted, or cut off.
+        is_within = log.log_start_offset <= log.cleaner_offset <= log.end_offset
+        offset = log.cleaner_offset if is_within else 0
+    return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.none,
+        timestamp=NO_TIMESTAMP,
+        offset=offset,
+        leader_epoch=-1,
     )
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chiplog_broker.handlers.offsets import CLEAN_POINT
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 
@@ -40,6 +41,21 @@ def test_offsets_by_place_and_time(
                 await client.delete_records("orders", 1)
             code, when, offset = await client.offset("orders", timestamp, version=version)
             assert (code, -1 if when in (None, -1) else 1, offset) == answer
+
+    kit.run(scenario)
+
+
+def test_where_a_replica_is_compacted_to_is_told_who_looks_at_it(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            await client.produce("orders", kit.batch(b"x"))
+            code, _, _ = await client.offset("orders", CLEAN_POINT)
+            assert code is ErrorCode.unsupported_version
+            asked = await client.offset("orders", CLEAN_POINT, replica_id=-2)
+            assert (asked[0], asked[2]) == (OK, -1)  # it never was
+            unknown = await client.offset("others", CLEAN_POINT, replica_id=-2)
+            assert unknown[0] is ErrorCode.unknown_topic_or_partition
 
     kit.run(scenario)
 
