@@ -28,6 +28,7 @@ from chiplog_spark.wire.verdicts import LEADER, Verdict, judged
 ORDINARY_CONSUMER_ID: Final = -1
 DEBUGGING_CONSUMER_ID: Final = -2
 """Kafka's name for who looks at the very replica of the broker that is asked."""
+_TOPIC_RESOURCE: Final = 2
 FETCH_BYTES: Final = 4 * 2**20
 """What one answer holds at most, unless one batch alone is larger."""
 FETCH_WAIT_MS: Final = 500
@@ -99,6 +100,10 @@ class Client:
         """Where this epoch, or the largest one below it, ends in the leader's log (KIP-320)."""
         return self._persist(lambda: self._epoch_end(topic.name, partition, leader_epoch))
 
+    def config(self, topic: str) -> dict[str, str]:
+        """What is in force for a topic, under Kafka's names; a list has commas."""
+        return self._persist(lambda: self._configured(topic))
+
     def fetch(self, at: Place, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
         """Batches from the one with `offset` on; waits a moment where there are none yet.
 
@@ -130,6 +135,19 @@ class Client:
         facts = TopicFacts(name, found.topic_id, partitions, self._brokers)
         self._topics[name] = facts
         return facts
+
+    def _configured(self, topic: str) -> dict[str, str]:
+        connection = self._any()
+        version = connection.version(ApiKey.DESCRIBE_CONFIGS)
+        layout = schema.request_class(ApiKey.DESCRIBE_CONFIGS, version)
+        resource = schema.element(layout, "resources")(
+            resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
+        )
+        values = schema.defaults(layout) | {"resources": (resource,)}
+        answer = self._ask(connection, ApiKey.DESCRIBE_CONFIGS, version, layout(**values), topic)
+        (found,) = answer.results
+        self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
+        return {one.name: one.value for one in found.configs if one.value is not None}
 
     def _listed(self, topic: str, partition: int, place: int, replica: int) -> int:
         connection = self._broker(topic, partition, replica)

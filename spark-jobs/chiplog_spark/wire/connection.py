@@ -34,6 +34,7 @@ _HANDSHAKE_VERSION: Final = 1
 # Topic ids, and a consumer's own replica id (KIP-903).
 _FETCH_VERSIONS: Final = (15, 16)
 _VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
     ApiKey.FETCH: _FETCH_VERSIONS,
     ApiKey.LIST_OFFSETS: (4, 7),
     ApiKey.METADATA: (10, 12),

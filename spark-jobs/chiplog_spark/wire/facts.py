@@ -13,6 +13,8 @@ from chiplog_spark.wire.verdicts import LEADER
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+CLEAN_POINT: Final = -1001
+"""Not of Kafka: up to where a replica is compacted, -1 where it never was. Only of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
