@@ -30,6 +30,8 @@ class _Replica:
         start = covered.ranges[0][0] if covered.ranges else 0
         self.continuity = Continuity(facts, broker, start, may_have_gaps=facts.compacts)
         self.range = covered.ranges[0] if covered.ranges else (0, 0)
+        known = facts.replica(broker)
+        self.follows_unread = known is not None and start > known.start_offset
         self.orders = (EpochOrder(facts, broker), AppendOrder(facts, broker))
         self.bases = (UNKNOWN, UNKNOWN)
         """Of the last two batches."""
@@ -82,8 +84,11 @@ class Peers:
             found = replica.covered.around(batch.base_offset)
             if found is not None and found != replica.range:
                 yield from self._close_range(batch.replica, replica)
-                replica.range = found
-                replica.continuity.begin(found[0])
+                replica.range, replica.follows_unread = found, True
+        if replica.follows_unread:
+            # The batch in which the range begins may be of the split before, which was not read.
+            replica.continuity.begin(max(replica.range[0], batch.base_offset))
+            replica.follows_unread = False
         for finding in replica.continuity.see(batch):
             is_hole = finding.check is Check.OFFSET_GAP
             yield self._named(finding) if is_hole else finding

@@ -1,0 +1,32 @@
+"""The job of a `Verification`: `python -m chiplog_spark.jobs.verify REQUEST [RESULT]`."""
+
+from typing import NoReturn
+
+from pyspark.sql import SparkSession
+
+from chiplog_core.spark.requests import JobKind, Request
+from chiplog_core.spark.results import Result
+from chiplog_spark.jobs import entry
+from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.verify.composition import InSpark
+from chiplog_spark.verify.job import Job, verify
+from chiplog_spark.wire.access import Access, addresses_of
+from chiplog_spark.wire.errors import WireError
+
+
+def work(session: SparkSession, request: Request) -> Result:
+    """Check what the request names."""
+    job = request.job_as(Job)
+    access = Access(addresses_of(request.bootstrap))
+    try:
+        return verify(InSpark(session), access, job)
+    except WireError as error:
+        raise Refused(error.reason, str(error)) from error
+
+
+def main() -> NoReturn:
+    entry.main(JobKind.VERIFICATION, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""A verification from its request to its result."""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Protocol
+
+from chiplog_core.manifest.constraints import Items, Range
+from chiplog_core.model.references import TopicName
+from chiplog_core.model.topic import Partitioner
+from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Result, ResultState
+from chiplog_spark.source.splits import Split
+from chiplog_spark.verify.judge import (
+    Judge,
+    Verdict,
+    confirmed,
+    figures,
+    partitioners,
+)
+from chiplog_spark.verify.looking import Wanted
+from chiplog_spark.verify.pace import share_of
+from chiplog_spark.verify.placement import candidates
+from chiplog_spark.verify.plan import (
+    TopicPlan,
+    in_turn,
+    looked_after,
+    planned_topic,
+    splits_of_replicas,
+)
+from chiplog_spark.verify.reading import Task
+from chiplog_spark.wire.access import Access
+from chiplog_spark.wire.client import Client
+
+log = logging.getLogger(__name__)
+
+RECORDS_A_SPLIT: Final = 100_000
+PATIENCE_MS: Final = 20_000
+"""How long a replica may lag behind the end that was fixed, or not answer."""
+MAX_TOPICS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a Verification's request says under `job`."""
+
+    topics: Annotated[tuple[TopicName, ...], "Names of topics.", Items(MAX_TOPICS, minimum=1)]
+    checks: Annotated[tuple[Check, ...], "What to check; empty for everything."] = ()
+    partitioner: Annotated[Partitioner, "How producers place keys."] = Partitioner.AUTO
+    bytes_per_second: Annotated[
+        int | None, "What all tasks together read at most.", Range(1, 2**63 - 1)
+    ] = None
+    time_limit_ms: Annotated[int | None, "When to end.", Range(1, 2**63 - 1)] = None
+    max_violations: Annotated[int, "How many are told one by one.", Range(1, MAX_VIOLATIONS)] = (
+        MAX_VIOLATIONS
+    )
+    records_per_split: Annotated[
+        int, "Offsets that one task reads of a replica.", Range(1, 2**31 - 1)
+    ] = RECORDS_A_SPLIT
+
+
+class Runner(Protocol):
+    """What runs the two stages."""
+
+    @property
+    def tasks_at_once(self) -> int:
+        """How many splits are read at the same time at most."""
+
+    def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
+        """Read and check; what comes of it is told to `judge`."""
+
+
+def access_of(access: Access) -> Access:
+    """As the job asks: it does not wait long for a replica."""
+    return replace(access, patience_ms=min(access.patience_ms, PATIENCE_MS))
+
+
+def verify(runner: Runner, access: Access, job: Job) -> Result:
+    """Do it. Raises `WireError` where there is nothing to be read at all."""
+    began_s = time.monotonic()
+    access = access_of(access)
+    checks = frozenset(job.checks or Check)
+    deadline_s = None if job.time_limit_ms is None else time.time() + job.time_limit_ms / 1000
+    wanted = Wanted(
+        checks=checks,
+        partitioners=candidates(job.partitioner.value),
+        limit=job.max_violations,
+    )
+    judge, verdict = _look(runner, access, job, wanted, deadline_s)
+    findings = list(verdict.findings)
+    if verdict.suspects:
+        findings += _again(runner, access, job, wanted, verdict, deadline_s)
+    total = verdict.total + len(findings) - len(verdict.findings)
+    cores = runner.tasks_at_once
+    summary = {
+        "coverage": verdict.coverage,
+        "partitioners": partitioners(verdict.chosen),
+        "skipped": verdict.skipped,
+        "refused": verdict.refused,
+        "figures": figures(judge.reads, seconds=time.monotonic() - began_s, cores=cores),
+    }
+    return told(findings, total, summary)
+
+
+def told(findings: Iterable[Any], total: int, summary: dict[str, Any]) -> Result:
+    """The result; violations in the order in which a person would look at them."""
+    ordered = sorted(findings, key=lambda one: (one.topic, one.partition, one.offset, one.replica))
+    coverage, is_cut = summary["coverage"], summary["figures"]["timeLimitReached"]
+    what = (
+        f"{coverage['records']} records and {coverage['bytes']} bytes of"
+        f" {coverage['replicas']} replicas checked"
+    )
+    message = f"{what}, {total} violations" + (", until the time limit" if is_cut else "")
+    return Result(
+        application="verify",
+        state=ResultState.SUCCEEDED,
+        reason="ViolationsFound" if total else "NoViolations",
+        message=message,
+        summary=summary,
+        violations=tuple(one.violation() for one in ordered),
+        violations_total=total,
+    ).fitted()
+
+
+def _look(
+    runner: Runner, access: Access, job: Job, wanted: Wanted, deadline_s: float | None
+) -> tuple[Judge, Verdict]:
+    with Client(access) as client:
+        now_ms = int(time.time() * 1000)
+        plans = [planned_topic(client, name, now_ms) for name in dict.fromkeys(job.topics)]
+        facts = {(one.topic, one.partition): one for plan in plans for one in plan.partitions}
+        splits = _splits(plans, job.records_per_split)
+        at_once = min(runner.tasks_at_once, max(len(splits), 1))
+        task = Task(
+            access=access,
+            facts=facts,
+            wanted=wanted,
+            bytes_per_second=share_of(job.bytes_per_second, at_once),
+            deadline_s=deadline_s,
+        )
+        log.info("planned", extra={"partitions": len(facts), "splits": len(splits)})
+        judge = Judge(facts, wanted.checks)
+        if splits:
+            runner.run(task, splits, judge)
+        verdict = judge.verdict(looked_after(client, facts))
+    return judge, verdict
+
+
+def _again(
+    runner: Runner,
+    access: Access,
+    job: Job,
+    wanted: Wanted,
+    first: Verdict,
+    deadline_s: float | None,
+) -> list[Any]:
+    """What was suspected, looked at once more: only those keys, up to an end that is newer."""
+    keys = frozenset(suspicion.key for _, suspicion in first.suspects)
+    topics = tuple(sorted({topic for (topic, _), _ in first.suspects}))
+    log.info("looking again", extra={"topics": topics, "keys": len(keys)})
+    narrowed = replace(wanted, keys=keys, checks=frozenset({Check.REPLICA_MISMATCH}))
+    _, second = _look(runner, access, replace(job, topics=topics), narrowed, deadline_s)
+    return confirmed(first, second)
+
+
+def _splits(plans: Sequence[TopicPlan], records_per_split: int) -> list[Split]:
+    return in_turn(split for plan in plans for split in splits_of_replicas(plan, records_per_split))

@@ -1,0 +1,265 @@
+"""The last word, on the driver: what of all that was found is a violation, and what was covered.
+
+What tasks find they judge by what was known when the read was planned. Meanwhile retention may
+have deleted, and replicas may have left the ISR or been fetched anew: what that explains is no
+violation.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.facts import PartitionFacts
+from chiplog_spark.verify.findings import Finding, explained_by_retention
+from chiplog_spark.verify.placement import Chosen, Fit, choose
+from chiplog_spark.verify.reports import Found, Read
+from chiplog_spark.verify.surviving import Suspicion
+
+Place: TypeAlias = tuple[str, int]
+Suspect: TypeAlias = tuple[Place, Suspicion]
+
+DAMAGED: Final = frozenset({"ReplicaDamaged", "DamagedBatch"})
+"""Reasons of a refusal that say that the replica's bytes are not what was written."""
+MAX_TOLD: Final = 200
+"""Refusals and skipped checks that a summary lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """A partition when the read has ended."""
+
+    in_sync: frozenset[int] = frozenset()
+    start_offsets: Mapping[int, int] = field(default_factory=dict)
+    clean_offsets: Mapping[int, int] = field(default_factory=dict)
+    """Of the replicas that told; a replica that was fetched anew has a lower one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Verdict:
+    """What a verification found, and looked at."""
+
+    findings: list[Finding] = field(default_factory=list)
+    total: int = 0
+    """Also those that are not listed."""
+    suspects: dict[Suspect, Finding] = field(default_factory=dict)
+    """To be looked at once more."""
+    chosen: dict[str, Chosen] = field(default_factory=dict)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    coverage: dict[str, int] = field(default_factory=dict)
+
+
+class Judge:
+    """Gather what the tasks told by `add_read` and `add_found`; then `verdict`."""
+
+    def __init__(self, facts: Mapping[Place, PartitionFacts], checks: frozenset[Check]) -> None:
+        self._facts = facts
+        self._checks = checks
+        self._reads: list[Read] = []
+        self._found: list[Found] = []
+
+    def add_read(self, read: Read) -> None:
+        self._reads.append(read)
+
+    def add_found(self, found: Found) -> None:
+        self._found.append(found)
+
+    @property
+    def reads(self) -> list[Read]:
+        return self._reads
+
+    def verdict(self, after: Mapping[Place, After]) -> Verdict:
+        """Judge; `after` is what the cluster says when all was read."""
+        verdict = Verdict()
+        told = _Told(self._facts, after, self._checks)
+        whole = self._read_whole()
+        for found in self._found:
+            place = found.finding.topic, found.finding.partition
+            if found.suspicion is None:
+                told.add(found.finding, found.more)
+            elif place in whole and told.holds(found.finding):
+                verdict.suspects[place, found.suspicion] = found.finding
+        self._of_records(verdict, told)
+        self._refusals(verdict, told)
+        self._skips(verdict)
+        verdict.findings, verdict.total = told.findings, told.total
+        verdict.coverage = coverage(self._reads)
+        return verdict
+
+    # --- parts ------------------------------------------------------------------------
+
+    def _read_whole(self) -> set[Place]:
+        """Where every replica in sync was read to the end."""
+        broken = {
+            (one.topic, one.partition)
+            for one in self._reads
+            if not one.is_whole and self._is_in_sync(one)
+        }
+        return {place for place in self._facts if place not in broken}
+
+    def _is_in_sync(self, read: Read) -> bool:
+        known = self._facts[read.topic, read.partition].replica(read.replica)
+        return known is not None and known.in_sync
+
+    def _of_records(self, verdict: Verdict, told: "_Told") -> None:
+        """Timestamps, and keys by the hash that fits the topic."""
+        for topic, fits in self._fits().items():
+            partitions = next(
+                one.partitions for (name, _), one in self._facts.items() if name == topic
+            )
+            verdict.chosen[topic] = choose(fits, partitions)
+        for read in self._reads:
+            for finding in read.findings:
+                told.add(finding)
+            told.count_more(read, {Check.TIMESTAMP.value: Check.TIMESTAMP})
+            chosen = verdict.chosen.get(read.topic)
+            if chosen is None or chosen.reason:
+                continue
+            for finding in read.misplaced.get(chosen.partitioner, ()):
+                told.add(finding)
+            told.count_more(read, {chosen.partitioner: Check.KEY_PLACEMENT})
+
+    def _fits(self) -> dict[str, dict[str, Fit]]:
+        """By topic and hash, of one replica of each partition, so that no record counts twice."""
+        measured: dict[Place, int] = {}
+        for read in self._reads:
+            place = read.topic, read.partition
+            leader = self._facts[place].leader
+            if read.records and (place not in measured or read.replica == leader):
+                measured[place] = read.replica
+        fits: dict[str, dict[str, Fit]] = {}
+        for read in self._reads:
+            if measured.get((read.topic, read.partition)) != read.replica:
+                continue
+            for name, fit in read.fits.items():
+                fits.setdefault(read.topic, {}).setdefault(name, Fit()).add(fit)
+        return fits
+
+    def _refusals(self, verdict: Verdict, told: "_Told") -> None:
+        seen: set[tuple[str, int, int]] = set()
+        for read in sorted(self._reads, key=lambda one: one.start):
+            if read.refusal is None:
+                continue
+            reason, offset, message = read.refusal
+            which = read.topic, read.partition, read.replica
+            if which in seen:
+                continue
+            seen.add(which)
+            place = {"topic": read.topic, "partition": read.partition, "replica": read.replica}
+            verdict.refused.append({**place, "offset": offset, "message": message})
+            if reason in DAMAGED:
+                what = f"the broker refuses to serve its replica from offset {offset} on: {message}"
+                told.add(Finding(Check.CRC, read.topic, read.partition, offset, read.replica, what))
+        verdict.refused = verdict.refused[:MAX_TOLD]
+
+    def _skips(self, verdict: Verdict) -> None:
+        skipped: dict[tuple[str, str], str] = {}
+        for topic, chosen in verdict.chosen.items():
+            if chosen.reason:
+                skipped[topic, Check.KEY_PLACEMENT.value] = chosen.reason
+        for (topic, _), one in self._facts.items():
+            unknown = [r.broker for r in one.replicas if r.in_sync and r.clean_offset is None]
+            if one.compacts and unknown and Check.COMPACTION_ORDER in self._checks:
+                reason = f"brokers {unknown} do not tell up to where they have compacted"
+                skipped[topic, Check.COMPACTION_ORDER.value] = reason
+        for read in self._reads:
+            if read.unreadable:
+                what = f"{read.unreadable} batches of partition {read.partition}"
+                reason = f"the records of {what} do not read, as a client sent them"
+                skipped[read.topic, Check.TIMESTAMP.value] = reason
+        verdict.skipped = [
+            {"topic": topic, "check": check, "reason": reason}
+            for (topic, check), reason in sorted(skipped.items())
+        ][:MAX_TOLD]
+
+
+class _Told:
+    """Findings that nothing explains."""
+
+    def __init__(
+        self,
+        facts: Mapping[Place, PartitionFacts],
+        after: Mapping[Place, After],
+        checks: frozenset[Check],
+    ) -> None:
+        self._facts, self._after, self._checks = facts, after, checks
+        self.findings: list[Finding] = []
+        self.total = 0
+        self._kinds: Counter[tuple[Check, str, int, int]] = Counter()
+
+    def add(self, finding: Finding, more: int = 0) -> None:
+        """A finding; with `more`, only how many more there are like this one."""
+        if not self.holds(finding):
+            return
+        self.total += more or 1
+        if not more:
+            self.findings.append(finding)
+            self._kinds[finding.check, finding.topic, finding.partition, finding.replica] += 1
+
+    def count_more(self, read: Read, checks: Mapping[str, Check]) -> None:
+        for name, check in checks.items():
+            if check in self._checks:
+                self.total += read.more.get(name, 0)
+
+    def holds(self, finding: Finding) -> bool:
+        """Whether it is wanted, and nothing that happened meanwhile explains it."""
+        if finding.check not in self._checks:
+            return False
+        place = finding.topic, finding.partition
+        facts, after = self._facts[place], self._after.get(place, After())
+        if finding.check is Check.TRUNCATED_TAIL and finding.replica not in after.in_sync:
+            return False
+        if finding.check is Check.COMPACTION_ORDER:
+            known = facts.replica(finding.replica)
+            clean_offset = known.clean_offset if known is not None else None
+            return after.clean_offsets.get(finding.replica, -1) >= (clean_offset or 0)
+        # Each replica deletes for itself, so of compacted ones any may have been the one.
+        starts = after.start_offsets
+        start = (
+            max(starts.values(), default=0) if facts.compacts else starts.get(finding.replica, 0)
+        )
+        return not explained_by_retention(finding, start)
+
+
+def confirmed(first: Verdict, second: Verdict) -> list[Finding]:
+    """Of what was suspected, what was found again, in a read that was planned afterwards."""
+    return [finding for suspect, finding in first.suspects.items() if suspect in second.suspects]
+
+
+def coverage(reads: Iterable[Read]) -> dict[str, int]:
+    """What was looked at; each replica's records and bytes count."""
+    read = [one for one in reads if one.end > one.start or one.planned_end <= one.start]
+    return {
+        "topics": len({one.topic for one in read}),
+        "partitions": len({(one.topic, one.partition) for one in read}),
+        "replicas": len({(one.topic, one.partition, one.replica) for one in read}),
+        "records": sum(one.records for one in read),
+        "bytes": sum(one.bytes for one in read),
+    }
+
+
+def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
+    """As the summary tells them."""
+    return [
+        {
+            "topic": topic,
+            "partitioner": one.partitioner,
+            "share": round(one.share_percent, 2),
+        }
+        for topic, one in sorted(chosen.items())
+    ]
+
+
+def figures(reads: Iterable[Read], *, seconds: float, cores: int) -> dict[str, float | int | bool]:
+    """How fast it was. Of one core: by the time in which tasks read and looked."""
+    reads = list(reads)
+    busy_s = sum(one.seconds for one in reads)
+    megabytes = sum(one.bytes for one in reads) / 1e6
+    return {
+        "seconds": round(seconds, 3),
+        "cores": cores,
+        "megabytesPerSecondPerCore": round(megabytes / busy_s, 3) if busy_s else 0.0,
+        "timeLimitReached": any(one.was_cut for one in reads),
+    }

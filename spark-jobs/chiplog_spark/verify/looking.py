@@ -1,0 +1,127 @@
+"""Opening a batch: what its records say, of themselves and for the comparison of replicas."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from chiplog_broker.records.batch import BatchHeader
+from chiplog_broker.records.errors import RecordsError
+from chiplog_broker.records.scan import ScannedRecord, payload_of, rest_of, scan_payload
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.facts import Batch, PartitionFacts
+from chiplog_spark.verify.findings import Finding
+from chiplog_spark.verify.placement import Placement
+from chiplog_spark.verify.reports import Read
+from chiplog_spark.verify.surviving import Surviving
+from chiplog_spark.verify.times import check_bounds, check_newest
+
+_DIGEST_BYTES: Final = 16
+COMPARING: Final = frozenset({Check.REPLICA_MISMATCH, Check.COMPACTION_ORDER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of a partition is looked at."""
+
+    checks: frozenset[Check]
+    partitioners: tuple[str, ...] = ()
+    keys: frozenset[bytes] | None = None
+    """Only records of these (digests of) keys are compared, and nothing else is checked."""
+    limit: int = 100
+    """So many findings of one check of one split are told."""
+
+
+def digest_of(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+class Looker:
+    """Looks at the batches of one split of one replica; what it finds is in `read`."""
+
+    def __init__(self, facts: PartitionFacts, wanted: Wanted, read: Read) -> None:
+        self._facts = facts
+        self._wanted = wanted
+        self._read = read
+        only_keys = wanted.keys is not None
+        checks: Collection[Check] = () if only_keys else wanted.checks
+        self._times = Check.TIMESTAMP in checks
+        self._compares = facts.compacts and (only_keys or bool(COMPARING & wanted.checks))
+        places = Check.KEY_PLACEMENT in checks and facts.partitions > 1
+        names = wanted.partitioners if places else ()
+        self._placements = [Placement(facts, name) for name in names]
+        read.fits = {one.partitioner: one.fit for one in self._placements}
+        read.misplaced = {one.partitioner: [] for one in self._placements}
+
+    def look(self, batch: Batch, header: BatchHeader, data: memoryview) -> list[Surviving]:
+        """Judge a batch; returns its records where they are to be compared key by key."""
+        read = self._read
+        read.bytes += batch.size_bytes
+        read.records += batch.record_count
+        read.batches += 1
+        if batch.stored_crc != batch.computed_crc or header.is_control:
+            return []
+        if self._times:
+            self._keep(check_bounds(self._facts, batch))
+        if not (self._times or self._placements or self._compares) or not batch.record_count:
+            return []
+        try:
+            payload = payload_of(data, header)
+            return self._open(batch, header, payload)
+        except RecordsError:
+            read.unreadable += 1
+            return []
+
+    def _open(self, batch: Batch, header: BatchHeader, payload: bytes) -> list[Surviving]:
+        newest_delta_ms: int | None = None
+        compared: list[Surviving] = []
+        for records in scan_payload(payload, header.record_count):
+            step_ms = max(record[3] for record in records)
+            newest_delta_ms = max(step_ms, step_ms if newest_delta_ms is None else newest_delta_ms)
+            for placement in self._placements:
+                self._place(placement, batch, records)
+            if self._compares:
+                compared += self._records(batch, payload, records)
+        if self._times and newest_delta_ms is not None:
+            newest_ms = header.base_timestamp_ms + newest_delta_ms
+            self._keep(check_newest(self._facts, batch, [newest_ms]))
+        return compared
+
+    def _place(self, placement: Placement, batch: Batch, records: list[ScannedRecord]) -> None:
+        kept = self._read.misplaced[placement.partitioner]
+        for record in records:
+            found = placement.see(batch.replica, batch.base_offset + record[0], record[4])
+            if found is None:
+                continue
+            if len(kept) < self._wanted.limit:
+                kept.append(found)
+            else:
+                self._count(placement.partitioner)
+
+    def _records(
+        self, batch: Batch, payload: bytes, records: list[ScannedRecord]
+    ) -> Iterator[Surviving]:
+        keys = self._wanted.keys
+        end = self._facts.end_offset
+        for delta, start, stop, _, key, is_tombstone in records:
+            if key is None or batch.base_offset + delta >= end:
+                continue
+            name = digest_of(key)
+            if keys is not None and name not in keys:
+                continue
+            # Behind its time, which is told relative to a base that compaction changes.
+            _, rest = rest_of(payload, start)
+            digest = digest_of(payload[rest:stop])
+            offset = batch.base_offset + delta
+            yield Surviving(name, offset, batch.replica, digest, is_tombstone)
+
+    def _keep(self, found: Iterator[Finding]) -> None:
+        read = self._read
+        for one in found:
+            if len(read.findings) < self._wanted.limit:
+                read.findings.append(one)
+            else:
+                self._count(one.check.value)
+
+    def _count(self, what: str) -> None:
+        self._read.more[what] = self._read.more.get(what, 0) + 1

@@ -1,0 +1,104 @@
+"""The second stage: sorted rows of many partitions in, what was found out.
+
+Memory is bounded by the splits and replicas of one partition, whatever its size: batches and
+records are looked at one after the other. So the last batch of a split stands before the first of
+the next, and is compared with it like any other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from chiplog_spark.verify.covered import Covered, Range
+from chiplog_spark.verify.facts import PartitionFacts
+from chiplog_spark.verify.findings import Finding, Findings
+from chiplog_spark.verify.peers import Peers
+from chiplog_spark.verify.reports import Found, Read
+from chiplog_spark.verify.rows import Kind, Row
+from chiplog_spark.verify.surviving import KeyHistory, Suspicion
+
+Place: TypeAlias = tuple[str, int]
+
+
+def merged(
+    rows: Iterable[Row], facts: Mapping[Place, PartitionFacts], limit: int
+) -> Iterator[Read | Found]:
+    """Every `Read`, and what is found; at most `limit` of a check, replica and partition."""
+    at: _Partition | None = None
+    for row in rows:
+        place = row.topic, row.partition
+        if at is None or at.place != place:
+            if at is not None:
+                yield from at.finish()
+            at = _Partition(place, facts[place], limit)
+        if row.kind == Kind.READ:
+            read = Read.from_json(row.text)
+            at.reads.append(read)
+            yield read
+        else:
+            yield from at.see(row)
+    if at is not None:
+        yield from at.finish()
+
+
+class _Partition:
+    """Rows of one partition, or of some keys of it."""
+
+    def __init__(self, place: Place, facts: PartitionFacts, limit: int) -> None:
+        self.place = place
+        self.reads: list[Read] = []
+        self._facts = facts
+        self._found = Findings(limit)
+        self._peers: Peers | None = None
+        self._key: tuple[bytes, KeyHistory] | None = None
+        self._compared = frozenset(one.broker for one in facts.replicas if one.in_sync)
+        self._clean_offsets = {
+            one.broker: one.clean_offset
+            for one in facts.replicas
+            if one.clean_offset is not None and one.clean_offset > 0
+        }
+
+    def see(self, row: Row) -> Iterator[Found]:
+        """A batch or a record."""
+        if row.kind == Kind.BATCH:
+            if self._peers is None:
+                self._peers = self._begin()
+            yield from self._kept((None, one) for one in self._peers.see(row.batch()))
+            return
+        if self._key is None or self._key[0] != row.key:
+            yield from self._close_key()
+            history = KeyHistory(self._facts, self._compared, self._clean_offsets)
+            self._key = row.key, history
+        if row.replica in self._compared:
+            yield from self._kept((None, one) for one in self._key[1].see(row.record()))
+
+    def finish(self) -> Iterator[Found]:
+        """There is no more of it."""
+        yield from self._close_key()
+        if self.reads:
+            peers = self._peers or self._begin()
+            yield from self._kept((None, one) for one in peers.finish())
+        told: dict[tuple[str, int], Finding] = {}
+        for one in self._found.kept:
+            told.setdefault((one.check, one.replica), one)
+        for (check, replica), count in self._found.counts.items():
+            if count > self._found.limit:
+                yield Found(finding=told[check, replica], more=count - self._found.limit)
+
+    def _begin(self) -> Peers:
+        ranges: dict[int, list[Range]] = {}
+        for read in self.reads:
+            found = ranges.setdefault(read.replica, [])
+            found.append(Range(read.replica, read.start, read.end))
+        return Peers(self._facts, {broker: Covered(found) for broker, found in ranges.items()})
+
+    def _close_key(self) -> Iterator[Found]:
+        if self._key is not None:
+            yield from self._kept(self._key[1].finish())
+            self._key = None
+
+    def _kept(self, found: Iterable[tuple[Suspicion | None, Finding]]) -> Iterator[Found]:
+        for suspicion, finding in found:
+            before = len(self._found.kept)
+            self._found.add(finding)
+            if len(self._found.kept) > before:
+                yield Found(finding=finding, suspicion=suspicion)

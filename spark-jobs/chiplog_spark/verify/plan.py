@@ -1,0 +1,144 @@
+"""Asking the cluster what there is before anything is read, and again when all was read.
+
+Thin: it asks. The starts of replicas are asked before the leader's, so that what is deleted by
+order in between is no missing front; clean points before the ends.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_core.config import topic_keys
+from chiplog_spark.source.ranges import Range
+from chiplog_spark.source.splits import Split, splits_of
+from chiplog_spark.verify.epochs import history_of, next_epoch_to_ask
+from chiplog_spark.verify.facts import UNKNOWN, EpochHistory, PartitionFacts, ReplicaFacts
+from chiplog_spark.verify.judge import After, Place
+from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.errors import WireError
+from chiplog_spark.wire.facts import CLEAN_POINT, EARLIEST, LATEST, TopicFacts
+
+COMPACT: Final = "compact"
+DELETE: Final = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic and its partitions, as they were when they were asked about."""
+
+    topic: TopicFacts
+    partitions: tuple[PartitionFacts, ...]
+
+
+def planned_topic(client: Client, name: str, now_ms: int) -> TopicPlan:
+    """Ask about a topic. Raises `WireError`."""
+    topic = client.topic(name)
+    config = client.config(name)
+    return TopicPlan(
+        topic, tuple(_partition(client, topic, index, config, now_ms) for index in topic.partitions)
+    )
+
+
+def splits_of_replicas(plan: TopicPlan, records_per_split: int) -> Iterator[Split]:
+    """Every replica up to the same end."""
+    brokers = sorted({one.broker for facts in plan.partitions for one in facts.replicas})
+    for broker in brokers:
+        ranges = [
+            Range(facts.partition, max(known.start_offset, 0), facts.end_offset)
+            for facts in plan.partitions
+            if (known := facts.replica(broker)) is not None
+        ]
+        yield from splits_of(plan.topic, broker, ranges, records_per_split)
+
+
+def in_turn(splits: Iterable[Split]) -> list[Split]:
+    """So ordered that an end by time leaves the replicas of a partition equally far."""
+    return sorted(
+        splits, key=lambda one: (one.at.topic, one.at.partition, one.start, one.at.replica)
+    )
+
+
+def looked_after(client: Client, facts: Mapping[Place, PartitionFacts]) -> dict[Place, After]:
+    """Ask again. A broker that does not answer any more tells nothing."""
+    found: dict[Place, After] = {}
+    for name in sorted({topic for topic, _ in facts}):
+        topic = client.topic(name)
+        for (of, index), one in facts.items():
+            if of != name or index not in topic.partitions:
+                continue
+            brokers = [known.broker for known in one.replicas]
+            starts = {broker: _told(client, topic, index, EARLIEST, broker) for broker in brokers}
+            cleans = {
+                broker: _told(client, topic, index, CLEAN_POINT, broker) if one.compacts else None
+                for broker in brokers
+            }
+            found[of, index] = After(
+                in_sync=frozenset(topic.partitions[index].isr),
+                start_offsets=_known(starts),
+                clean_offsets=_known(cleans),
+            )
+    return found
+
+
+def _partition(
+    client: Client, topic: TopicFacts, index: int, config: Mapping[str, str], now_ms: int
+) -> PartitionFacts:
+    known = topic.partitions[index]
+    replicas: Sequence[ReplicaFacts] = [
+        ReplicaFacts(
+            broker=broker,
+            in_sync=broker in known.isr,
+            start_offset=_or(_told(client, topic, index, EARLIEST, broker), UNKNOWN),
+            clean_offset=_told(client, topic, index, CLEAN_POINT, broker),
+        )
+        for broker in known.replicas
+    ]
+    start = client.offsets(topic, {index: EARLIEST})[index]
+    end = client.offsets(topic, {index: LATEST})[index]
+    policy = config.get(topic_keys.CLEANUP_POLICY.name, DELETE)
+    was_compacted = any((one.clean_offset or UNKNOWN) >= 0 for one in replicas)
+    return PartitionFacts(
+        topic=topic.name,
+        partition=index,
+        leader=known.leader_id,
+        start_offset=start,
+        end_offset=max(start, end),
+        epochs=_history(client, topic, index, start),
+        replicas=tuple(replicas),
+        partitions=len(topic.partitions),
+        compacts=COMPACT in policy or was_compacted,
+        deletes=DELETE in policy,
+        retention_ms=int(config.get(topic_keys.RETENTION_MS.name, -1)),
+        retention_bytes=int(config.get(topic_keys.RETENTION_BYTES.name, -1)),
+        timestamp_after_max_ms=int(
+            config.get(topic_keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.name, 2**63 - 1)
+        ),
+        planned_ms=now_ms,
+    )
+
+
+def _history(client: Client, topic: TopicFacts, index: int, start: int) -> EpochHistory:
+    asked, found = topic.partitions[index].leader_epoch, []
+    while asked != UNKNOWN:
+        epoch, end = client.epoch_end(topic, index, asked)
+        if epoch == UNKNOWN:
+            break
+        found.append((epoch, end))
+        asked = next_epoch_to_ask(found, start)
+    return history_of(found)
+
+
+def _told(client: Client, topic: TopicFacts, index: int, place: int, broker: int) -> int | None:
+    """What a broker says of its replica; None where it does not: reading it will tell why."""
+    try:
+        return client.offsets(topic, {index: place}, broker)[index]
+    except WireError:
+        return None
+
+
+def _or(value: int | None, other: int) -> int:
+    return other if value is None else value
+
+
+def _known(told: Mapping[int, int | None]) -> dict[int, int]:
+    return {broker: offset for broker, offset in told.items() if offset is not None}

@@ -1,0 +1,148 @@
+"""The first stage: a task reads its splits, and looks at each batch while it has it.
+
+Thin: the waiting for limits is here, the judging is `looking`'s. One batch and a bounded number of
+rows are in memory.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from chiplog_broker.records.batch import CRC_START
+from chiplog_spark.source.columns import Unread, digest
+from chiplog_spark.source.options import Mode, Options
+from chiplog_spark.source.reading import found_in
+from chiplog_spark.source.splits import Split
+from chiplog_spark.verify.facts import Batch, PartitionFacts
+from chiplog_spark.verify.judge import Place
+from chiplog_spark.verify.looking import Looker, Wanted
+from chiplog_spark.verify.pace import Pace
+from chiplog_spark.verify.reports import Read, Refusal
+from chiplog_spark.verify.rows import Kind, Row, row_of_batch, row_of_record
+from chiplog_spark.wire import errors
+from chiplog_spark.wire.access import Access
+from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.facts import RawBatch
+
+BEHIND: Final = frozenset({errors.ReplicaBehind.reason, errors.OffsetOutOfRange.reason})
+"""A replica says that it has nothing there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What all tasks of one stage know. Travels by pickle."""
+
+    access: Access
+    facts: Mapping[Place, PartitionFacts]
+    wanted: Wanted
+    bytes_per_second: float | None = None
+    """Of one task."""
+    deadline_s: float | None = None
+    """By the clock, since 1970: what was not read by then is not."""
+
+
+def rows_of(task: Task, splits: Iterator[Split]) -> Iterator[Row]:
+    """Every batch of some splits, and a report of each split."""
+    with Client(task.access) as client:
+        pace = Pace(task.bytes_per_second, time.monotonic())
+        for split in splits:
+            yield from _Reading(task, split, pace).rows(client)
+
+
+class _Reading:
+    """One split."""
+
+    def __init__(self, task: Task, split: Split, pace: Pace) -> None:
+        self._task, self._split, self._pace = task, split, pace
+        at = split.at
+        self._facts = task.facts[at.topic, at.partition]
+        self._read = Read(
+            topic=at.topic,
+            partition=at.partition,
+            replica=at.replica,
+            start=split.start,
+            end=split.start,
+            planned_end=split.end,
+        )
+        self._looker = Looker(self._facts, task.wanted, self._read)
+
+    def rows(self, client: Client) -> Iterator[Row]:
+        """Read it; the report comes last."""
+        read, at = self._read, self._split.at
+        began_s, began_cpu_s = time.monotonic(), time.process_time()
+        waited_s = 0.0
+        for found in self._found(client):
+            if self._is_late():
+                read.was_cut = True
+                break
+            if isinstance(found, Unread):
+                self._unread(found)
+                continue
+            # What a batch that begins in the split before says, that one's task tells.
+            if self._split.owns(found.base_offset):
+                yield from self._look(found)
+            read.end = max(read.end, min(found.last_offset + 1, self._split.end))
+            waited_s += self._wait(self._pace.wait_s(len(found.data), time.monotonic()))
+        else:
+            if read.refusal is None and not read.was_cut:
+                read.end = self._split.end
+        read.seconds = max(time.monotonic() - began_s - waited_s, 0.0)
+        read.cpu_seconds = time.process_time() - began_cpu_s
+        text = read.to_json()
+        yield Row(at.topic, at.partition, b"", Kind.READ, read.start, at.replica, text=text)
+
+    def _found(self, client: Client) -> Iterator[RawBatch | Unread]:
+        at, task = self._split.at, self._task
+        if self._is_late():
+            self._read.was_cut = True
+            return
+        options = Options(access=task.access, topic=at.topic, replica=at.replica, mode=Mode.BATCHES)
+        try:
+            yield from found_in(client, self._split, options)
+        except errors.OffsetOutOfRange as beyond:
+            yield Unread(self._read.end, self._split.end - 1, beyond)
+
+    def _look(self, found: RawBatch) -> Iterator[Row]:
+        at, header, data = self._split.at, found.header, found.data
+        batch = Batch(
+            at.replica,
+            header.base_offset,
+            header.last_offset,
+            header.leader_epoch,
+            header.crc,
+            crc32c(data[CRC_START:]),
+            len(data),
+            header.record_count,
+            header.attributes,
+            header.max_timestamp_ms,
+            digest(header, data),
+        )
+        compared = self._looker.look(batch, header, data)
+        if self._task.wanted.keys is None:
+            yield row_of_batch(at.topic, at.partition, batch)
+        for record in compared:
+            yield row_of_record(at.topic, at.partition, record)
+
+    def _unread(self, unread: Unread) -> None:
+        """A replica that has nothing there says so, and is judged by that; others refuse."""
+        why = unread.why
+        if why.reason in BEHIND:
+            self._read.end = max(self._read.end, unread.last_offset + 1)
+        else:
+            self._read.refusal = Refusal(why.reason, unread.first_offset, str(why))
+
+    def _wait(self, wait_s: float) -> float:
+        """For the limit of bytes, but not past the end of the time."""
+        deadline_s = self._task.deadline_s
+        if deadline_s is not None:
+            wait_s = min(wait_s, max(deadline_s - time.time(), 0.0))
+        if wait_s:
+            time.sleep(wait_s)
+        return wait_s
+
+    def _is_late(self) -> bool:
+        deadline_s = self._task.deadline_s
+        return deadline_s is not None and time.time() >= deadline_s

@@ -1,0 +1,99 @@
+"""What tasks tell the driver, as JSON: bounded, whatever was found."""
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+from chiplog_core.spark.results import Check
+from chiplog_spark.verify.findings import Finding
+from chiplog_spark.verify.placement import Fit
+from chiplog_spark.verify.surviving import Suspicion
+
+
+class Refusal(NamedTuple):
+    """A replica that did not serve what was asked of it."""
+
+    reason: str
+    offset: int
+    message: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Read:
+    """One split of one replica: how far it was read, and what its records say by themselves."""
+
+    topic: str
+    partition: int
+    replica: int
+    start: int
+    end: int
+    """Behind the last offset that was read, or that was found not to be there."""
+    planned_end: int
+    bytes: int = 0
+    records: int = 0
+    batches: int = 0
+    unreadable: int = 0
+    """Batches with a right checksum whose records make no sense: a client sent them so."""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    was_cut: bool = False
+    """The time limit ended it."""
+    refusal: Refusal | None = None
+    findings: list[Finding] = field(default_factory=list)
+    misplaced: dict[str, list[Finding]] = field(default_factory=dict)
+    """By the hash they are judged by."""
+    more: dict[str, int] = field(default_factory=dict)
+    """How many findings there are beside those, by check, or by the hash."""
+    fits: dict[str, Fit] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.end >= self.planned_end and self.refusal is None
+
+    def to_json(self) -> str:
+        # Not `asdict` for all of it: a Counter is no dataclass, and is not made of pairs.
+        fits = {
+            name: {"keyed": one.keyed, "fitting": one.fitting, "by_count": dict(one.by_count)}
+            for name, one in self.fits.items()
+        }
+        return json.dumps({**asdict(replace(self, fits={})), "fits": fits})
+
+    @staticmethod
+    def from_json(text: str) -> "Read":
+        value = json.loads(text)
+        value["refusal"] = Refusal(*value["refusal"]) if value["refusal"] else None
+        value["findings"] = [_finding(one) for one in value["findings"]]
+        value["misplaced"] = {
+            name: [_finding(one) for one in found] for name, found in value["misplaced"].items()
+        }
+        value["fits"] = {name: _fit(one) for name, one in value["fits"].items()}
+        return Read(**value)
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """One finding of the second stage, or how many more there are like those that are told."""
+
+    finding: Finding
+    suspicion: Suspicion | None = None
+    more: int = 0
+
+    def to_json(self) -> str:
+        suspicion = self.suspicion and [self.suspicion.key.hex(), *self.suspicion[1:]]
+        return json.dumps([list(self.finding), suspicion, self.more])
+
+    @staticmethod
+    def from_json(text: str) -> "Found":
+        finding, suspicion, more = json.loads(text)
+        known = suspicion and Suspicion(bytes.fromhex(suspicion[0]), *suspicion[1:])
+        return Found(finding=_finding(finding), suspicion=known, more=more)
+
+
+def _finding(value: list[Any]) -> Finding:
+    return Finding(Check(value[0]), *value[1:])
+
+
+def _fit(value: dict[str, Any]) -> Fit:
+    by_count = Counter({int(count): times for count, times in value["by_count"].items()})
+    return Fit(value["keyed"], value["fitting"], by_count)
