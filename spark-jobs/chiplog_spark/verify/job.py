@@ -45,7 +45,9 @@ class Job:
     """What a Verification's request says under `job`."""
 
     topics: Annotated[tuple[TopicName, ...], "Names of topics.", Items(MAX_TOPICS, minimum=1)]
-    checks: Annotated[tuple[Check, ...], "What to check; empty for everything."] = ()
+    checks: Annotated[
+        tuple[Check, ...], "What to check; empty for everything.", Items(len(Check))
+    ] = ()
     partitioner: Annotated[Partitioner, "How producers place keys."] = Partitioner.AUTO
     bytes_per_second: Annotated[
         int | None, "What all tasks together read at most.", Range(1, 2**63 - 1)
