@@ -145,7 +145,7 @@ def test_damage_on_the_disk_is_named(own_broker: StandaloneBroker, verified: Ver
     create_topic(broker.bootstrap, "latest", 1, COMPACTED)
     Librdkafka().produce(broker.bootstrap, "orders", records_of(KEYS, 4))
     Librdkafka().produce(broker.bootstrap, "dated", records_of(KEYS, 1))
-    once = [b"written-once-%02d" % number for number in range(20)]
+    once = [b"retained-%03d" % number for number in range(20)]
     Librdkafka().produce(broker.bootstrap, "latest", records_of(once, 1))
     for _ in range(3):
         Librdkafka().produce(broker.bootstrap, "latest", records_of(KEYS, 5, 1_000))
