@@ -69,14 +69,6 @@ ORDER: Final = ("topic", "partition", "key", "kind", "offset", "replica")
 PLACE: Final = ("topic", "partition", "key")
 """Rows that are alike in these are looked at by one task."""
 
-DDL: Final = (
-    "topic string, partition int, key binary, kind int, offset bigint, replica int,"
-    " last_offset bigint, leader_epoch int, stored_crc bigint, computed_crc bigint,"
-    " size_bytes int, record_count int, attributes int, max_timestamp_ms bigint,"
-    " digest binary, text string"
-)
-"""The same as Spark declares it."""
-
 
 def row_of_batch(topic: str, partition: int, batch: Batch) -> Row:
     return Row(
