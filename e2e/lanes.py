@@ -15,10 +15,10 @@ LANES = {
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
     "sim": "100 simulated clusters, those that failed once, planted bugs, what they all reach",
-    "spark": "Spark jobs on data of real brokers",
+    "spark": "Spark jobs on data of real brokers; not a part of `make test` yet",
 }
 PLANNED = ("change", "log", "platform", "repartition")
-ALL = "clients or cluster or main or sim or spark"
+ALL = "clients or cluster or main or sim"
 # Unit tests live beside what they test, also those that need a JVM.
 FOLDERS = ("e2e", "spark-jobs")
 # What the long form of a lane is made of, beside FULL itself, which tests read.
