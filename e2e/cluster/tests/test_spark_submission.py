@@ -111,9 +111,9 @@ def test_a_manifest_becomes_a_call_of_spark_submit() -> None:
         "spark.executor.instances": "3",
         "spark.executor.memory": "600m",  # the field of the manifest counts, not sparkConf
         "spark.kubernetes.authenticate.executor.serviceAccountName": "nightly-executor",
-        "spark.kubernetes.driver.podTemplateFile": "/work/driver.json",
+        "spark.kubernetes.driver.podTemplateFile": "/somewhere/driver.json",
         "spark.kubernetes.driver.podTemplateContainerName": "spark-kubernetes-driver",
-        "spark.kubernetes.executor.podTemplateFile": "/work/executor.json",
+        "spark.kubernetes.executor.podTemplateFile": "/somewhere/executor.json",
         "spark.kubernetes.executor.podTemplateContainerName": "spark-kubernetes-executor",
     }
 
