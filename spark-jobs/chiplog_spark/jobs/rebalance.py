@@ -1,0 +1,185 @@
+"""The job of a `Rebalance`: measure the cluster from its data, and propose.
+
+`python -m chiplog_spark.jobs.rebalance REQUEST [RESULT]`, see `entry`. What it is told is
+`chiplog_core.rebalance.job.RebalanceJob`; its summary is what `documents.proposal_json` makes, and
+beside it what was read and how far the figures can be trusted.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import ceil
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from chiplog_core.rebalance.documents import Json, proposal_json
+from chiplog_core.rebalance.job import RebalanceJob
+from chiplog_core.rebalance.measured import Measured, PartitionName
+from chiplog_core.rebalance.proposal import propose
+from chiplog_core.rebalance.settings import RebalanceRefused
+from chiplog_core.spark.requests import JobKind, Request
+from chiplog_core.spark.results import Result, ResultState
+from chiplog_spark.jobs.entry import main as enter
+from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.rebalance.counting import Tallies
+from chiplog_spark.rebalance.planning import Inventory, take_inventory
+from chiplog_spark.rebalance.reading import read_tallies
+from chiplog_spark.rebalance.sketch import CAPACITY
+from chiplog_spark.rebalance.window import Window, covered, measurements
+from chiplog_spark.wire.access import Access, addresses_of
+from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.errors import WireError
+
+MEASURED: Final = "Measured"
+MAX_PARTITIONS_TOLD: Final = 500
+MAX_SUMMARY_BYTES: Final = 480 * 1024
+"""A little less than a result may have."""
+
+
+def main() -> None:
+    enter(JobKind.REBALANCE, work)
+
+
+def work(spark: SparkSession, request: Request) -> Result:
+    """Measure and propose; raises `Refused`."""
+    job = request.job_as(RebalanceJob)
+    try:
+        settings = job.settings()
+        access = Access(addresses_of(request.bootstrap))
+    except RebalanceRefused as refused:
+        raise Refused("InvalidSpec", str(refused)) from refused
+    except ValueError as error:
+        raise Refused("InvalidRequest", f"bootstrap: {error}") from error
+    now_ms = time.time_ns() // 1_000_000
+    window = Window(start_ms=now_ms - job.window_ms, end_ms=now_ms)
+    try:
+        with Client(access) as client:
+            inventory = take_inventory(client, job.topics, job.sample_records)
+    except WireError as error:
+        raise Refused(error.reason, str(error)) from error
+    with _limited(spark, job.time_limit_ms):
+        tallies = read_tallies(spark, access, inventory, window, job.bytes_per_second)
+    figures = measurements(tallies, inventory.reaches, window)
+    try:
+        proposal = propose(job.members(), inventory.partitions, figures, settings)
+    except RebalanceRefused as refused:
+        raise Refused("InvalidSpec", str(refused)) from refused
+    summary = {
+        **proposal_json(proposal),
+        "coverage": _coverage(inventory, tallies),
+        "sampling": _sampling(job, inventory, tallies, window),
+        "partitions": _partitions(inventory, tallies, figures),
+    }
+    return Result(
+        application=request.application,
+        state=ResultState.SUCCEEDED,
+        reason=MEASURED,
+        summary=fitted(summary),
+    )
+
+
+def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
+    """Without the lists that are only to be looked at, as far as the whole is too large."""
+    fitting = dict(summary)
+    for name in ("partitions", "skew"):
+        if len(json.dumps(fitting)) <= limit_bytes:
+            return fitting
+        fitting[name] = []
+    if len(json.dumps(fitting)) > limit_bytes:
+        fitting["reassignment"] = {"version": 1, "partitions": []}
+        fitting["reassignmentMessage"] = (
+            f"the reassignment of {summary['numReplicaMovements']} replicas is too large to be "
+            "told: exclude topics"
+        )
+    return fitting
+
+
+def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
+    """What was read, under the names that all jobs use."""
+    return {
+        "topics": len({name.topic for name in inventory.reaches}),
+        "partitions": len(inventory.reaches),
+        "replicas": len(inventory.reaches),
+        "records": sum(one.records for one in tallies.values()),
+        "bytes": sum(one.bytes for one in tallies.values()),
+    }
+
+
+def _sampling(job: RebalanceJob, inventory: Inventory, tallies: Tallies, window: Window) -> Json:
+    """How the figures came about."""
+    over = covered(window, tallies.values())
+    errors = [100 * one.keys.error / one.records for one in tallies.values() if one.records]
+    return {
+        "sampleRecords": job.sample_records,
+        "sampledPartitions": sum(one.is_sampled for one in inventory.reaches.values()),
+        "windowStartMs": over.start_ms,
+        "windowEndMs": over.end_ms,
+        "keysCounted": CAPACITY,
+        "keyErrorAtMostPercent": ceil(max(errors, default=0.0)),
+        "goneTopics": inventory.gone[:100],
+    }
+
+
+def _partitions(
+    inventory: Inventory, tallies: Tallies, figures: Mapping[PartitionName, Measured]
+) -> list[Json]:
+    """The busiest and largest partitions, each with whether its figures are exact."""
+    names = sorted(figures, key=lambda name: (-figures[name].weight, -figures[name].bytes, name))
+    told = []
+    for name in names[:MAX_PARTITIONS_TOLD]:
+        one, tally = figures[name], tallies.get(name)
+        told.append(
+            {
+                "topic": name.topic,
+                "partition": name.partition,
+                "records": one.records,
+                "bytes": one.bytes,
+                "exact": not inventory.reaches[name].is_sampled,
+                "bytesPerSecond": round(one.bytes_per_second),
+                "recordsPerSecond": round(one.records_per_second),
+                "recordsWithoutKey": tally.records_without_key if tally else 0,
+                "firstTimestampMs": tally.first_timestamp_ms if tally else None,
+                "lastTimestampMs": tally.last_timestamp_ms if tally else None,
+            }
+        )
+    return told
+
+
+@contextmanager
+def _limited(spark: SparkSession, time_limit_ms: int | None) -> Iterator[None]:
+    """End all reading when the time is over; raises `Refused` then."""
+    if time_limit_ms is None:
+        yield
+        return
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        spark.sparkContext.cancelAllJobs()
+
+    timer = threading.Timer(time_limit_ms / 1000, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        if is_over.is_set():
+            raise _too_long(time_limit_ms) from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def _too_long(time_limit_ms: int) -> Refused:
+    return Refused(
+        "TimeLimitExceeded",
+        f"spec.timeLimit: measuring took longer than {time_limit_ms} ms; raise it, exclude topics, "
+        "or give it more executors",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""What the brokers say about topics when the measuring begins: who holds what, and how much."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
+from chiplog_core.rebalance.measured import Partition, PartitionName
+from chiplog_spark.rebalance.window import Reach, reach
+from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.errors import UnknownTopic
+from chiplog_spark.wire.facts import EARLIEST, LATEST, PartitionFacts, TopicFacts
+
+
+@dataclass(slots=True)
+class Inventory:
+    """The partitions there are, and what is read of those that have a leader."""
+
+    partitions: list[Partition] = field(default_factory=list)
+    reaches: dict[PartitionName, Reach] = field(default_factory=dict)
+    topics: dict[str, TopicFacts] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    """Topics that were to be measured and are no more."""
+
+
+def take_inventory(client: Client, topics: Iterable[str], sample_records: int) -> Inventory:
+    """Ask for each topic; raises `WireError`."""
+    found = Inventory()
+    for name in sorted(set(topics)):
+        try:
+            topic = client.topic(name)
+        except UnknownTopic:
+            found.gone.append(name)
+            continue
+        found.topics[name] = topic
+        led = [index for index, one in topic.partitions.items() if one.leader_id >= 0]
+        starts = client.offsets(topic, dict.fromkeys(led, EARLIEST))
+        ends = client.offsets(topic, dict.fromkeys(led, LATEST))
+        for index, facts in sorted(topic.partitions.items()):
+            place = PartitionName(name, PartitionIndex(index))
+            found.partitions.append(partition_of(place, facts))
+            if index in starts:
+                # Retention may have moved the start beyond an end that was asked for before.
+                start = min(starts[index], ends[index])
+                found.reaches[place] = reach(start, ends[index], sample_records)
+    return found
+
+
+def partition_of(name: PartitionName, facts: PartitionFacts) -> Partition:
+    """As the proposal takes it."""
+    replicas = tuple(BrokerId(one) for one in facts.replicas)
+    return Partition(
+        name=name,
+        replicas=replicas,
+        isr=tuple(BrokerId(one) for one in facts.isr if one in facts.replicas),
+        leader=BrokerId(facts.leader_id) if facts.leader_id in facts.replicas else None,
+        leader_epoch=LeaderEpoch(facts.leader_epoch),
+    )

@@ -1,0 +1,91 @@
+"""Spark reads the partitions and counts them: a tally of each split, put together by partition.
+
+Executors read by the data source's own reader and count where they read: no record goes through
+the JVM. Nothing but tallies leaves a task, and a tally is bounded: so is what the shuffle and the
+driver hold.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from chiplog_core.rebalance.measured import PartitionName
+from chiplog_spark.rebalance.counting import Tallies, count_batch
+from chiplog_spark.rebalance.planning import Inventory
+from chiplog_spark.rebalance.tally import Tally
+from chiplog_spark.rebalance.window import Window
+from chiplog_spark.source.arrow import rows_of
+from chiplog_spark.source.options import RECORDS_A_SPLIT, Mode, Options
+from chiplog_spark.source.ranges import Range
+from chiplog_spark.source.schema import schema_for
+from chiplog_spark.source.splits import Split, splits_of
+from chiplog_spark.wire.access import Access
+from chiplog_spark.wire.verdicts import LEADER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Counted: TypeAlias = tuple[PartitionName, Tally]
+
+MAX_TASKS: Final = 10_000
+"""Of one measuring. Where there are more splits, a task reads several."""
+
+
+def read_tallies(
+    spark: "SparkSession",
+    access: Access,
+    inventory: Inventory,
+    window: Window,
+    bytes_per_second: int | None = None,
+) -> Tallies:
+    """The tally of every partition with a record, read by all executors together."""
+    splits = splits_in(inventory)
+    if not splits:
+        return {}
+    context = spark.sparkContext
+    workers = max(1, context.defaultParallelism)
+    of_task = max(1, bytes_per_second // workers) if bytes_per_second else None
+    tallies = (
+        context.parallelize(splits, min(len(splits), MAX_TASKS))
+        .flatMap(_counter(access, window, of_task))
+        .reduceByKey(_together, numPartitions=workers)
+        .collect()
+    )
+    return dict(tallies)
+
+
+def splits_in(inventory: Inventory) -> list[Split]:
+    """All that is to be read, one large partition by many tasks."""
+    ranges: dict[str, list[Range]] = {}
+    for name, of in sorted(inventory.reaches.items()):
+        ranges.setdefault(name.topic, []).append(Range(name.partition, of.read_from, of.end))
+    return [
+        split
+        for topic, found in ranges.items()
+        for split in splits_of(inventory.topics[topic], LEADER, found, RECORDS_A_SPLIT)
+    ]
+
+
+def _counter(
+    access: Access, window: Window, bytes_per_second: int | None
+) -> Callable[[Split], Iterator[Counted]]:
+    """What one task does with a split, no faster than it may read."""
+
+    def count(split: Split) -> Iterator[Counted]:
+        # Retention goes on meanwhile; what is gone is no load.
+        options = Options(access=access, topic=split.at.topic, fails_on_data_loss=False)
+        tallies: Tallies = {}
+        began_s, read = time.monotonic(), 0
+        for batch in rows_of(options, split, schema_for(Mode.RECORDS, with_payload=False)):
+            read += count_batch(batch, window, tallies)
+            if bytes_per_second:
+                ahead_s = read / bytes_per_second - (time.monotonic() - began_s)
+                time.sleep(max(0.0, ahead_s))
+        yield from tallies.items()
+
+    return count
+
+
+def _together(one: Tally, other: Tally) -> Tally:
+    one.merge(other)
+    return one
