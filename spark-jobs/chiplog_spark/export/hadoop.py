@@ -1,0 +1,106 @@
+"""Files by Hadoop's FileSystem, which Spark's driver holds: local ones, HDFS, object stores.
+
+Where renaming replaces what is there (local disks) or copies (object stores), two runs at the same
+moment could both believe to be the only one; docs/export.md says what to do about that.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from chiplog_spark.jobs.refused import Refused
+
+DENIED = ("Permission denied", "Mkdirs failed", "Read-only file system")
+"""How a local disk says it; HDFS and object stores have exceptions with names of their own."""
+
+
+class HadoopFiles:
+    """`Files` over every scheme that the session's Hadoop configuration knows."""
+
+    def __init__(self, session: SparkSession) -> None:
+        context = session.sparkContext
+        # PySpark has no words of its own for files.
+        self._jvm: Any = context._jvm  # noqa: SLF001
+        self._conf: Any = context._jsc.hadoopConfiguration()  # noqa: SLF001
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        """The file system of a path, and the path as it has it. Raises `Refused`."""
+        try:
+            found = self._jvm.org.apache.hadoop.fs.Path(path)
+            return found.getFileSystem(self._conf), found
+        except Py4JJavaError as error:
+            why = error.java_exception.getMessage()
+            raise Refused(
+                "TargetUnusable",
+                f"job.target: {path}: {why}; name a folder like file:///exports or"
+                " s3a://bucket/exports, of a file system that the image's jars know",
+            ) from error
+
+    def names(self, folder: str) -> list[str]:
+        system, path = self._at(folder)
+        if not system.exists(path):
+            return []
+        return sorted(one.getPath().getName() for one in system.listStatus(path))
+
+    def tree(self, folder: str) -> Mapping[str, int]:
+        system, path = self._at(folder)
+        if not system.exists(path):
+            return {}
+        root = system.makeQualified(path).toUri().getPath()
+        found, listed = {}, system.listFiles(path, True)
+        while listed.hasNext():
+            one = listed.next()
+            found[one.getPath().toUri().getPath()[len(root) + 1 :]] = int(one.getLen())
+        return found
+
+    def exists(self, path: str) -> bool:
+        system, found = self._at(path)
+        return bool(system.exists(found))
+
+    def read(self, path: str) -> str:
+        system, found = self._at(path)
+        stream = system.open(found)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str) -> bool:
+        system, found = self._at(path)
+        if system.exists(found):
+            return False
+        _, making = self._at(f"{found.getParent().toString()}/.{found.getName()}.{uuid4().hex}")
+        try:
+            stream = system.create(making, False)
+            stream.write(text.encode())
+            stream.close()
+        except Py4JJavaError as error:
+            raise refused_or_broken(path, error) from error
+        if system.rename(making, found):
+            return True
+        system.delete(making, False)
+        return False
+
+    def move(self, source: str, destination: str) -> None:
+        system, here = self._at(source)
+        _, there = self._at(destination)
+        system.mkdirs(there.getParent())
+        if not system.rename(here, there):
+            raise OSError(f"{source} was not moved to {destination}")
+
+    def remove(self, path: str) -> None:
+        system, found = self._at(path)
+        system.delete(found, True)
+
+
+def refused_or_broken(path: str, error: Py4JJavaError) -> Exception:
+    """What a failure to write is: a person's matter, or one of the machines'."""
+    why = str(error.java_exception.getMessage())
+    kind = error.java_exception.getClass().getSimpleName()
+    if kind.startswith("Access") or any(word in why for word in DENIED):
+        remedy = "let the job's user write there, or name another folder"
+        return Refused("TargetUnusable", f"job.target: {path}: {why}; {remedy}")
+    return OSError(f"{path}: {kind}: {why}")

@@ -1,0 +1,86 @@
+"""What an export is told, under `job` of its request."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_broker.security.scram import Mechanism
+from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.references import TopicName
+from chiplog_spark.export.plan import Bounds
+from chiplog_spark.wire.access import Login
+
+
+class Compression(StrEnum):
+    """How Parquet's pages are compressed."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    NONE = "none"
+
+
+class SaslMechanism(StrEnum):
+    """How a user proves to be one."""
+
+    SCRAM_SHA_256 = Mechanism.SCRAM_SHA_256.value
+    SCRAM_SHA_512 = Mechanism.SCRAM_SHA_512.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sasl:
+    """As whom the job logs in, where listeners want it."""
+
+    username: Annotated[str, "Name of the user.", Length(255, minimum=1)]
+    password_file: Annotated[str, "Path of the mounted file with the password.", Length(4_096, 1)]
+    mechanism: Annotated[SaslMechanism, "How it logs in."] = SaslMechanism.SCRAM_SHA_512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportJob:
+    """Topics, and the folder that they are exported to."""
+
+    topics: Annotated[
+        tuple[TopicName, ...], "The topics, one after the other.", Items(1_000, 1, ordered=True)
+    ]
+    target: Annotated[
+        str,
+        "The folder, with its scheme.",
+        Length(1_024),
+        Pattern(r"[a-z][a-z0-9+.-]*:/[^\s?#]*", "a URI like file:///exports or s3a://bucket/x"),
+    ]
+    file_megabytes: Annotated[int, "About how large a file may become.", Range(1, 16_384)] = 256
+    records_per_file: Annotated[
+        int, "How many offsets a file may have.", Range(1, 1_000_000_000)
+    ] = 5_000_000
+    files_per_commit: Annotated[
+        int, "How many ranges are read, and lost by a kill, at most.", Range(1, 256)
+    ] = 16
+    fail_on_data_loss: Annotated[
+        bool, "Whether to stop where records were deleted before they were exported."
+    ] = True
+    compression: Annotated[Compression, "Codec of the Parquet files."] = Compression.ZSTD
+    sasl: Annotated[Sasl | None, "How to log in; absent where nobody asks."] = None
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.file_megabytes * 2**20, self.records_per_file, self.files_per_commit)
+
+    @property
+    def login(self) -> Login | None:
+        one = self.sasl
+        return (
+            Login(one.username, one.password_file, Mechanism(one.mechanism.value)) if one else None
+        )
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """Those of the data source that say who asks."""
+        one = self.sasl
+        if one is None:
+            return {}
+        return {
+            "sasl.username": one.username,
+            "sasl.password.file": one.password_file,
+            "sasl.mechanism": one.mechanism.value,
+        }

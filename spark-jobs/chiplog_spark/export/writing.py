@@ -1,0 +1,91 @@
+"""One step by Spark: what the data source `chiplog` reads, as Parquet below a staging folder."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as f
+
+from chiplog_spark.export.commits import OffsetRange
+from chiplog_spark.export.places import DATE_COLUMN, FILE_COLUMN
+from chiplog_spark.export.plan import Step
+from chiplog_spark.export.runs import Topic
+from chiplog_spark.source.register import FORMAT, register
+
+COLUMNS: Final = (
+    *("key", "value", "headers", "timestamp", "timestampType"),
+    *("partition", "offset", "leaderEpoch"),
+)
+DAY: Final = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"
+"""The record's day in UTC, whatever time zone the session has."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWriter:
+    """`Writer` by a session to which the data source is known."""
+
+    session: SparkSession
+    source: Mapping[str, str]
+    """Options of the data source that are the same for all steps."""
+
+    compression: str
+
+    def __call__(self, topic: Topic, step: Step, staging: str) -> int:
+        read = self.session.read.format(FORMAT).options(**options(topic.name, step))
+        counted = Observation("step")
+        (
+            read.options(**self.source)
+            .load()
+            .observe(counted, f.count(f.lit(1)).alias("records"))
+            .select(
+                *COLUMNS,
+                f.expr(file_expression(step.files)).alias(FILE_COLUMN),
+                f.expr(DAY).alias(DATE_COLUMN),
+            )
+            # One file is open at a time, and holds its records in the order of their offsets.
+            .sortWithinPartitions(FILE_COLUMN, DATE_COLUMN, "offset")
+            .write.partitionBy(FILE_COLUMN, DATE_COLUMN)
+            .mode("errorifexists")
+            .option("compression", self.compression)
+            .parquet(staging)
+        )
+        return int(counted.get["records"])
+
+
+def options(topic: str, step: Step) -> dict[str, str]:
+    """What the data source is told: exactly the ranges of this step, one split a file."""
+    return {
+        "topic": topic,
+        "partitions": ",".join(str(one.partition) for one in step.ranges),
+        "startingOffsets": offsets(topic, {one.partition: one.first for one in step.ranges}),
+        "endingOffsets": offsets(topic, {one.partition: one.end for one in step.ranges}),
+        "recordsPerSplit": str(step.records_per_file),
+    }
+
+
+def offsets(topic: str, places: Mapping[int, int]) -> str:
+    return json.dumps({topic: {str(partition): offset for partition, offset in places.items()}})
+
+
+def file_expression(files: Iterable[OffsetRange]) -> str:
+    """Which file of the step a record belongs to, in SQL; null for one that was not asked for."""
+    cases = (
+        f"WHEN partition = {one.partition} AND offset >= {one.first} AND offset < {one.end}"
+        f" THEN {number}"
+        for number, one in enumerate(files)
+    )
+    return f"CASE {' '.join(cases)} END"
+
+
+def prepare(session: SparkSession) -> None:
+    """Make the data source known to the job's session, and set what Parquet's columns are."""
+    try:
+        register(session)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # the session may know it
+            raise
+    # Not INT96, which readers other than Spark warn of: UTC, in microseconds.
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")

@@ -1,0 +1,94 @@
+"""The job `Export`: topics to a Parquet raw zone.
+
+python -m chiplog_spark.jobs.export REQUEST [RESULT]
+"""
+
+from typing import Any, NoReturn
+
+from pyspark.sql import SparkSession
+
+from chiplog_core.spark.requests import JobKind, Request
+from chiplog_core.spark.results import Result, ResultState
+from chiplog_spark.export.hadoop import HadoopFiles
+from chiplog_spark.export.plan import Held
+from chiplog_spark.export.request import ExportJob
+from chiplog_spark.export.runs import Exported, Exporter, Topic
+from chiplog_spark.export.writing import SparkWriter, prepare
+from chiplog_spark.jobs import entry
+from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.wire.access import Access, addresses_of
+from chiplog_spark.wire.client import Client
+from chiplog_spark.wire.errors import WireError
+from chiplog_spark.wire.facts import EARLIEST, LATEST
+
+MAX_LOST_TOLD = 100
+
+
+def work(session: SparkSession, request: Request) -> Result:
+    """Export every topic that the request names. Raises `Refused`."""
+    job = request.job_as(ExportJob)
+    prepare(session)
+    exporter = Exporter(
+        files=HadoopFiles(session),
+        write=SparkWriter(
+            session,
+            {"bootstrap.servers": request.bootstrap, **job.source_options},
+            job.compression.value,
+        ),
+        bounds=job.bounds,
+        fail_on_data_loss=job.fail_on_data_loss,
+    )
+    access = Access(addresses_of(request.bootstrap), job.login)
+    done = [exporter.run(job.target, name, lambda one: look(access, one)) for name in job.topics]
+    return result_of(done)
+
+
+def look(access: Access, name: str) -> Topic:
+    """A topic as it is now. Raises `Refused`."""
+    try:
+        with Client(access) as client:
+            facts = client.topic(name)
+            starts, ends = (
+                client.offsets(facts, dict.fromkeys(facts.partitions, place))
+                for place in (EARLIEST, LATEST)
+            )
+    except WireError as error:
+        raise Refused(error.reason, str(error)) from error
+    held = {number: Held(starts[number], ends[number]) for number in starts}
+    return Topic(name, str(facts.topic_id), held)
+
+
+def result_of(done: list[Exported]) -> Result:
+    lost = sum(len(one.lost) for one in done)
+    said = f"; {lost} ranges of offsets were deleted before they were exported" if lost else ""
+    records, files = (sum(getattr(one, what) for one in done) for what in ("records", "files"))
+    return Result(
+        application="export",
+        state=ResultState.SUCCEEDED,
+        reason="Exported",
+        message=f"{records} records in {files} files{said}",
+        summary={"topics": [summary_of(one) for one in done]},
+    )
+
+
+def summary_of(one: Exported) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "commits": one.commits,
+        "records": one.records,
+        "files": one.files,
+        "bytes": one.size_bytes,
+        "lostTotal": len(one.lost),
+        "lost": [
+            {"partition": gone.partition, "firstOffset": gone.first, "lastOffset": gone.end - 1}
+            for gone in one.lost[:MAX_LOST_TOLD]
+        ],
+    }
+
+
+def main() -> NoReturn:
+    entry.main(JobKind.EXPORT, work)
+
+
+if __name__ == "__main__":
+    main()
