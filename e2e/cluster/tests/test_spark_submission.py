@@ -20,7 +20,7 @@ from e2e.cluster.spark_states import (
 from e2e.cluster.spark_submission import Submission, Unsubmittable, driver_pod, submission
 
 SERVER = "https://10.0.0.1:6443"
-FOLDER = Path("/work")
+FOLDER = Path("/somewhere")
 RUNNING = Progress(State.RUNNING, executions=1, submissions=1)
 
 
