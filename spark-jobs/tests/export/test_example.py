@@ -12,7 +12,7 @@ from chiplog_core.spark.requests import REQUEST_KEY, JobKind, Request
 from chiplog_spark.container import command
 from chiplog_spark.export.request import ExportJob
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "export.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "export.yaml"
 MODELS = {
     "ConfigMap": "V1ConfigMap",
     "CronJob": "V1CronJob",
