@@ -229,14 +229,10 @@ class KafkaPythonWorker(Worker):
 class Told(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
     """What kafka-python says of partitions."""
 
-    def __init__(self, worker: KafkaPythonWorker) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.worker = worker
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        # kafka-python 3.0 keeps a question for committed offsets that nobody waited for, and takes
-        # its old answer when it has the same partitions in a later generation: it reads again
-        # what others have committed since, and a checker would blame the coordinator.
-        self.worker.consumer._coordinator._offset_fetch_futures.clear()  # noqa: SLF001
         self.worker.given(one.partition for one in assigned)
 
     def on_partitions_revoked(self, _: Iterable[Any]) -> None:
