@@ -52,14 +52,24 @@ WAITING: Final = (
     "chiplog_broker.handlers.log_positions",
     "chiplog_broker.handlers.turns",
     "chiplog_broker.server.inquiries",
+    "chiplog_core.cron",
     "chiplog_core.group_watch",
     "chiplog_core.groups.reset",
     "chiplog_core.groups.reset_plan",
     "chiplog_core.model.group_exchange",
+    "chiplog_core.model.rebalance",
+    "chiplog_core.model.rebalance_status",
+    "chiplog_core.model.spark",
+    "chiplog_core.model.spark_run",
+    "chiplog_core.model.verification",
+    "chiplog_core.rebalance",
     "chiplog_core.signature",
+    "chiplog_core.spark",
+    "chiplog_core.validate.rebalance",
+    "chiplog_core.validate.verification",
 )
 """What nobody simulated asks for: ConsumerGroups, for which the operator asks brokers over HTTP,
-and transactions, which nobody can begin."""
+transactions, which nobody can begin, and Spark jobs, which no simulated broker runs beside."""
 OPERATORS_LOOP: Final = (
     "apply",
     "cached_api",
