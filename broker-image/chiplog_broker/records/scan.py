@@ -54,7 +54,7 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
                 size = size & 0x7F | payload[at + 1] << 7
                 at += 2
             else:
-                size, at = _read_raw(payload, at)
+                size, at = read_raw(payload, at)
             if size & 1 or not size:
                 raise InvalidRecordError("a record without a size")
             end = at + (size >> 1)
@@ -65,17 +65,17 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
                 time = time & 0x7F | payload[at + 2] << 7
                 at += 3
             else:
-                time, at = _read_raw(payload, at + 1)
+                time, at = read_raw(payload, at + 1)
             delta = payload[at]
             if delta < 0x80:
                 at += 1
             else:
-                delta, at = _read_raw(payload, at)
+                delta, at = read_raw(payload, at)
             length = payload[at]
             if length < 0x80:
                 at += 1
             else:
-                length, at = _read_raw(payload, at)
+                length, at = read_raw(payload, at)
             if length & 1:
                 key = None
             else:
@@ -107,12 +107,12 @@ def check_keys(batch: memoryview, header: BatchHeader) -> None:
 
 def rest_of(payload: bytes, start: int) -> tuple[bytes, int]:
     """The attributes of the record that begins there, and where what follows its time begins."""
-    _, at = _read_raw(payload, start)
-    _, rest = _read_raw(payload, at + 1)
+    _, at = read_raw(payload, start)
+    _, rest = read_raw(payload, at + 1)
     return payload[at : at + 1], rest
 
 
-def _read_raw(payload: bytes, at: int) -> tuple[int, int]:
+def read_raw(payload: bytes, at: int) -> tuple[int, int]:
     """A variable-length number as it stands (zigzag is the caller's), and what follows it."""
     value = shift = 0
     for index in range(at, at + 10):

@@ -7,10 +7,10 @@ application, and what it leaves undone the next one does.
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from chiplog_core.api import REBALANCE, VERIFICATION
+from chiplog_core.api import REBALANCE, VERIFICATION, ResourceKind
 from chiplog_core.conditions import merge
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
@@ -41,6 +41,7 @@ from chiplog_operator.observe import Observer
 from chiplog_operator.parsed import Parsed, metadata_of
 from chiplog_operator.spark.applications import Offered
 from chiplog_operator.spark.carrying_out import CarryingOut, Tools
+from chiplog_operator.targets import KIND_OF
 from chiplog_operator.together import together
 from chiplog_operator.writes import NotInCharge
 
@@ -165,7 +166,10 @@ class SparkLooks:
         """In how many seconds to look again."""
         try:
             if kind is kinds.REBALANCES:
-                await self._refuse_rebalance(manifest)
+                # Its measuring and its moves are not connected yet: nothing may pretend.
+                unbuilt = unless_built(Feature.REBALANCE, "kind")
+                not_ready = RebalanceStatus(state=RebalanceState.NOT_READY)
+                await self._refuse(REBALANCE, manifest, unbuilt, not_ready)
                 return RESYNC_S
             return await self._look_at_verification(manifest)
         except NotInCharge:
@@ -179,7 +183,8 @@ class SparkLooks:
         key = cluster_of(kinds.VERIFICATIONS, manifest)
         found = self._verifications.read(manifest)
         if key is None or not isinstance(found, Verification):
-            await self._refuse(key, manifest, () if isinstance(found, Verification) else found)
+            problems = () if isinstance(found, Verification) else found
+            await self._refuse(VERIFICATION, manifest, problems, VerificationStatus())
             return RESYNC_S
         observer = self.parts.observer
         cluster, application = observer.cluster(key), found.status.application
@@ -265,45 +270,26 @@ class SparkLooks:
                 found[spec["topicName"]] = of_uid.get(spec.get("ownerUID", ""), {})
         return found
 
-    async def _refuse_rebalance(self, manifest: Manifest) -> None:
-        """Its measuring and its moves are not connected yet: nothing may pretend."""
-        key = cluster_of(kinds.REBALANCES, manifest)
-        problems = unless_built(Feature.REBALANCE, "kind")
+    async def _refuse(
+        self,
+        kind: ResourceKind,
+        manifest: Manifest,
+        problems: tuple[Problem, ...],
+        status: VerificationStatus | RebalanceStatus,
+    ) -> None:
+        """What cannot be done as it is written can only be told so, in a status like this one."""
+        key = cluster_of(KIND_OF[kind.kind], manifest)
         about = metadata_of(manifest)
         if key is None or not problems or _is_told(manifest, about, problems):
             return
-        status = RebalanceStatus(
+        conditions = merge(
+            (),
+            [refused(problems)],
             observed_generation=about.generation,
-            state=RebalanceState.NOT_READY,
-            conditions=merge(
-                (),
-                [refused(problems)],
-                observed_generation=about.generation,
-                now=self.parts.clock.now(),
-            ),
+            now=self.parts.clock.now(),
         )
-        report = Report(kind=REBALANCE, metadata=about, status=status)
-        await self.parts.tools.executor.execute(key, [report])
-
-    async def _refuse(
-        self, key: ClusterKey | None, manifest: Manifest, problems: tuple[Problem, ...]
-    ) -> None:
-        """An object that does not read can only be told so."""
-        if key is None or not problems:
-            return
-        about = metadata_of(manifest)
-        if _is_told(manifest, about, problems):
-            return
-        status = VerificationStatus(
-            observed_generation=about.generation,
-            conditions=merge(
-                (),
-                [refused(problems)],
-                observed_generation=about.generation,
-                now=self.parts.clock.now(),
-            ),
-        )
-        report = Report(kind=VERIFICATION, metadata=about, status=status)
+        told = replace(status, observed_generation=about.generation, conditions=conditions)
+        report = Report(kind=kind, metadata=about, status=told)
         await self.parts.tools.executor.execute(key, [report])
 
 

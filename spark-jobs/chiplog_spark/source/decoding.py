@@ -5,17 +5,14 @@ the speed. Like it, this trusts nothing: any bytes end in columns or in `Invalid
 """
 
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader
-from chiplog_broker.records.compression import decompress
+from chiplog_broker.records.batch import BatchHeader
 from chiplog_broker.records.errors import InvalidRecordError
-from chiplog_broker.records.reader import MAX_INFLATED_BYTES
+from chiplog_broker.records.scan import payload_of, read_raw
 
 HeaderColumn: TypeAlias = list[tuple[str, bytes | None]] | None
 """A record's headers; None where there are none, as in Spark's Kafka source."""
-
-_VARINT_MAX_BYTES: Final = 10
 
 
 @dataclass(slots=True)
@@ -35,8 +32,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Decoded:
 
     Raises `RecordsError`.
     """
-    packed = batch[HEADER_BYTES : header.size_bytes]
-    payload = bytes(decompress(header.codec, packed, MAX_INFLATED_BYTES))
+    payload = payload_of(batch, header)
     found = Decoded()
     try:
         at = _decode(payload, header.record_count, found)
@@ -65,7 +61,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             size = size & 0x7F | payload[at + 1] << 7
             at += 2
         else:
-            size, at = _long(payload, at)
+            size, at = read_raw(payload, at)
         end = at + (size >> 1)
         if size & 1 or end > length:
             raise InvalidRecordError("a record does not fit its batch")
@@ -76,7 +72,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             time = time & 0x7F | payload[at + 2] << 7
             at += 3
         else:
-            time, at = _long(payload, at + 1)
+            time, at = read_raw(payload, at + 1)
         delta = payload[at]
         if delta < 0x80:
             at += 1
@@ -84,12 +80,12 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             delta = delta & 0x7F | payload[at + 1] << 7
             at += 2
         else:
-            delta, at = _long(payload, at)
+            delta, at = read_raw(payload, at)
         size = payload[at]
         if size < 0x80:
             at += 1
         else:
-            size, at = _long(payload, at)
+            size, at = read_raw(payload, at)
         if size & 1:
             keys.append(None)
         else:
@@ -102,7 +98,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             size = size & 0x7F | payload[at + 1] << 7
             at += 2
         else:
-            size, at = _long(payload, at)
+            size, at = read_raw(payload, at)
         if size & 1:
             values.append(None)
         else:
@@ -147,17 +143,5 @@ def _bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _signed(payload: bytes, at: int) -> tuple[int, int]:
-    value, at = _long(payload, at)
+    value, at = read_raw(payload, at)
     return (value >> 1) ^ -(value & 1), at
-
-
-def _long(payload: bytes, at: int) -> tuple[int, int]:
-    """A variable-length number as it stands (zigzag is the caller's), and what follows it."""
-    value = shift = 0
-    for index in range(at, at + _VARINT_MAX_BYTES):
-        byte = payload[index]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, index + 1
-        shift += 7
-    raise InvalidRecordError("a variable-length number without an end")

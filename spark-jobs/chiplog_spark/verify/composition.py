@@ -42,7 +42,7 @@ class InSpark:
         """Read and check some splits, at least one; what comes of it is told to `judge`."""
 
         def read(own: Iterable[Split]) -> Iterator[tuple[Key, Row]]:
-            return (((*row[:3], *row[3:6]), row) for row in rows_of(task, iter(own)))
+            return ((row[:6], row) for row in rows_of(task, iter(own)))
 
         def merge(pairs: Iterable[tuple[Key, Row]]) -> Iterator[tuple[bool, str]]:
             rows = (Row(*row) for _, row in pairs)

@@ -4,7 +4,7 @@ Thin: `verdicts` says what an answer means; here are the connections, the clock 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -81,7 +81,7 @@ class Client:
 
     def topic(self, name: str) -> TopicFacts:
         """Id, partitions, leaders and brokers of a topic, asked anew."""
-        return self._persist(lambda: self._described(name), shorter=errors.UnknownTopic)
+        return self._persist(lambda: self._described(name))
 
     def offsets(
         self, topic: TopicFacts, wanted: Mapping[int, int], replica: int = LEADER
@@ -272,17 +272,15 @@ class Client:
             raise _Again(final)
         raise final
 
-    def _persist(
-        self, attempt: Callable[[], Found], shorter: type[WireError] = errors.UnknownTopic
-    ) -> Found:
-        """Try until it works, is hopeless, or patience ends, sooner for what is `shorter`."""
+    def _persist(self, attempt: Callable[[], Found]) -> Found:
+        """Try until it works, is hopeless, or patience ends: sooner for an unknown topic."""
         began_s = time.monotonic()
         for pause_s in _pauses():
             try:
                 return attempt()
             except _Again as again:
                 patience_s = self._access.patience_ms / 1000
-                if isinstance(again.final, shorter):
+                if isinstance(again.final, errors.UnknownTopic):
                     patience_s = min(patience_s, _UNKNOWN_PATIENCE_S)
                 if time.monotonic() + pause_s > began_s + patience_s:
                     raise again.final from again
@@ -357,17 +355,3 @@ def _pauses() -> Iterator[float]:
     while True:
         yield pause_s
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-
-
-def partitions_of(topic: TopicFacts, wanted: Iterable[int]) -> list[int]:
-    """Those of the wanted partitions that there are. Raises `UnknownTopic` for another."""
-    found = sorted(set(wanted))
-    for index in found:
-        if index not in topic.partitions:
-            raise errors.UnknownTopic(
-                f"there are {len(topic.partitions)} partitions",
-                "correct the partition's number",
-                topic.name,
-                index,
-            )
-    return found
