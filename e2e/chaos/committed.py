@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient
 
 from e2e.chaos.group_history import NOTHING_COMMITTED, Place
 from e2e.chaos.ledger import Ledger
@@ -65,6 +66,23 @@ def wait_caught_up(
             if has_all or time.monotonic() > until_s:
                 break
             time.sleep(LOOK_S)
+        if not has_all:
+            ledger.groups.late[group] = described(bootstrap, group)
         for place in places:
             ledger.groups.final.setdefault(place, NOTHING_COMMITTED)
         consumer.close()
+
+
+def described(bootstrap: str, group: str) -> str:
+    """How its coordinator sees it: its state, and who has which partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    try:
+        asked = admin.describe_consumer_groups([group], request_timeout=ASK_LIMIT_S)
+        told = asked[group].result(ASK_LIMIT_S)
+    except (KafkaException, TimeoutError) as refused:
+        return repr(refused)
+    members = {
+        one.client_id: sorted(at.partition for at in one.assignment.topic_partitions)
+        for one in told.members
+    }
+    return f"{told.state.name}: {members}"

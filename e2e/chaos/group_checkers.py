@@ -83,7 +83,8 @@ def no_group_progress(groups: GroupHistory, records: History) -> Iterator[Anomal
     for place, offset in sorted(groups.final.items()):
         end = records.ends.get(place.partition, 0)
         if end and offset < end:
-            what = f"at {offset} of {end} when everything had been well for long"
+            told = groups.late.get(place.group, "unasked")
+            what = f"at {offset} of {end} when everything had been well for long; group: {told}"
             yield Anomaly(NO_GROUP_PROGRESS, name_of(place), what)
 
 

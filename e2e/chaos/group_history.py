@@ -56,6 +56,15 @@ class Processed(NamedTuple):
     member: str
 
 
+class Said(NamedTuple):
+    """What a member was given or refused; no checker needs it, whoever looks for a cause does."""
+
+    at_s: float
+    member: str
+    event: str
+    what: str
+
+
 @dataclass(slots=True)
 class GroupHistory:
     """Written by the threads that listen to members; judged when all of them have ended."""
@@ -67,6 +76,9 @@ class GroupHistory:
     """What was committed at the very end, of every partition of every group."""
     problems: Counter[str] = field(default_factory=Counter)
     """What members were refused and went on after, as clients do."""
+    said: list[Said] = field(default_factory=list)
+    late: dict[str, str] = field(default_factory=dict)
+    """What a group's coordinator says of it that did not get to the end."""
 
     def note_found(self, asked_s: float, offsets: Mapping[Place, int], by: str) -> None:
         """What one request was told."""

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from e2e.chaos.group_history import NEVER_S, Committed, Found, Place, Processed
+from e2e.chaos.group_history import NEVER_S, Committed, Found, Place, Processed, Said
 from e2e.chaos.ledger import Ledger
 
 MS = 0.001
@@ -47,6 +47,9 @@ class MemberLines(ABC):
         self.history.commits += self.take_pending()
         self.history.problems[why] += 1
 
+    def said(self, at_s: float, event: str, what: object) -> None:
+        self.history.said.append(Said(at_s, self.name, event, str(what)))
+
     def take_pending(self) -> list[Committed]:
         found = [*self.pending.values()]
         self.pending.clear()
@@ -78,6 +81,9 @@ class OwnLines(MemberLines):
                 self.acknowledged(at_s)
             case "refused" | "problem":
                 self.refused(str(told["what"]))
+                self.said(at_s, told["event"], told["what"])
+            case "given":
+                self.said(at_s, "given", told["partitions"])
             case _:
                 pass
 
@@ -97,6 +103,7 @@ class JavaLines(MemberLines):
         match told["name"]:
             case "partitions_assigned":
                 self.given_s |= {int(one["partition"]): at_s for one in told["partitions"]}
+                self.said(at_s, "given", sorted(self.given_s))
             case "partitions_revoked":
                 self.given_s.clear()
             case "records_consumed":

@@ -116,8 +116,10 @@ def keep(history: History, path: Path) -> None:
 def keep_groups(groups: GroupHistory, path: Path) -> None:
     """One line for all that a member or somebody else was told, in the order of their kinds."""
     with path.open("w") as file:
-        for kind in (groups.commits, groups.found, groups.processed):
+        for kind in (groups.commits, groups.found, groups.processed, groups.said):
             for one in kind:
                 file.write(json.dumps({type(one).__name__: one._asdict()}) + "\n")
         for place, offset in groups.final.items():
             file.write(json.dumps({"final": place, "offset": offset}) + "\n")
+        for group, told in groups.late.items():
+            file.write(json.dumps({"late": group, "told": told}) + "\n")

@@ -4,7 +4,15 @@ import pytest
 
 from e2e.chaos.controls import MUST_BE_SEEN_OF_GROUPS, missed_of_groups
 from e2e.chaos.group_checkers import check_groups
-from e2e.chaos.group_history import NEVER_S, Committed, Found, GroupHistory, Place, Processed
+from e2e.chaos.group_history import (
+    NEVER_S,
+    Committed,
+    Found,
+    GroupHistory,
+    Place,
+    Processed,
+    Said,
+)
 from e2e.chaos.ledger import Ledger
 from e2e.chaos.member_lines import MS, JavaLines, OwnLines
 from e2e.sim.history import History
@@ -111,7 +119,11 @@ def test_a_record_that_nobody_processed_is_skipped_once_it_is_committed_past() -
 
 
 def test_a_group_that_is_not_at_the_end_stands_still() -> None:
-    assert names(groups(), 11) == ["no-group-progress"]
+    late = groups()
+    late.late["first"] = "STABLE: {'a': [0]}"
+    assert names(late, 11) == ["no-group-progress"]
+    (told,) = check_groups(late, records(11))
+    assert told.what.endswith("group: STABLE: {'a': [0]}")
 
 
 def test_what_our_own_members_say() -> None:
@@ -139,6 +151,10 @@ def test_what_our_own_members_say() -> None:
         Committed(5.0, NEVER_S, Place("first", "orders-1"), 5, who),
     ]
     assert groups.problems == {"NOT_COORDINATOR": 1}
+    assert groups.said == [
+        Said(1.0, who, "given", "[0, 1]"),
+        Said(6.0, who, "refused", "NOT_COORDINATOR"),
+    ]
     member.end()  # killed before the answer came
     assert groups.commits[3:] == [Committed(7.0, NEVER_S, Place("first", "orders-1"), 5, who)]
     assert groups.acknowledged() == 1

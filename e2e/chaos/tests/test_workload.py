@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.chaos.committed import described
 from e2e.chaos.run import judged
 from e2e.chaos.workload import PARTITIONS, Workload
 from e2e.clients.standalone import StandaloneBroker
@@ -45,7 +46,9 @@ def test_three_clients_write_and_read_through_a_crash(tmp_path: Path) -> None:
                     broker.kill()
                     broker.start()
             wait_until("every member has committed", lambda: seated(load) == SEATS, LIMIT_S)
+            told = described(broker.bootstrap, "orders-first")
             load.all_is_well()
+        assert told.startswith(("STABLE: {", "PREPARING_REBALANCING: {")), told
         found = judged("crash", 1, load, {1: broker.home}, tmp_path)
     found.check()
     events = load.history.events
