@@ -31,14 +31,14 @@ CONF = {
 
 
 @cache
-def local_session() -> SparkSession:
-    """Spark with two threads, on loopback alone; its JVM ends with this process."""
+def local_session(threads: int = 2) -> SparkSession:
+    """Spark with some threads, on loopback alone; its JVM ends with this process."""
     debian.program("java")
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     # Python workers of the same Python, with the packages that this process sees.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
-    builder = SparkSession.builder.master("local[2]").appName("tests")
+    builder = SparkSession.builder.master(f"local[{threads}]").appName("tests")
     for name, value in CONF.items():
         builder = builder.config(name, value)
     session = builder.config("spark.jars", ",".join(connector())).getOrCreate()

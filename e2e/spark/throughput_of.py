@@ -1,0 +1,68 @@
+"""One Spark that reads a topic in so many splits: `... BOOTSTRAP TOPIC SPLITS RECORDS`.
+
+Prints a line of JSON: megabytes a second of a verification, of one of its cores, and of the data
+source. Spark has been warmed up, as a job that lasts is.
+"""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from chiplog_spark.source.register import register
+from chiplog_spark.verify.composition import InSpark
+from chiplog_spark.verify.job import Job, verify
+from chiplog_spark.wire.access import Access, addresses_of
+from e2e.spark.session import local_session
+
+
+def main() -> None:
+    """Once for what starts processes and compiles, once for the figures."""
+    bootstrap, topic, splits, records = sys.argv[1:]
+    session = local_session(int(splits))
+    register(session)
+    per_split = math.ceil(int(records) / int(splits))
+    read(session, bootstrap, topic, per_split, f'{{"{topic}":{{"0":1000}}}}')
+    began_s = time.monotonic()
+    result = verify(
+        InSpark(session),
+        Access(addresses_of(bootstrap)),
+        Job(topics=(topic,), records_per_split=per_split),
+    )
+    assert not result.violations, result.violations
+    verified_s = time.monotonic() - began_s
+    megabytes = result.summary["coverage"]["bytes"] / 1e6
+    began_s = time.monotonic()
+    assert read(session, bootstrap, topic, per_split, "latest") == int(records)
+    found = {
+        "verified": megabytes / verified_s,
+        "core": result.summary["figures"]["megabytesPerSecondPerCore"],
+        "read": megabytes / (time.monotonic() - began_s),
+    }
+    session.stop()
+    print(json.dumps(found))
+
+
+def read(session: SparkSession, bootstrap: str, topic: str, per_split: int, end: str) -> int:
+    """How many records the data source gives, each of them taken by a Python task."""
+    frame = (
+        session.read.format("chiplog")
+        .option("bootstrap.servers", bootstrap)
+        .option("topic", topic)
+        .option("recordsPerSplit", str(per_split))
+        .option("endingOffsets", end)
+        .load()
+    )
+    return sum(frame.select("offset").rdd.mapPartitions(counted).collect())
+
+
+def counted(rows: Iterable[Any]) -> Iterable[int]:
+    return [sum(1 for _ in rows)]
+
+
+if __name__ == "__main__":
+    main()
