@@ -138,6 +138,10 @@ sim-mutants: setup ## Every planted bug, with the seeds needed to see it (at mos
 sim-test: setup ## 100 seeds, those that failed once, one of each planted bug, and what the seeds reach
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim
 
+.PHONY: spark-throughput
+spark-throughput: setup ## What 1, 2 and 4 splits of a partition bring to Spark jobs, a table (MEGABYTES=200)
+	$(BIN)/python -m e2e.spark.throughput $(MEGABYTES)
+
 .PHONY: fuzz
 fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of each API and version
 	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 broker-image/tests/protocol

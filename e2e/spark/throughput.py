@@ -26,8 +26,8 @@ from e2e.clients.topics import create_topic, end_offsets
 
 TOPIC: Final = "measured"
 MEGABYTES: Final = 200
-VALUE_BYTES: Final = 1_000
-AT_ONCE: Final = 20_000
+VALUE_BYTES: Final = 100
+AT_ONCE: Final = 100_000
 SPLITS: Final = (1, 2, 4)
 LIMIT_S: Final = 900
 
