@@ -19,6 +19,8 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.questions import Watch
@@ -95,6 +97,7 @@ class Observer:
         self._groups = Parsed(ConsumerGroup)
         self._brokers = Parsed(Broker)
         self._maps = Parsed(PartitionMap)
+        self._rebalances = Parsed(Rebalance)
         self._nodes: dict[str, tuple[Manifest, NodeState]] = {}
         self._doubts: dict[ClusterKey, _Doubts] = {}
         self._odd_brokers: dict[ClusterKey, dict[str, str]] = {}
@@ -128,6 +131,16 @@ class Observer:
         """The ConsumerGroups that name the cluster and read."""
         found = map(self._groups.read, self._caches.members(kinds.CONSUMER_GROUPS, key))
         return tuple(one for one in found if isinstance(one, ConsumerGroup))
+
+    def rebalances(self, key: ClusterKey) -> tuple[Rebalance, ...]:
+        """The Rebalances that name the cluster and read."""
+        found = map(self._rebalances.read, self._caches.members(kinds.REBALANCES, key))
+        return tuple(one for one in found if isinstance(one, Rebalance))
+
+    def maps(self, key: ClusterKey) -> Mapping[str, PartitionMap] | None:
+        """All maps of the cluster by topic name; None where one does not read."""
+        maps, hidden = self._readable_maps(key)
+        return None if hidden else maps
 
     def partition_map(self, key: ClusterKey, topic_name: str) -> PartitionMap | None:
         """Of a topic; None where there is none, or none that reads."""
@@ -245,6 +258,11 @@ class Observer:
             unreadable_maps=frozenset(hidden),
             topics=tuple(topic for topic in topics if _map_name(key, topic) not in hidden),
             groups=groups,
+            rebalances=tuple(
+                one
+                for one in self.rebalances(key)
+                if one.status.state is RebalanceState.REBALANCING
+            ),
             unreadable=odd_topics
             + odd_groups
             + tuple(
@@ -287,6 +305,7 @@ class Observer:
             (self._groups, kinds.CONSUMER_GROUPS),
             (self._brokers, kinds.BROKERS),
             (self._maps, kinds.PARTITION_MAPS),
+            (self._rebalances, kinds.REBALANCES),
         ):
             parsed.sweep(self._caches[kind].objects)
 

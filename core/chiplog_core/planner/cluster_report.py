@@ -11,6 +11,7 @@ from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.planner.actions import Report
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.endpoints import bootstrap_addresses
+from chiplog_core.planner.leader_orders import is_in_force
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
@@ -249,6 +250,8 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
         or facts.counts.offline
         or facts.counts.under_replicated
     )
+    if any(map(is_in_force, facts.world.rebalances)):
+        return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance moves leaderships")
     if busy or len(facts.serving) < len(facts.broker_ids):
         return fails(ConditionType.QUIESCED, "InProgress", "brokers start, restart or catch up")
     return holds(ConditionType.QUIESCED, "Quiesced")

@@ -7,6 +7,7 @@ from datetime import datetime
 from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.planner.actions import Action
 from chiplog_core.planner.growth import Room
+from chiplog_core.planner.leader_orders import Orders
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.ownership import Ownership
 from chiplog_core.planner.preferred import Moves
@@ -33,6 +34,7 @@ class Situation:
     members: Members
     answers: Answers
     moves: Moves
+    orders: Orders
     ownership: Ownership
     broker_ids: tuple[BrokerId, ...]
     find_room: Callable[[], Room]

@@ -16,6 +16,7 @@ from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, ne
 from chiplog_core.planner.counts import count_partitions
 from chiplog_core.planner.deletion import finalizer_changes
 from chiplog_core.planner.growth import find_room
+from chiplog_core.planner.leader_orders import find_orders
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.members import find_members
 from chiplog_core.planner.offsets_topic import offsets_verdicts
@@ -54,6 +55,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             asked_ms=world.asked_ms,
         ),
         moves=moves,
+        orders=find_orders(world, settings, members),
         ownership=find_owners(world, settings),
         broker_ids=brokers.ids,
         find_room=lambda: find_room(world, members, brokers.intents),

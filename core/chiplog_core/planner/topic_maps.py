@@ -1,9 +1,9 @@
 """From Topics to PartitionMaps: every change of a map in a plan is one write.
 
 A map goes through a series of pure edits: what its Topic wishes, what brokers confirmed, what
-their disks know better, what leaders propose, who leads. What comes out is written over the
-version that went in, if it differs. A Topic that is wrong in some way changes nothing, and its
-last good state runs on.
+their disks know better, what leaders propose, who leads, what a Rebalance moves. What comes out is
+written over the version that went in, if it differs. A Topic that is wrong in some way changes
+nothing, and its last good state runs on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from chiplog_core.planner.actions import Announce, Create, DeleteMap, EventType,
 from chiplog_core.planner.deletion import confirmed, let_go, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
+from chiplog_core.planner.leader_orders import order_all
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.new_maps import NewMaps, Places, Wish, wish_of_topic
 from chiplog_core.planner.offsets_topic import offsets_config_of, offsets_wish
@@ -79,6 +80,7 @@ class MapPlanner:
         spec, losses = settle_all(spec, members, answers, accepted)
         spec = judge_all(spec, members, answers.proposals)
         spec = elect_all(spec, members)
+        spec = order_all(spec, members, self._situation.orders)
         spec = prefer_all(spec, members, self._situation.moves)
         if spec is observed.spec or spec == observed.spec:
             return

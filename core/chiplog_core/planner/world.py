@@ -11,6 +11,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.metadata import Metadata, Uid
 from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.topic import Topic
 from chiplog_core.problems import Problem
 
@@ -107,6 +108,9 @@ class World:
     topics: tuple[Topic, ...] = ()
     """Every Topic that names the cluster, from all namespaces, allowed or not."""
     groups: tuple[ConsumerGroup, ...] = ()
+    rebalances: tuple[Rebalance, ...] = ()
+    """Those that name the cluster, from all namespaces, and say that they are being carried out:
+    their statuses are orders."""
     unreadable: tuple[Unreadable, ...] = ()
     """Topics and ConsumerGroups that name the cluster and do not read."""
     ended: Mapping[Incarnation, str] = field(default_factory=dict)

@@ -37,7 +37,8 @@ def _check_epochs(was: PartitionState, now: PartitionState) -> None:
     assert now.partition_epoch >= was.partition_epoch
     if now.leader != was.leader:
         assert now.leader_epoch > was.leader_epoch, "a new reign under an old epoch"
-    if (now.leader, now.isr) != (was.leader, was.isr):
+    assert sorted(now.replicas) == sorted(was.replicas), "no replica moves yet"
+    if (now.leader, now.isr, now.replicas) != (was.leader, was.isr, was.replicas):
         assert now.partition_epoch > was.partition_epoch
 
 

@@ -31,6 +31,7 @@ from chiplog_core.model.broker_status import (
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.actions import (
@@ -78,6 +79,7 @@ class Kubernetes:
         self.brokers: dict[BrokerId, Broker] = {}
         self.maps: dict[str, PartitionMap] = {}
         self.topics: dict[str, Topic] = {}
+        self.rebalances: tuple[Rebalance, ...] = ()
         self.pods: dict[BrokerId, PodState] = {}
         self.disks: dict[BrokerId, Disk] = {}
         self.ended: dict[Incarnation, str] = {}
@@ -232,6 +234,7 @@ class Kubernetes:
             brokers=dict(self.brokers),
             maps=dict(self.maps),
             topics=tuple(self.topics.values()),
+            rebalances=self.rebalances,
             ended=dict(self.ended),
             renewing=frozenset(self.renewing),
             running=frozenset(

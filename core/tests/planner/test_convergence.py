@@ -27,6 +27,7 @@ from chiplog_core.model.broker_status import Tail
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from tests.planner.model import Kubernetes
 from tests.planner.objects import partitions_of, topic
+from tests.planner.rebalances import move, rebalance
 
 EXPECTED = {"Ready", "ResourceConflict", "NotSupported", "RecordsAtRisk"}
 """What may be the matter with a topic after all brokers have come back."""
@@ -183,6 +184,17 @@ class Cluster(RuleBasedStateMachine):
         process = data.draw(st.sampled_from(sorted(self.kubernetes.ended)))
         del self.kubernetes.ended[process]
         self.kubernetes.renewing.add(process)
+
+    @rule(data=st.data())
+    def rebalance(self, data: st.DataObject) -> None:
+        """Orders for the state there is, which may be another one when they are carried out."""
+        moves = {}
+        for name, one, state in partitions_of(self.kubernetes.maps.values()):
+            is_current = one.topic_id == self.kubernetes.maps[name].spec.current
+            if is_current and state.leader is not None and data.draw(st.booleans()):
+                to = data.draw(st.sampled_from(state.replicas))
+                moves[name, state.partition] = move(self.kubernetes, state.partition, to, name)
+        self.kubernetes.rebalances = (rebalance(*moves.values()),)
 
     @rule()
     def obey(self) -> None:
