@@ -27,7 +27,6 @@ class Feature(StrEnum):
     SCALE_IN = "moving replicas away from a broker"
     REPAIR = "repair of what a verification finds"
     REPLICA_MOVES = "moving replicas"
-    REBALANCE = "rebalancing"
 
 
 UNBUILT: Mapping[Feature, str] = {
@@ -44,7 +43,6 @@ UNBUILT: Mapping[Feature, str] = {
     "PersistentVolumeClaims yourself",
     Feature.SCALE_IN: "set it back; only brokers that hold nothing can be taken away",
     Feature.REPAIR: "set it to None; a broker that finds damage by itself fetches the replica anew",
-    Feature.REBALANCE: "delete it; leaderships go back to the preferred replicas by themselves",
     Feature.REPLICA_MOVES: "remove it; a rebalance moves leaderships",
 }
 """Each feature that is not built yet, with what to do in its place."""

@@ -10,6 +10,7 @@ from chiplog_core.ids import MAX_INT64, BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.limits import (
     MAX_CONDITIONS,
     MAX_HOT_KEYS,
+    MAX_LABEL_LENGTH,
     MAX_LEADER_MOVES,
     MAX_MESSAGE_LENGTH,
     MAX_PARTITION_ADVICE,
@@ -19,7 +20,14 @@ from chiplog_core.limits import (
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.references import ObjectName, ReplicaList, TopicName
-from chiplog_core.model.spark_run import ApplicationStatus, Count, Coverage, Digest, RunNumber
+from chiplog_core.model.spark_run import (
+    ApplicationStatus,
+    Count,
+    Coverage,
+    Digest,
+    Outcome,
+    RunNumber,
+)
 
 Percent = Annotated[int, Range(0, 100)]
 
@@ -110,9 +118,13 @@ class Proposal:
     ]
     made_at: Annotated[datetime | None, "When it was made."] = None
     executable: Annotated[
-        bool, "Whether it can be carried out. Replicas cannot be moved yet: see message."
+        bool,
+        "Whether it can be carried out. What it says of replicas is left out in any case: they "
+        "cannot be moved yet.",
     ] = False
-    message: Annotated[str, "Why it cannot be.", Length(MAX_MESSAGE_LENGTH)] = ""
+    message: Annotated[
+        str, "What of it cannot be carried out, and why.", Length(MAX_MESSAGE_LENGTH)
+    ] = ""
     leader_moves: Annotated[
         tuple[LeaderMove, ...],
         "Leaderships that go to another replica.",
@@ -154,6 +166,9 @@ class MovesStatus:
     proposal: Annotated[ObjectName, "Id of the proposal."]
     done: Annotated[Count, "Leaderships that are where they are to be."] = 0
     total: Annotated[Count, "Leaderships that were to be moved."] = 0
+    left_out: Annotated[
+        Count, "Those that stay, because their partitions have become others meanwhile."
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +185,9 @@ class RebalanceStatus:
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
     state: Annotated[RebalanceState | None, "Where it stands."] = None
+    resumes: Annotated[
+        RebalanceState | None, "Where it goes on when it is not paused any more."
+    ] = None
     runs: Annotated[RunNumber, "How many times it was measured."] = 0
     wish: Annotated[Digest, "Digest of the part of the spec that was last measured for."] = ""
     application: Annotated[
@@ -181,3 +199,12 @@ class RebalanceStatus:
     )
     proposal: Annotated[Proposal | None, "What would even out the load."] = None
     moves: Annotated[MovesStatus | None, "How far an approved proposal was carried out."] = None
+    outcome: Annotated[
+        Outcome | None, "How the last thing ended that was asked for: measuring, approval, moves."
+    ] = None
+    answered: Annotated[
+        str,
+        "The value of the annotation chiplog.dev/rebalance that was acted upon; it is about to be "
+        "taken away.",
+        Length(MAX_LABEL_LENGTH),
+    ] = ""

@@ -14,19 +14,25 @@ from chiplog_core.api import REBALANCE, VERIFICATION, ResourceKind
 from chiplog_core.conditions import merge
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance_status import Proposal, RebalanceState, RebalanceStatus
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.model.verification import Verification, VerificationStatus
 from chiplog_core.planner.actions import Report
-from chiplog_core.planner.verdicts import refused
+from chiplog_core.planner.verdicts import refused, told
 from chiplog_core.problems import Problem
+from chiplog_core.rebalance.approval import Standings, standings
+from chiplog_core.rebalance.members import brokers_of
+from chiplog_core.spark import rebalance_steps, verification_steps
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.conf import check_spark
+from chiplog_core.spark.rebalance_steps import RebalanceView
 from chiplog_core.spark.runs import Seen, is_watched
 from chiplog_core.spark.topic_choice import Topics, Unmet
-from chiplog_core.spark.verification_steps import VerificationView, next_step
-from chiplog_core.unbuilt import Feature, unless_built
+from chiplog_core.spark.verification_steps import VerificationView
+from chiplog_core.topic_name import is_internal
+from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_in_cluster
 from chiplog_core.validate.verification import (
     check_verification,
     check_verification_in_cluster,
@@ -88,6 +94,7 @@ class SparkLooks:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _due: dict[tuple[Kind, ObjectKey], _Due] = field(default_factory=dict)
     _verifications: Parsed[Verification] = field(default_factory=lambda: Parsed(Verification))
+    _rebalances: Parsed[Rebalance] = field(default_factory=lambda: Parsed(Rebalance))
     _carrying_out: CarryingOut = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +136,7 @@ class SparkLooks:
         }
         self._due = {name: one for name, one in self._due.items() if name in there}
         self._verifications.sweep(self.parts.caches[kinds.VERIFICATIONS].objects)
+        self._rebalances.sweep(self.parts.caches[kinds.REBALANCES].objects)
         self.parts.board.show(self._readable())
 
         async def look(name: tuple[Kind, ObjectKey]) -> None:
@@ -166,11 +174,7 @@ class SparkLooks:
         """In how many seconds to look again."""
         try:
             if kind is kinds.REBALANCES:
-                # Its measuring and its moves are not connected yet: nothing may pretend.
-                unbuilt = unless_built(Feature.REBALANCE, "kind")
-                not_ready = RebalanceStatus(state=RebalanceState.NOT_READY)
-                await self._refuse(REBALANCE, manifest, unbuilt, not_ready)
-                return RESYNC_S
+                return await self._look_at_rebalance(manifest)
             return await self._look_at_verification(manifest)
         except NotInCharge:
             raise
@@ -203,12 +207,48 @@ class SparkLooks:
             seen=await self._seen(namespace, application),
             refusal=self._carrying_out.refusal(namespace, application.name) if application else "",
         )
-        step = next_step(view, self.parts.clock.now())
+        step = verification_steps.next_step(view, self.parts.clock.now())
         is_done = await self._carrying_out.carry_out(key, found, cluster, step)
-        if not is_done:
-            return AFTER_FAILURE_S
-        wait_s = RESYNC_S if step.look_again_ms is None else step.look_again_ms / 1000
-        return min(wait_s, RESYNC_S)
+        return _wait_s(step.look_again_ms, is_done=is_done)
+
+    async def _look_at_rebalance(self, manifest: Manifest) -> float:
+        key = cluster_of(kinds.REBALANCES, manifest)
+        found = self._rebalances.read(manifest)
+        if key is None or not isinstance(found, Rebalance):
+            problems = () if isinstance(found, Rebalance) else found
+            not_ready = RebalanceStatus(state=RebalanceState.NOT_READY)
+            await self._refuse(REBALANCE, manifest, problems, not_ready)
+            return RESYNC_S
+        observer = self.parts.observer
+        cluster, application = observer.cluster(key), found.status.application
+        namespace = found.metadata.namespace
+        offer = await self._offer(cluster, namespace, application)
+        problems = check_rebalance(found)
+        if cluster is not None:
+            problems += check_rebalance_in_cluster(found, cluster)
+        view = RebalanceView(
+            rebalance=found,
+            problems=problems,
+            # What would run a job is nothing to moves that were approved.
+            unmet=self._unmet(key, cluster) or offer.as_unmet,
+            topics=sorted(name for name in self._topics(key) if not is_internal(name)),
+            brokers=brokers_of(observer.glance(key)),
+            launcher=offer.launcher,
+            seen=await self._seen(namespace, application),
+            refusal=self._carrying_out.refusal(namespace, application.name) if application else "",
+            standings=None if cluster is None else self._standings(key, found.status.proposal),
+        )
+        step = rebalance_steps.next_step(view, self.parts.clock.now())
+        is_done = await self._carrying_out.carry_out(key, found, cluster, step)
+        return _wait_s(step.look_again_ms, is_done=is_done)
+
+    def _standings(self, key: ClusterKey, proposal: Proposal | None) -> Standings | None:
+        """Of the topics that the proposal is about; None where a map does not read."""
+        maps = self.parts.observer.maps(key)
+        if maps is None:
+            return None
+        about = {move.topic for move in (proposal.leader_moves if proposal else ())}
+        return standings(one.spec for name, one in maps.items() if name in about)
 
     async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
         if application is None or not is_watched(application):
@@ -298,6 +338,19 @@ class _Offer:
     launcher: SparkLauncher = SparkLauncher.JOB
     problems: tuple[Problem, ...] = ()
     unmet: Unmet | None = None
+
+    @property
+    def as_unmet(self) -> Unmet | None:
+        """Why no application could be begun now."""
+        if self.unmet is None and self.problems:
+            return Unmet(self.problems[0].reason.value, told(self.problems))
+        return self.unmet
+
+
+def _wait_s(look_again_ms: int | None, *, is_done: bool) -> float:
+    if not is_done:
+        return AFTER_FAILURE_S
+    return RESYNC_S if look_again_ms is None else min(look_again_ms / 1000, RESYNC_S)
 
 
 def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:

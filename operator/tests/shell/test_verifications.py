@@ -275,22 +275,3 @@ def test_a_job_in_a_namespace_that_the_cluster_does_not_allow_is_refused(it: Spa
             assert it.jobs() == []
 
     it.bench.run(scenario())
-
-
-def test_a_rebalance_is_told_that_it_is_not_built(it: Spark) -> None:
-    async def scenario() -> None:
-        async with it.bench.running():
-            manifest = {
-                "apiVersion": "chiplog.dev/v1alpha1",
-                "kind": "Rebalance",
-                "metadata": {"namespace": NAMESPACE, "name": "even"},
-                "spec": {"clusterRef": {"name": CLUSTER}},
-            }
-            await it.bench.api.create(kinds.REBALANCES, manifest, field_manager="kubectl")
-            await it.bench.live(3)
-            assert it.bench.ready(kinds.REBALANCES, "even") == ("False", "NotSupported")
-            writes = len(it.bench.api.writes())
-            await it.bench.live(60)
-            assert len(it.bench.api.writes()) == writes
-
-    it.bench.run(scenario())

@@ -1,0 +1,132 @@
+"""What a job measured, as the status of its Rebalance says it."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated
+
+from chiplog_core.ids import PartitionIndex
+from chiplog_core.limits import (
+    MAX_HOT_KEYS,
+    MAX_LEADER_MOVES,
+    MAX_PARTITION_ADVICE,
+    MAX_REASSIGNMENT_LENGTH,
+)
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.rebalance_status import (
+    Figures,
+    HotKey,
+    LeaderMove,
+    PartitionAdvice,
+    Percent,
+    Proposal,
+)
+from chiplog_core.model.references import ReplicaList, TopicName
+from chiplog_core.model.spark_run import Count, Coverage
+from chiplog_core.rebalance.replicas import MAX_REPLICA_MOVES
+from chiplog_core.rebalance.status import moves_of
+from chiplog_core.spark.documents import Flaw, UnreadableDocument
+from chiplog_core.spark.results import MAX_MESSAGE_LENGTH, Result
+from chiplog_core.spark.runs import whole
+
+NOT_MOVED = (
+    "replicas cannot be moved yet, so the {count} replica moves of {megabytes} MB are left out"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassigned:
+    """A partition with other replicas."""
+
+    topic: TopicName
+    partition: PartitionIndex
+    replicas: ReplicaList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """As kafka-reassign-partitions.sh takes it."""
+
+    version: Annotated[int, Range(1, 1)] = 1
+    partitions: Annotated[tuple[Reassigned, ...], Items(MAX_REPLICA_MOVES)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceSummary:
+    """What is read of a result: see `rebalance.documents.proposal_json`."""
+
+    leader_moves: Annotated[
+        tuple[LeaderMove, ...], Items(MAX_LEADER_MOVES, key=("topic", "partition"))
+    ]
+    reassignment: Reassignment = field(default_factory=Reassignment)
+    reassignment_message: Annotated[str, Length(MAX_MESSAGE_LENGTH)] = ""
+    figures: Figures
+    hot_keys: Annotated[tuple[HotKey, ...], Items(MAX_HOT_KEYS)] = ()
+    advice: Annotated[tuple[PartitionAdvice, ...], Items(MAX_PARTITION_ADVICE, key=("topic",))] = ()
+    coverage: Coverage = field(default_factory=Coverage)
+    data_to_move_mb: Count = 0
+    num_replica_movements: Count = 0
+    num_leader_movements: Count = 0
+    on_demand_balancedness_score_before: Percent | None = None
+    on_demand_balancedness_score_after: Percent | None = None
+    monitored_partitions_percentage: Percent | None = None
+
+
+def proposal_of(result: Result, made_at: datetime) -> Proposal:
+    """The proposal of a job that did its work; raises `UnreadableDocument`."""
+    rounded = Result(
+        application=result.application,
+        state=result.state,
+        reason=result.reason,
+        summary=whole(dict(result.summary)),
+    )
+    summary = rounded.summary_as(RebalanceSummary)
+    message, text = "", ""
+    if summary.num_replica_movements:
+        message = NOT_MOVED.format(
+            count=summary.num_replica_movements, megabytes=summary.data_to_move_mb
+        )
+        text = json.dumps(write(summary.reassignment)) if summary.reassignment.partitions else ""
+    if len(text) > MAX_REASSIGNMENT_LENGTH:
+        message, text = f"{message}; they are too many to be told: exclude topics", ""
+    proposal = Proposal(
+        id=result.application,
+        made_at=made_at,
+        executable=bool(summary.leader_moves) or not summary.num_replica_movements,
+        message=message,
+        leader_moves=summary.leader_moves,
+        reassignment=text,
+        figures=summary.figures,
+        hot_keys=summary.hot_keys,
+        advice=summary.advice,
+        coverage=summary.coverage,
+        data_to_move_mb=summary.data_to_move_mb,
+        num_replica_movements=summary.num_replica_movements,
+        num_leader_movements=summary.num_leader_movements,
+        on_demand_balancedness_score_before=summary.on_demand_balancedness_score_before,
+        on_demand_balancedness_score_after=summary.on_demand_balancedness_score_after,
+        monitored_partitions_percentage=summary.monitored_partitions_percentage,
+    )
+    if len(moves_of(proposal)) != len(proposal.leader_moves):
+        message = "summary.leaderMoves has an entry that is no other order of the same replicas"
+        raise UnreadableDocument(Flaw.INVALID, message)
+    return proposal
+
+
+def told(proposal: Proposal) -> str:
+    """What it would do, in a sentence."""
+    moves = proposal.num_leader_movements
+    orders = len(proposal.leader_moves) - moves
+    parts = [f"{moves} leaderships would move"]
+    if orders > 0:
+        parts.append(f"{orders} stay, and need another order of replicas for it")
+    if not proposal.leader_moves:
+        parts = ["no leadership has to move"]
+    before = proposal.on_demand_balancedness_score_before
+    after = proposal.on_demand_balancedness_score_after
+    if before is not None and after is not None:
+        parts.append(f"score {before} of 100 before and {after} after")
+    if proposal.message:
+        parts.append(proposal.message)
+    return "; ".join(parts)

@@ -1,0 +1,90 @@
+"""What is told of a Rebalance: its conditions, from its status."""
+
+from chiplog_core import labels
+from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
+from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
+from chiplog_core.model.spark_run import Outcome
+from chiplog_core.planner.settings import paused
+from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.problems import Problem
+from chiplog_core.spark.rebalance_proposal import told
+from chiplog_core.spark.topic_choice import Unmet
+
+
+def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:
+    """How something ended, no longer than a status takes."""
+    return Outcome(complete=complete, reason=reason[:128], message=message[:MAX_MESSAGE_LENGTH])
+
+
+def verdicts(
+    rebalance: Rebalance,
+    status: RebalanceStatus,
+    *,
+    problems: tuple[Problem, ...],
+    unmet: Unmet | None,
+) -> list[Verdict]:
+    """Ready, and the state as a condition of its own, as users of Strimzi wait for it."""
+    state = status.state or RebalanceState.NEW
+    ready = refused(problems) if problems else _ready(rebalance, status, state, unmet)
+    found = [ready]
+    if state not in {RebalanceState.READY, RebalanceState.RECONCILIATION_PAUSED}:
+        is_so = ConditionStatus.TRUE
+        found.append(Verdict(type=state.value, status=is_so, reason=state.value, message=""))
+    if paused(rebalance.metadata):
+        found.append(paused_verdict())
+    return found
+
+
+def _ready(
+    rebalance: Rebalance, status: RebalanceStatus, state: RebalanceState, unmet: Unmet | None
+) -> Verdict:
+    ready, end = ConditionType.READY, status.outcome
+    if state is RebalanceState.READY:
+        return holds(ready, "Ready", "" if end is None else end.message)
+    if state in {RebalanceState.NEW, RebalanceState.PENDING_PROPOSAL}:
+        return _measuring(status, state, unmet)
+    if state is RebalanceState.RECONCILIATION_PAUSED:
+        return fails(ready, "Paused", paused_verdict().message)
+    if end is not None:
+        return fails(ready, end.reason, end.message)
+    is_proposed = state is RebalanceState.PROPOSAL_READY
+    return fails(
+        ready, state.value, _to_approve(rebalance, status) if is_proposed else moved(status)
+    )
+
+
+def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | None) -> Verdict:
+    ready, application = ConditionType.READY, status.application
+    if application is None or status.finished_at is not None:
+        if unmet is not None:
+            return fails(ready, unmet.reason, unmet.message)
+        return fails(ready, state.value, "measuring begins when the application before is gone")
+    more = f": {application.message}" if application.message else ""
+    if unmet is not None and not application.kind:  # it was not made yet
+        more = f": {unmet.message}"
+    message = f"application {application.name} is {application.state.value}{more}"
+    return fails(ready, state.value, message)
+
+
+def _to_approve(rebalance: Rebalance, status: RebalanceStatus) -> str:
+    proposal, wanted = status.proposal, rebalance.spec.approved_proposal
+    if proposal is None:
+        return ""
+    how = (
+        f"set the annotation {labels.REBALANCE} to approve, or spec.approvedProposal to "
+        f"{proposal.id}"
+    )
+    if wanted is not None and wanted != proposal.id:
+        how = f"spec.approvedProposal names {wanted}, which is another proposal: {how}"
+    return f"{told(proposal)}. To carry it out, {how}"
+
+
+def moved(status: RebalanceStatus) -> str:
+    """How far an approved proposal was carried out."""
+    moves = status.moves
+    if moves is None:
+        return ""
+    rest = f"; {moves.left_out} are left out" if moves.left_out else ""
+    return f"{moves.done} of {moves.total} leaderships are where they are to be{rest}"
