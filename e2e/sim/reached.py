@@ -62,6 +62,7 @@ WAITING: Final = (
     "chiplog_core.model.spark",
     "chiplog_core.model.spark_run",
     "chiplog_core.model.verification",
+    "chiplog_core.planner.leader_orders",
     "chiplog_core.rebalance",
     "chiplog_core.signature",
     "chiplog_core.spark",
