@@ -17,8 +17,7 @@ from e2e.clients.client import Record
 from e2e.clients.standalone import StandaloneBroker
 from e2e.clients.topics import create_topic, end_offsets
 from e2e.kafka.members import wait_for
-
-from .planted import overwrite, records_in, restamp, segments
+from e2e.spark.planted import outdated, overwrite, records_in, restamp, segments
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -166,16 +165,7 @@ def test_damage_on_the_disk_is_named(own_broker: StandaloneBroker, verified: Ver
     (dated,) = segments(broker.logs / "dated-0")
     restamp(dated)
     # Compaction left an older value: a survivor has the key of a later one.
-    survivors = [
-        (path, record)
-        for path in segments(broker.logs / "latest-0")
-        for record in records_in(path)
-        if record.offset < point
-    ]
-    (path, first), (_, last) = survivors[0], survivors[-1]
-    assert first.key != last.key
-    older = first.offset
-    overwrite(path, older, first.key or b"", last.key or b"")
+    older = outdated(broker.logs / "latest-0", point)
 
     broker.start()
     found = told(verified(broker.bootstrap, *topics))
