@@ -44,6 +44,9 @@ WAITING: Mapping[str, int | None] = {
 is as long as it takes. A reason that is not here is waited for."""
 
 OUT_OF_MEMORY = "OOMKilled"
+FORBIDDEN = "Forbidden"
+_REFUSED = "is forbidden"
+"""How the API server's refusals read, to a launcher and to a driver."""
 
 EXITS: Mapping[int, tuple[str, str]] = {
     3: ("JobFailed", "the job ended with a result that says why"),
@@ -113,9 +116,8 @@ def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
         if code:
             said = text(ended, "message").strip()[-1_000:]
             message = f"the driver ended with exit code {code}{': ' if said else ''}{said}"
-            return Trouble(
-                text(ended, "reason") or "Error", message, is_final=False, has_ended=True
-            )
+            reason = FORBIDDEN if _REFUSED in said else text(ended, "reason") or "Error"
+            return Trouble(reason, message, is_final=False, has_ended=True)
     if text(driver, "status", "phase") == "Failed":
         reason = text(driver, "status", "reason") or "PodFailed"
         message = text(driver, "status", "message") or "the driver's pod failed"
@@ -178,7 +180,7 @@ def _no_pod(
     if not refused:
         return None
     message = text(refused[-1], "message") or "its pod was refused"
-    reason = "Forbidden" if "forbidden" in message else "FailedCreate"
+    reason = FORBIDDEN if _REFUSED in message else "FailedCreate"
     return Trouble(reason, message, is_final=_is_over(expected_since, MAKING_S, now))
 
 

@@ -88,6 +88,8 @@ def _template(
                 {
                     "name": container,
                     "workingDir": WORK_FOLDER,
+                    # Why it failed, also where it may not write its result.
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,

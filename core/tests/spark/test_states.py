@@ -331,6 +331,18 @@ def test_an_exit_code_of_the_jobs_own_is_shown_with_its_words() -> None:
     assert phase.message == "the driver ended with exit code 1: Traceback: no such thing"
 
 
+def test_a_driver_without_its_rights_is_told_so() -> None:
+    refused = 'pods "x" is forbidden: User "system:serviceaccount:shop:x-driver" cannot get'
+    driver = pod(ended(1, message=refused), phase="Failed")
+    phase = observed(J, job(condition("Failed", "BackoffLimitExceeded")), [driver], NOW)
+    assert (phase.name, phase.reason) == (PhaseName.FAILED, "Forbidden")
+    assert phase.message == f"the driver ended with exit code 1: {refused}"
+    # Rights may be given meanwhile, so its launcher may try as often as it is to.
+    assert observed(K, kubeflow("RUNNING", retries=2), [driver], NOW) == Phase(
+        PhaseName.RUNNING, "Forbidden", phase.message
+    )
+
+
 def test_an_evicted_driver_is_told_of_and_left_to_its_launcher() -> None:
     driver = pod({}, phase="Failed")
     driver["status"] |= {"reason": "Evicted", "message": "node was low on memory"}

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 DONE: Final = 0
 BROKEN: Final = 1
 REFUSED: Final = 3
+
+TERMINATION_LOG: Final = Path("/dev/termination-log")
+"""What is written there stands in the ended pod's status (`terminationMessagePath`)."""
 
 INVALID_REQUEST: Final = "InvalidRequest"
 """Reason of a result whose request did not read: operator and image are of different versions."""
@@ -75,6 +79,7 @@ def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> in
         surroundings.report(request, result)
     except reporting.NotReported as error:
         log.error("the result could not be told", extra={**about, "why": str(error)})
+        leave_behind(result, error)
         return BROKEN
     return code
 
@@ -125,6 +130,14 @@ def stop(session: SparkSession) -> None:
         session.stop()
     except Exception:
         log.exception("the session did not stop")
+
+
+def leave_behind(result: Result, error: reporting.NotReported) -> None:
+    """In the pod's status, where there is a pod: as much of both as the operator shows."""
+    told = f"{result.reason}: {result.message}"[:500]
+    told += f"; the result could not be told: {error}"[:500]
+    with suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as file:
+        file.write(told)
 
 
 def facts(result: Result) -> dict[str, object]:

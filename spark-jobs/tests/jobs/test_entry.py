@@ -167,6 +167,23 @@ def test_a_result_that_nobody_takes_is_no_success(stage: Stage) -> None:
     assert stage.run(answering(DONE)) == 1
 
 
+def test_what_cannot_be_told_stands_in_the_pods_status(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where rights are missing, the result cannot be written either."""
+    log = tmp_path / "termination-log"
+    monkeypatch.setattr(entry, "TERMINATION_LOG", log)
+    stage.cannot_report = True
+    assert stage.run(raising(RuntimeError("pods is forbidden" + "x" * 10_000))) == 1
+    assert not log.exists(), "outside of a pod there is none"
+    log.touch()
+    assert stage.run(raising(RuntimeError("pods is forbidden" + "x" * 10_000))) == 1
+    told = log.read_text()
+    assert told.startswith("JobCrashed: RuntimeError: pods is forbiddenxxx")
+    assert told.endswith("; the result could not be told: gone")
+    assert len(told) <= 1_000
+
+
 @pytest.mark.parametrize("text", ["", "{", json.dumps({"version": 2})])
 def test_a_request_that_does_not_read_is_not_tried_again(stage: Stage, text: str) -> None:
     assert stage.run(answering(DONE), text) == 3
