@@ -19,6 +19,7 @@ def gather(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
     """Title and text of everything worth reading; what cannot be had says why."""
     yield "objects", said(kubectl, "get", "bc,kt", "-o", CONDITIONS)
     yield "brokers and maps", said(kubectl, "get", "brk,pmap,sts,pods,pvc", "-o", "wide")
+    yield "Spark jobs", said(kubectl, "get", "verifications,jobs", "-o", "yaml")
     yield "events", said(kubectl, "get", "events", "--sort-by=.lastTimestamp")
     yield from logs(Kubectl(kubectl.kubeconfig, operator.NAMESPACE), "operator")
     yield from logs(kubectl, "broker")
