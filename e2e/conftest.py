@@ -52,9 +52,10 @@ def is_real(item: pytest.Item) -> bool:
 def stage(item: pytest.Item) -> tuple[bool, bool, bool]:
     """Where a test stands in the order; equal ones stay as they were collected."""
     module = item.getparent(pytest.Module)
+    fixtures = getattr(item, "fixturenames", ())
     return (
         item.get_closest_marker("lifecycle") is None,
-        item.get_closest_marker("main") is not None,
+        item.get_closest_marker("main") is not None or "operator" in fixtures,
         module is not None and getattr(module.obj, "RUNS_LAST", False),
     )
 

@@ -20,7 +20,7 @@ from chiplog_spark.verify.hashes import by_crc32
 from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.facts import CLEAN_POINT
-from e2e import lanes, measured
+from e2e import measured
 from e2e.clients.by_kafka_python import KafkaConsumer, TopicPartition
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
@@ -28,6 +28,7 @@ from e2e.clients.topics import end_offsets
 from e2e.cluster import containers
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
+from e2e.lanes import is_full
 from e2e.loopback.damage import flip_a_bit
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example, topic_manifest
@@ -37,13 +38,15 @@ from e2e.main.replicas import places, pod_of, wait_in_sync
 from e2e.spark.planted import cut, lose_front, outdated, overwrite, records_in, remove, segments
 from e2e.spark.verifications import Verifications, condition
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 if lanes.is_full() else 600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 if is_full() else 600)]
 
 NAMESPACE = "e2e-spark"
 SIZE = 3
-DATA_BYTES = 10**9 if lanes.is_full() else 50_000_000
+DATA_BYTES = 10**9 if is_full() else 50_000_000
 RECORD_BYTES = 1_000
 AT_ONCE = 20_000
+# So that segments end where they may, not where a batch of a megabyte lets them.
+A_FEW = 250
 KEYS = [f"customer-{number:03}".encode() for number in range(300)]
 # Damage is found by whom the test says, not by chance before.
 CONFIG: dict[str, object] = {
@@ -54,7 +57,7 @@ CONFIG: dict[str, object] = {
 SMALL_SEGMENTS = {"segment.bytes": 2**20}
 COMPACTED = {**SMALL_SEGMENTS, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01}
 EXPIRING = {**SMALL_SEGMENTS, "retention.bytes": 2 * 2**20}
-RUN_LIMIT_S = 1200 if lanes.is_full() else 240
+RUN_LIMIT_S = 1200 if is_full() else 240
 # An image, or a pod, that is not there is waited for two minutes.
 PATIENCE_S = 200
 # Little of each node is asked for: several drivers wait beside each other.
@@ -126,13 +129,17 @@ def new_topic(cluster: BrokerClusterUnderTest, name: str, partitions: int, **con
 
 
 def produce(
-    cluster: BrokerClusterUnderTest, topic: str, count: int, size_bytes: int = RECORD_BYTES
+    cluster: BrokerClusterUnderTest,
+    topic: str,
+    count: int,
+    size_bytes: int = RECORD_BYTES,
+    at_once: int = AT_ONCE,
 ) -> None:
-    """The keys in turns, in several batches."""
-    for start in range(0, count, AT_ONCE):
+    """The keys in turns; so many at once may make a batch."""
+    for start in range(0, count, at_once):
         records = [
             Record(b"%010d" % at + b"x" * (size_bytes - 10), KEYS[at % len(KEYS)])
-            for at in range(start, min(start + AT_ONCE, count))
+            for at in range(start, min(start + at_once, count))
         ]
         Librdkafka().produce(cluster.bootstrap, topic, records)
 
@@ -338,12 +345,9 @@ def test_damage_on_one_disk_is_named(
     for topic in topics:
         new_topic(cluster, topic, 2 if topic == "placed" else 1, **configs.get(topic, {}))
     for topic in ("bits", "placed", "tails"):
-        for _ in range(4):
-            produce(cluster, topic, 250, 100)
-    for topic, count in (("fronts", 2_000), ("holes", 3_000)):
-        produce(cluster, topic, count)
-    for _ in range(3):
-        produce(cluster, "compacted", 1_500)
+        produce(cluster, topic, 1_000, 100, at_once=A_FEW)
+    for topic, count in (("fronts", 2_000), ("holes", 3_000), ("compacted", 4_500)):
+        produce(cluster, topic, count, at_once=A_FEW)
     wait_in_sync(cluster)
 
     # While a broker is down: its log begins too late by its own notes; a segment is missing.
