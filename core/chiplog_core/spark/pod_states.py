@@ -55,7 +55,11 @@ EXITS: Mapping[int, tuple[str, str]] = {
         "executors failed too often; the driver's log and the ended executors' pods say why",
     ),
     52: ("OutOfHeap", "the driver's heap is too small: raise spec.spark.driver.memory"),
-    137: ("Killed", "the driver was killed, as containers out of memory are"),
+    137: (
+        "Killed",
+        "the driver was killed, as containers out of memory are: where nobody did it, raise "
+        "spec.spark.driver.memory",
+    ),
 }
 """What a driver's exit code means: a reason and a message. 11 and 52 are Spark's (`SparkExitCode`),
 3 is that of our jobs."""
