@@ -12,6 +12,7 @@ CHARTS = Path(__file__).resolve().parents[1]
 CHECKOUT = CHARTS.parent
 OPERATOR = CHARTS / "chiplog-operator"
 CLUSTER = CHARTS / "chiplog-cluster"
+MONITORING = CHARTS / "chiplog-monitoring"
 PERMISSIONS = CHECKOUT / "docs" / "permissions.md"
 
 ALL = "all"

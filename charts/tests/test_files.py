@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from charts import generate
-from charts.tests.files import CHARTS, CHECKOUT, CLUSTER, OPERATOR
+from charts.tests.files import CHARTS, CHECKOUT, CLUSTER, MONITORING, OPERATOR
 from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from chiplog_core.validate.broker_cluster import check_cluster
 from chiplog_core.validate.topic import check_topic
 
-BOTH = [OPERATOR, CLUSTER]
+ALL = [OPERATOR, CLUSTER, MONITORING]
 # Of JSON schema, draft 7, what Helm's validator takes and these files use.
 WORDS: Mapping[str, type | tuple[type, ...]] = {
     "$schema": str,
@@ -114,7 +114,7 @@ def test_the_charts_definitions_are_those_of_crds_and_are_kept() -> None:
         assert manifest == yaml.safe_load(original.read_text())
 
 
-@pytest.mark.parametrize("chart", BOTH, ids=chart_name)
+@pytest.mark.parametrize("chart", ALL, ids=chart_name)
 def test_a_schema_is_a_schema(chart: Path) -> None:
     root = schema_of(chart)
     for path, schema in schemas(root):
@@ -129,14 +129,14 @@ def test_a_schema_is_a_schema(chart: Path) -> None:
             assert reference.removeprefix("#/definitions/") in root["definitions"], path
 
 
-@pytest.mark.parametrize("chart", BOTH, ids=chart_name)
+@pytest.mark.parametrize("chart", ALL, ids=chart_name)
 def test_an_unknown_value_is_refused_at_every_level(chart: Path) -> None:
     for path, schema in schemas(schema_of(chart)):
         if "properties" in schema:
             assert schema.get("additionalProperties") is False, path
 
 
-@pytest.mark.parametrize("chart", BOTH, ids=chart_name)
+@pytest.mark.parametrize("chart", ALL, ids=chart_name)
 def test_every_value_has_a_schema_and_every_schema_a_value(chart: Path) -> None:
     """Down to where the chart leaves the rest to Kubernetes."""
     properties = schema_of(chart)["properties"]
@@ -154,7 +154,7 @@ def test_a_number_that_helm_would_round_is_refused() -> None:
     assert spec["partitions"]["maximum"] == 2_000  # the kind's own bound stays
 
 
-@pytest.mark.parametrize("chart", BOTH, ids=chart_name)
+@pytest.mark.parametrize("chart", ALL, ids=chart_name)
 def test_versions_are_the_projects(chart: Path) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     about = values_of(chart / "Chart.yaml")

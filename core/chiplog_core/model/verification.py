@@ -34,6 +34,9 @@ from chiplog_core.model.spark_run import (
 from chiplog_core.model.topic import Partitioner
 from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Violation
 
+MAX_CHECKS = 20
+"""There are fewer."""
+
 
 class Repair(StrEnum):
     """What is done about a replica that turns out to be damaged."""
@@ -80,6 +83,14 @@ class MeasuredPartitioner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckCount:
+    """How often a check found something."""
+
+    check: Annotated[Check, "What is violated."]
+    count: Annotated[Count, "How many violations of it there are."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSpec:
     """What is verified, and when."""
 
@@ -98,7 +109,7 @@ class VerificationSpec:
     checks: Annotated[
         tuple[Check, ...],
         "What is checked; where not set, all that fits the topic.",
-        Items(20, unique=True),
+        Items(MAX_CHECKS, unique=True),
     ] = ()
     partitioner: Annotated[
         Partitioner,
@@ -173,6 +184,11 @@ class VerificationStatus:
     violations_total: Annotated[
         Count | None, "How many violations the last completed run found."
     ] = None
+    violations_by_check: Annotated[
+        tuple[CheckCount, ...],
+        "Of them, how many each check found; a check that found nothing is not listed.",
+        Items(MAX_CHECKS, key=("check",)),
+    ] = ()
     violations: Annotated[
         tuple[Violation, ...],
         f"The first of them, at most {MAX_VIOLATIONS}.",

@@ -1,5 +1,6 @@
 """What is told of a Verification: its conditions and Events, from its status and its last run."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -8,6 +9,8 @@ from chiplog_core.limits import MAX_MESSAGE_LENGTH, MAX_VERIFIED_TOPICS
 from chiplog_core.manifest.constraints import Items, Length
 from chiplog_core.model.spark_run import Coverage, Outcome
 from chiplog_core.model.verification import (
+    MAX_CHECKS,
+    CheckCount,
     MeasuredPartitioner,
     Verification,
     VerificationPhase,
@@ -45,6 +48,7 @@ class VerificationSummary:
     """The job's own part of its result."""
 
     coverage: Coverage
+    by_check: Annotated[tuple[CheckCount, ...], Items(MAX_CHECKS, key=("check",))] = ()
     partitioners: Annotated[tuple[MeasuredPartitioner, ...], Items(MAX_VERIFIED_TOPICS)] = ()
     refused: Annotated[tuple[RefusedRead, ...], Items(MAX_REFUSED)] = ()
     figures: RunFigures = field(default_factory=RunFigures)
@@ -59,6 +63,7 @@ class Finding:
     result: Result | None = None
     """None where nothing was verified."""
     coverage: Coverage | None = None
+    by_check: tuple[CheckCount, ...] = ()
     partitioners: tuple[MeasuredPartitioner, ...] = ()
     is_complete: bool = False
     """All that was asked for was read."""
@@ -95,6 +100,7 @@ def finding_of(result: Result) -> Finding:
         message=message,
         result=result,
         coverage=summary.coverage,
+        by_check=summary.by_check or _counted(result.violations),
         partitioners=summary.partitioners,
         is_complete=is_complete,
     )
@@ -108,6 +114,12 @@ def _summary(result: Result) -> VerificationSummary:
         summary=whole(dict(result.summary)),
     )
     return rounded.summary_as(VerificationSummary)
+
+
+def _counted(violations: tuple[Violation, ...]) -> tuple[CheckCount, ...]:
+    """Of a job that does not tell how often: at least those that it lists."""
+    counts = Counter(one.check for one in violations)
+    return tuple(CheckCount(check=check, count=count) for check, count in sorted(counts.items()))
 
 
 def _read(coverage: Coverage) -> str:

@@ -167,6 +167,7 @@ class _Steps:
             self._set(
                 coverage=finding.coverage,
                 partitioners=finding.partitioners,
+                violations_by_check=finding.by_check,
                 violations=finding.result.violations[:MAX_VIOLATIONS],
                 violations_total=total,
             )

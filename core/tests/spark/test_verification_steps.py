@@ -178,10 +178,27 @@ def test_violations_are_told_with_where_they_are() -> None:
     assert world.phase() is VerificationPhase.VIOLATIONS_FOUND
     assert world.status.violations_total == 130
     assert len(world.status.violations) == 100
+    assert [(one.check, one.count) for one in world.status.violations_by_check] == [
+        (Check.CRC, 100)
+    ]
     assert world.status.last_success is None
     verified = next(one for one in world.status.conditions if one.type == "Verified")
     assert verified.status is ConditionStatus.FALSE
     assert "Crc in orders-2 at offset 7 on broker 3: bad and 129 more" in verified.message
+
+
+def test_violations_are_counted_by_check_also_those_that_are_not_listed() -> None:
+    world = World()
+    world.look()
+    counts = [{"check": "Crc", "count": 120}, {"check": "Timestamp", "count": 10}]
+    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name, 130, byCheck=counts)))
+    by_check = {one.check: one.count for one in world.status.violations_by_check}
+    assert by_check == {Check.CRC: 120, Check.TIMESTAMP: 10}
+
+    world.change(topics=("orders",))
+    world.look()
+    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name)))
+    assert world.status.violations_by_check == ()
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chiplog_core.model.verification import Verification, VerificationPhase
+from chiplog_core.spark.results import Check
+from chiplog_core.spark.verification_due import due, duration, has_failed
 from chiplog_kube.manifests import ObjectKey
 
 LABELS: Final = ("namespace", "name", "cluster")
 
 
 class VerificationBoard(Collector):
-    """The figures of all Verifications."""
+    """The figures of all Verifications. A figure that is not known is not there."""
 
     def __init__(self) -> None:
         self._known: Mapping[ObjectKey, Verification] = {}
@@ -27,26 +29,67 @@ class VerificationBoard(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        violations = _gauge("violations", "Violations that the last completed run found.")
-        success = _gauge(
+        families = _Families()
+        for key, one in sorted(self._known.items()):
+            families.add([*key, one.spec.cluster_ref.name], one)
+        yield from families.all
+
+
+class _Families:
+    def __init__(self) -> None:
+        self.all: list[GaugeMetricFamily] = []
+        self._phase = self._family("phase", "1 for the phase it is in.", "phase")
+        self._failed = self._family(
+            "failed", "1 where the last run that is over did not do all that it was to do."
+        )
+        self._violations = self._family(
+            "violations", "Violations that the last completed run found, by check.", "check"
+        )
+        self._success = self._family(
             "last_success_timestamp_seconds",
             "When the last run was over that found nothing wrong, in Unix seconds; 0 if none was.",
         )
-        failed = _gauge("failed", "1 where the last run failed.")
-        records = _gauge("records", "Records that the last completed run read, of all copies.")
-        read = _gauge("bytes", "Bytes that the last completed run read, of all copies.")
-        for key, one in sorted(self._known.items()):
-            labels, status = [*key, one.spec.cluster_ref.name], one.status
-            at = status.last_success
-            success.add_metric(labels, 0 if at is None else at.timestamp())
-            failed.add_metric(labels, int(status.phase is VerificationPhase.FAILED))
-            if status.violations_total is not None:
-                violations.add_metric(labels, status.violations_total)
-            if status.coverage is not None:
-                records.add_metric(labels, status.coverage.records)
-                read.add_metric(labels, status.coverage.bytes)
-        yield from (violations, success, failed, records, read)
+        self._due = self._family(
+            "due_timestamp_seconds",
+            "When its schedule is not kept any more unless a run is complete before, in Unix "
+            "seconds.",
+        )
+        self._duration = self._family(
+            "duration_seconds", "How long the last run took; not there while one is under way."
+        )
+        self._records = self._family(
+            "records", "Records that the last completed run read, of all copies."
+        )
+        self._bytes = self._family(
+            "bytes", "Bytes that the last completed run read, of all copies."
+        )
 
+    def _family(self, name: str, what: str, *more: str) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(f"chiplog_verification_{name}", what, labels=(*LABELS, *more))
+        self.all.append(family)
+        return family
 
-def _gauge(name: str, what: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"chiplog_verification_{name}", what, labels=LABELS)
+    def add(self, labels: list[str], one: Verification) -> None:
+        status = one.status
+        for phase in VerificationPhase:
+            self._phase.add_metric([*labels, phase.value], int(phase is status.phase))
+        self._failed.add_metric(labels, int(has_failed(status)))
+        self._add_violations(labels, one)
+        at, latest, took = status.last_success, due(one), duration(status)
+        self._success.add_metric(labels, 0 if at is None else at.timestamp())
+        if latest is not None:
+            self._due.add_metric(labels, latest.timestamp())
+        if took is not None:
+            self._duration.add_metric(labels, took.total_seconds())
+        if status.coverage is not None:
+            self._records.add_metric(labels, status.coverage.records)
+            self._bytes.add_metric(labels, status.coverage.bytes)
+
+    def _add_violations(self, labels: list[str], one: Verification) -> None:
+        """Every check that was wanted, so that one that found nothing says so."""
+        if one.status.violations_total is None:
+            return
+        counts = dict.fromkeys(one.spec.checks or Check, 0)
+        counts |= {found.check: found.count for found in one.status.violations_by_check}
+        for check, count in sorted(counts.items()):
+            self._violations.add_metric([*labels, check.value], count)

@@ -126,7 +126,7 @@ def test_a_verification_runs_as_a_job_and_is_told_of(it: Spark) -> None:
             assert len(it.jobs()) == 1
         assert it.events() == ["RunBegun", "NoViolations"]
         labels = '{cluster="demo",name="all",namespace="shop"}'
-        assert f"chiplog_verification_violations{labels} 0.0" in it.scraped()
+        assert f"chiplog_verification_failed{labels} 0.0" in it.scraped()
         assert f"chiplog_verification_records{labels} 300.0" in it.scraped()
         assert (
             f"chiplog_verification_last_success_timestamp_seconds{labels} 0.0" not in it.scraped()
@@ -157,11 +157,14 @@ def test_violations_reach_status_condition_event_and_metric(it: Spark) -> None:
             verified = next(one for one in status.conditions if one.type == "Verified")
             assert (verified.status.value, verified.reason) == ("False", "ViolationsFound")
             assert "on broker 2" in verified.message
-        assert it.events()[-1] == "ViolationsFound"
-        assert (
-            'chiplog_verification_violations{cluster="demo",name="all",namespace="shop"} 1.0'
-            in (it.scraped())
-        )
+            assert it.events()[-1] == "ViolationsFound"
+            labels = 'cluster="demo",name="all",namespace="shop"'
+            found = f'chiplog_verification_violations{{check="ReplicaMismatch",{labels}}} 1.0'
+            assert found in it.scraped()
+
+            await it.bench.api.delete(kinds.VERIFICATIONS, NAMESPACE, "all")
+            await it.bench.live(3)
+            assert labels not in it.scraped()
 
     it.bench.run(scenario())
 

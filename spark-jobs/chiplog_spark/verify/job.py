@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Protocol
 
@@ -89,10 +89,11 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
         limit=job.max_violations,
     )
     judge, verdict = _look(runner, access, job, wanted, deadline_s)
-    findings = list(verdict.findings)
+    findings, counts = list(verdict.findings), verdict.counts
     if verdict.suspects:
-        findings += _again(runner, access, job, wanted, verdict, deadline_s)
-    total = verdict.total + len(findings) - len(verdict.findings)
+        again = _again(runner, access, job, wanted, verdict, deadline_s)
+        findings += again
+        counts.update(one.check for one in again)
     cores = runner.tasks_at_once
     summary = {
         "coverage": verdict.coverage,
@@ -101,11 +102,15 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
         "refused": verdict.refused,
         "figures": figures(judge.reads, seconds=time.monotonic() - began_s, cores=cores),
     }
-    return told(findings, total, summary)
+    return told(findings, counts, summary)
 
 
-def told(findings: Iterable[Any], total: int, summary: dict[str, Any]) -> Result:
+def told(findings: Iterable[Any], counts: Mapping[Check, int], summary: dict[str, Any]) -> Result:
     """The result; violations in the order in which a person would look at them."""
+    total = sum(counts.values())
+    by_check = [
+        {"check": check.value, "count": count} for check, count in sorted(counts.items()) if count
+    ]
     ordered = sorted(findings, key=lambda one: (one.topic, one.partition, one.offset, one.replica))
     coverage, is_cut = summary["coverage"], summary["figures"]["timeLimitReached"]
     what = (
@@ -118,7 +123,7 @@ def told(findings: Iterable[Any], total: int, summary: dict[str, Any]) -> Result
         state=ResultState.SUCCEEDED,
         reason="ViolationsFound" if total else "NoViolations",
         message=message,
-        summary=summary,
+        summary={**summary, "byCheck": by_check},
         violations=tuple(one.violation() for one in ordered),
         violations_total=total,
     ).fitted()

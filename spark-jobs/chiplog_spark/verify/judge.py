@@ -41,14 +41,18 @@ class Verdict:
     """What a verification found, and looked at."""
 
     findings: list[Finding] = field(default_factory=list)
-    total: int = 0
-    """Also those that are not listed."""
+    counts: Counter[Check] = field(default_factory=Counter)
+    """How many there are, also those that are not listed."""
     suspects: dict[Suspect, Finding] = field(default_factory=dict)
     """To be looked at once more."""
     chosen: dict[str, Chosen] = field(default_factory=dict)
     skipped: list[dict[str, Any]] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     coverage: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
 
 
 class Judge:
@@ -84,7 +88,7 @@ class Judge:
         self._of_records(verdict, told)
         self._refusals(verdict, told)
         self._skips(verdict)
-        verdict.findings, verdict.total = told.findings, told.total
+        verdict.findings, verdict.counts = told.findings, told.counts
         verdict.coverage = coverage(self._reads)
         return verdict
 
@@ -186,14 +190,14 @@ class _Told:
     ) -> None:
         self._facts, self._after, self._checks = facts, after, checks
         self.findings: list[Finding] = []
-        self.total = 0
+        self.counts: Counter[Check] = Counter()
         self._kinds: Counter[tuple[Check, str, int, int]] = Counter()
 
     def add(self, finding: Finding, more: int = 0) -> None:
         """A finding; with `more`, only how many more there are like this one."""
         if not self.holds(finding):
             return
-        self.total += more or 1
+        self.counts[finding.check] += more or 1
         if not more:
             self.findings.append(finding)
             self._kinds[finding.check, finding.topic, finding.partition, finding.replica] += 1
@@ -201,7 +205,7 @@ class _Told:
     def count_more(self, read: Read, checks: Mapping[str, Check]) -> None:
         for name, check in checks.items():
             if check in self._checks:
-                self.total += read.more.get(name, 0)
+                self.counts[check] += read.more.get(name, 0)
 
     def holds(self, finding: Finding) -> bool:
         """Whether it is wanted, and nothing that happened meanwhile explains it."""

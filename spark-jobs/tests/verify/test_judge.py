@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from chiplog_broker.records.batch import read_header
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_core.spark.results import Check
+from chiplog_spark.verify import job
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.judge import After, Judge, Verdict, confirmed, figures
@@ -108,6 +109,10 @@ def test_a_limit_tells_the_first_and_counts_all() -> None:
     verdict = judged(FACTS, rows_of(stored), limit=1)
     assert named(verdict.findings) == [("Crc", 0, 2)]
     assert verdict.total == 3
+    summary = {"coverage": verdict.coverage, "figures": figures([], seconds=1.0, cores=1)}
+    result = job.told(verdict.findings, verdict.counts, summary)
+    assert result.violations_total == 3
+    assert result.summary["byCheck"] == [{"check": "Crc", "count": 3}]
 
 
 def test_a_replica_that_refuses_is_told_and_one_that_is_damaged_accused() -> None:
