@@ -33,6 +33,8 @@ MAX_ADMIN_REQUESTS_BYTES = 1024 * 1024
 MAX_DATA_DIRECTORIES = 16
 MAX_DAMAGED_PARTITIONS = 1_000
 MAX_REPLICA_REPORTS = 5_000
+MAX_REFETCHES = 100
+"""Replicas that are ordered to be fetched anew, of one broker and of one Verification."""
 MAX_ENDPOINTS = 16
 
 MAX_LISTENERS = 10

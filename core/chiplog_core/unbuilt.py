@@ -25,7 +25,6 @@ class Feature(StrEnum):
     LOAD_BALANCERS = "listeners behind load balancers"
     CLAIM_DELETION = "deletion of the volumes together with the cluster"
     SCALE_IN = "moving replicas away from a broker"
-    REPAIR = "repair of what a verification finds"
     REPLICA_MOVES = "moving replicas"
 
 
@@ -42,7 +41,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
     "PersistentVolumeClaims yourself",
     Feature.SCALE_IN: "set it back; only brokers that hold nothing can be taken away",
-    Feature.REPAIR: "set it to None; a broker that finds damage by itself fetches the replica anew",
     Feature.REPLICA_MOVES: "remove it; a rebalance moves leaderships",
 }
 """Each feature that is not built yet, with what to do in its place."""

@@ -25,6 +25,7 @@ from chiplog_operator.refusals import Refusals
 from chiplog_operator.spark.applications import Applications
 from chiplog_operator.spark.carrying_out import Tools
 from chiplog_operator.spark.looks import Board, SparkLooks, SparkParts
+from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.watching import Watching
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import Authority
@@ -187,6 +188,7 @@ class System:
                 executor=executor,
                 applications=Applications(api, clock),
                 authority=authority,
+                repairing=Repairing(self.caches, observer, executor),
                 spark_image=settings.spark_image,
             )
             router.spark = SparkLooks(

@@ -417,6 +417,20 @@ class Replicas:
             log = None
         return log or await self._directory.create(name, topic_id, config)
 
+    async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
+        """Take a replica for damaged that another proved to be so; served no more on return.
+
+        All else is as with damage that is found here: it is fetched anew when another leads.
+        False where there is none that is whole, so that nothing is done.
+        """
+        log = self._directory.logs.get(name)
+        if log is None or log.topic_id != topic_id or self._directory.is_refetching(name):
+            return False
+        if log.damage is None:
+            log.condemn(why)
+        await asyncio.gather(*self._quarantining, return_exceptions=True)
+        return True
+
     def _found_damage(self, name: TopicPartition, found: DamagedLogError) -> None:
         """In the middle of a read, which fails: its log gives out nothing any more."""
         work = self._quarantine(name, found)

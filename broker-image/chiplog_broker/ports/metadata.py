@@ -8,6 +8,7 @@ from uuid import UUID
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
 from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.admin.operations import Request
 from chiplog_core.model.broker_status import IsrProposal
 
@@ -78,6 +79,9 @@ class LocalReplicas(Protocol):
 
     def damaged(self) -> list[Damaged]:
         """The damaged replicas here, as far as they are not whole again."""
+
+    async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
+        """Take a replica for damaged and serve it no more; False where there is none whole."""
 
     @property
     def is_short_of_space(self) -> bool:

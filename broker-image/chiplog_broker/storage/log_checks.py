@@ -52,6 +52,15 @@ class LogChecks(LogState):
                 position, following = position + checked.size_bytes, checked.next_offset
         return position - start, following
 
+    def condemn(self, why: str) -> None:
+        """Take it for damaged, as somebody says who has compared it with other replicas.
+
+        From now on it is as after damage that was found here: nothing is read or added any more.
+        """
+        if self._damage is None:
+            self._damage = DamagedLogError(why)
+            self._env.on_damage(self.partition, self._damage)
+
     # --- for the rest of the log ---------------------------------------------------
 
     @contextmanager

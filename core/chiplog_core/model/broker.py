@@ -14,8 +14,21 @@ from enum import StrEnum
 from typing import Annotated
 
 from chiplog_core import api
-from chiplog_core.ids import NEVER_ADMITTED, BrokerId, Incarnation, Session, StorageUuid
-from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_DATA_DIRECTORIES, MAX_ENDPOINTS
+from chiplog_core.ids import (
+    NEVER_ADMITTED,
+    BrokerId,
+    Incarnation,
+    PartitionIndex,
+    Session,
+    StorageUuid,
+    TopicId,
+)
+from chiplog_core.limits import (
+    MAX_ADMIN_REQUESTS,
+    MAX_DATA_DIRECTORIES,
+    MAX_ENDPOINTS,
+    MAX_REFETCHES,
+)
 from chiplog_core.manifest.constraints import Items, Length
 from chiplog_core.model.admin import AdminAnswer
 from chiplog_core.model.broker_status import BrokerStatus
@@ -54,6 +67,19 @@ class ClaimRemoval:
 
     claim_name: Annotated[ObjectName, "Name of the PersistentVolumeClaim."]
     claim_uid: Annotated[Uid, "Its metadata.uid: a claim made anew is not deleted."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefetchOrder:
+    """The order to take a replica for damaged and to fetch it anew from its leader.
+
+    It counts in one session and once: whoever was started anew has nothing to do with it.
+    """
+
+    run: Annotated[ObjectName, "Application of the Verification's run that proved the damage."]
+    topic_id: Annotated[TopicId, "Id of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    session: Annotated[Session, "The session of the broker in which it is to do so."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +156,12 @@ class BrokerSpec:
         tuple[AdminAnswer, ...],
         "Answers to status.requests.",
         Items(MAX_ADMIN_REQUESTS, key=("id",)),
+    ] = ()
+    refetches: Annotated[
+        tuple[RefetchOrder, ...],
+        "Replicas of this broker that a Verification has proven to be damaged and that it is to "
+        "fetch anew. Answered by status.refetches.",
+        Items(MAX_REFETCHES, key=("topicId", "partition")),
     ] = ()
 
 

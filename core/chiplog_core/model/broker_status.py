@@ -27,6 +27,7 @@ from chiplog_core.limits import (
     MAX_DATA_DIRECTORIES,
     MAX_MESSAGE_LENGTH,
     MAX_PROPOSALS,
+    MAX_REFETCHES,
     MAX_REPLICA_REPORTS,
     MAX_REPLICAS_PER_PARTITION,
     MAX_TOMBSTONES,
@@ -174,6 +175,21 @@ class FlushedTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefetchAnswer:
+    """What became of an order to fetch a replica anew. It stands as long as the order."""
+
+    run: Annotated[str, "The order's run.", Length(253, minimum=1)]
+    topic_id: Annotated[TopicId, "Id of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    refusal: Annotated[
+        str,
+        "Why it is not done. Empty: the replica was taken out of use, is among the damaged ones "
+        "until its copy is whole, and what was found stays beside it.",
+        Length(1_024),
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
     """What the broker says of itself."""
 
@@ -223,6 +239,11 @@ class BrokerStatus:
         tuple[FenceAcknowledgement, ...],
         "Partitions it leads whose fence it keeps.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
+    ] = ()
+    refetches: Annotated[
+        tuple[RefetchAnswer, ...],
+        "Answers to spec.refetches.",
+        Items(MAX_REFETCHES, key=("topicId", "partition")),
     ] = ()
     flushed_topics: Annotated[
         tuple[FlushedTopic, ...],

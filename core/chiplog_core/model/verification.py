@@ -9,15 +9,16 @@ from typing import Annotated
 from chiplog_core import api
 from chiplog_core.conditions import Condition
 from chiplog_core.durations import Duration
-from chiplog_core.ids import MAX_INT64
+from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
 from chiplog_core.limits import (
     MAX_CONDITIONS,
+    MAX_REFETCHES,
     MAX_RUN_HISTORY,
     MAX_VERIFIED_TOPICS,
 )
 from chiplog_core.manifest.constraints import Entries, Items, Length, Range
 from chiplog_core.model.pod import LabelValue
-from chiplog_core.model.references import ClusterRef, TopicName
+from chiplog_core.model.references import ClusterRef, ObjectName, TopicName
 from chiplog_core.model.resource import UsersResource
 from chiplog_core.model.roll_policy import CronSchedule
 from chiplog_core.model.spark import SparkOverrides
@@ -43,6 +44,21 @@ class Repair(StrEnum):
 
     NONE = "None"
     REFETCH = "Refetch"
+
+
+class RepairState(StrEnum):
+    """How far the repair of a replica has come."""
+
+    WAITING = "Waiting"
+    """Nothing is ordered yet."""
+    ORDERED = "Ordered"
+    """Its broker is told to fetch it anew, and has not answered."""
+    FETCHING = "Fetching"
+    """Its broker has put it aside and fetches it anew."""
+    DONE = "Done"
+    """The new copy is in sync."""
+    REFUSED = "Refused"
+    """It is left as it is; a later run may prove it again."""
 
 
 class VerificationPhase(StrEnum):
@@ -91,6 +107,21 @@ class CheckCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRepair:
+    """A replica that a run has proven to be damaged, and what is done about it."""
+
+    run: Annotated[ObjectName, "Application of the run that proved it."]
+    topic: Annotated[TopicName, "Name of the topic."]
+    topic_id: Annotated[TopicId, "Id of the topic that was verified."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    replica: Annotated[BrokerId, "The broker whose copy it is."]
+    checks: Annotated[tuple[Check, ...], "What it violates.", Items(MAX_CHECKS, unique=True)]
+    state: Annotated[RepairState, "How far it has come."] = RepairState.WAITING
+    since: Annotated[datetime | None, "Since when it is in that state."] = None
+    message: Annotated[str, "What it waits for, or what came of it.", Length(1_024)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSpec:
     """What is verified, and when."""
 
@@ -133,7 +164,8 @@ class VerificationSpec:
     repair: Annotated[
         Repair,
         "None: what is found is told, and nothing else. Refetch: a replica that is proven to be "
-        "damaged, where another one is whole, is fetched anew.",
+        "damaged, where enough others are whole and in sync, is fetched anew from its leader, one "
+        "of a partition at a time. What was there stays beside it.",
     ] = Repair.NONE
     spark: Annotated[
         SparkOverrides | None,
@@ -193,6 +225,12 @@ class VerificationStatus:
         tuple[Violation, ...],
         f"The first of them, at most {MAX_VIOLATIONS}.",
         Items(MAX_VIOLATIONS),
+    ] = ()
+    repairs: Annotated[
+        tuple[ReplicaRepair, ...],
+        "With spec.repair: Refetch, the replicas that the last completed run has proven to be "
+        "damaged, and those of earlier runs that are not done yet.",
+        Items(MAX_REFETCHES),
     ] = ()
     partitioners: Annotated[
         tuple[MeasuredPartitioner, ...],

@@ -57,6 +57,18 @@ class Check(StrEnum):
     TIMESTAMP = "Timestamp"
 
 
+REPAIRABLE = frozenset(
+    {
+        Check.CRC,
+        Check.OFFSET_GAP,
+        Check.REPLICA_MISMATCH,
+        Check.MISSING_SEGMENT,
+        Check.TRUNCATED_TAIL,
+    }
+)
+"""What says that one replica is not what the others are: a copy of them is right."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """One thing that is not as it must be."""

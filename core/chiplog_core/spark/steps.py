@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import RefetchOrder
 from chiplog_core.model.spark import SparkLauncher
 
 S = TypeVar("S")
@@ -41,7 +43,15 @@ class Told:
     message: str
 
 
-Action: TypeAlias = Launch | Remove | TakeAwayAnnotation
+@dataclass(frozen=True, slots=True)
+class OrderRefetch:
+    """Write an order into a Broker's spec, beside those that are there."""
+
+    replica: BrokerId
+    order: RefetchOrder
+
+
+Action: TypeAlias = Launch | Remove | TakeAwayAnnotation | OrderRefetch
 
 
 @dataclass(slots=True)

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict
-from chiplog_core.limits import MAX_MESSAGE_LENGTH, MAX_VERIFIED_TOPICS
-from chiplog_core.manifest.constraints import Items, Length
+from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
+from chiplog_core.limits import MAX_MESSAGE_LENGTH, MAX_REFETCHES, MAX_VERIFIED_TOPICS
+from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.references import TopicName
 from chiplog_core.model.spark_run import Coverage, Outcome
 from chiplog_core.model.verification import (
     MAX_CHECKS,
@@ -20,12 +22,13 @@ from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark.documents import UnreadableDocument
-from chiplog_core.spark.results import Result, Violation
+from chiplog_core.spark.results import Check, Result, Violation
 from chiplog_core.spark.runs import whole
 from chiplog_core.spark.steps import Told
 from chiplog_core.spark.topic_choice import Unmet
 
 MAX_REFUSED = 100_000
+MAX_ACCUSED = 10 * MAX_REFETCHES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,17 @@ class RunFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Accused:
+    """A replica that is proven to be damaged, or a partition of which no copy is known right."""
+
+    topic: TopicName
+    topic_id: TopicId
+    partition: PartitionIndex
+    replica: BrokerId | None = None
+    checks: Annotated[tuple[Check, ...], Items(MAX_CHECKS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSummary:
     """The job's own part of its result."""
 
@@ -51,6 +65,9 @@ class VerificationSummary:
     by_check: Annotated[tuple[CheckCount, ...], Items(MAX_CHECKS, key=("check",))] = ()
     partitioners: Annotated[tuple[MeasuredPartitioner, ...], Items(MAX_VERIFIED_TOPICS)] = ()
     refused: Annotated[tuple[RefusedRead, ...], Items(MAX_REFUSED)] = ()
+    accused: Annotated[tuple[Accused, ...], Items(MAX_ACCUSED)] = ()
+    """All of them, or none of too many."""
+    accused_total: Annotated[int, Range(0, MAX_INT64)] = 0
     figures: RunFigures = field(default_factory=RunFigures)
 
 
@@ -65,6 +82,8 @@ class Finding:
     coverage: Coverage | None = None
     by_check: tuple[CheckCount, ...] = ()
     partitioners: tuple[MeasuredPartitioner, ...] = ()
+    accused: tuple[Accused, ...] = ()
+    accused_total: int = 0
     is_complete: bool = False
     """All that was asked for was read."""
 
@@ -102,6 +121,8 @@ def finding_of(result: Result) -> Finding:
         coverage=summary.coverage,
         by_check=summary.by_check or _counted(result.violations),
         partitioners=summary.partitioners,
+        accused=summary.accused,
+        accused_total=summary.accused_total,
         is_complete=is_complete,
     )
 

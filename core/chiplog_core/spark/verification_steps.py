@@ -18,6 +18,8 @@ from chiplog_core.limits import MAX_RUN_HISTORY
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, PastRun, RunState
 from chiplog_core.model.verification import (
+    Repair,
+    ReplicaRepair,
     Verification,
     VerificationPhase,
     VerificationSpec,
@@ -25,6 +27,8 @@ from chiplog_core.model.verification import (
 )
 from chiplog_core.planner.settings import paused
 from chiplog_core.problems import Problem
+from chiplog_core.spark.repair_fleet import Standing
+from chiplog_core.spark.repairs import ENDED, accused_by, after_run, next_repairs
 from chiplog_core.spark.results import MAX_VIOLATIONS
 from chiplog_core.spark.runs import (
     GRACE,
@@ -61,6 +65,8 @@ class VerificationView:
     """What would run an application that is begun now."""
     seen: Seen | None = None
     """The application that the status names; None where that is not known: nothing is concluded."""
+    standing: Standing | None = None
+    """The cluster, for repairs; None where it is not known: nothing is concluded."""
     refusal: str = ""
     """Why the API server did not let that application be made; empty where it was not asked."""
 
@@ -96,6 +102,8 @@ class _Steps:
         self._unmet = view.unmet
 
     def step(self) -> Step[VerificationStatus]:
+        # Before what the run may have proven: nothing is ordered that the status does not name.
+        self._repair()
         self._look_at_run()
         self._begin_if_due()
         self._forget_old_runs()
@@ -171,6 +179,7 @@ class _Steps:
                 violations=finding.result.violations[:MAX_VIOLATIONS],
                 violations_total=total,
             )
+            self._accuse(known.name, finding)
         phase = VerificationPhase.FAILED
         if finding.is_complete:
             phase = VerificationPhase.VIOLATIONS_FOUND if total else VerificationPhase.SUCCEEDED
@@ -198,6 +207,33 @@ class _Steps:
         self._step.told.append(finding.told(phase))
 
     _finding: Finding | None = None
+
+    # ---- replicas that are proven to be damaged ----
+
+    def _accuse(self, run: str, finding: Finding) -> None:
+        """By policy alone; what is under way goes on in any case."""
+        proven: tuple[ReplicaRepair, ...] = ()
+        if self._spec.repair is Repair.REFETCH:
+            proven = accused_by(run, finding, self._now)
+            if finding.accused_total > len(finding.accused):
+                message = f"{finding.accused_total} replicas are accused, too many to repair any"
+                self._step.told.append(Told(True, "RefetchRefused", message))
+        self._set(repairs=after_run(self._status.repairs, proven))
+
+    def _repair(self) -> None:
+        if all(one.state in ENDED for one in self._status.repairs):
+            return
+        self._again_in(LOOK_AGAIN_MS)
+        standing = self._view.standing
+        if standing is None:
+            return
+        if paused(self._view.verification.metadata) or self._view.problems:
+            standing = replace(standing, held_up="the Verification is paused, or refused")
+        is_wanted = self._spec.repair is Repair.REFETCH
+        found = next_repairs(self._status.repairs, standing, self._now, is_wanted=is_wanted)
+        self._set(repairs=found.repairs)
+        self._step.actions += found.orders
+        self._step.told += found.told
 
     # ---- the next one ----
 

@@ -5,18 +5,15 @@ from collections.abc import Iterator
 from chiplog_core.cron import read_cron
 from chiplog_core.durations import duration_ms
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.verification import Repair, Verification
+from chiplog_core.model.verification import Verification
 from chiplog_core.problems import Problem
 from chiplog_core.spark.conf import check_spark
-from chiplog_core.unbuilt import Feature, unless_built
 
 
 def check_verification(verification: Verification) -> tuple[Problem, ...]:
     """What is wrong with a Verification by itself."""
     return tuple(
-        problem
-        for rule in (_topics, _schedule, _limits, _repair, _spark)
-        for problem in rule(verification)
+        problem for rule in (_topics, _schedule, _limits, _spark) for problem in rule(verification)
     )
 
 
@@ -76,11 +73,6 @@ def _limits(verification: Verification) -> Iterator[Problem]:
     if limit is not None and duration_ms(limit) == 0:
         remedy = "raise it, or remove it for no limit"
         yield Problem("spec.timeLimit", "is no time at all", remedy)
-
-
-def _repair(verification: Verification) -> Iterator[Problem]:
-    if verification.spec.repair is not Repair.NONE:
-        yield from unless_built(Feature.REPAIR, "spec.repair")
 
 
 def _spark(verification: Verification) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.model.verification import (
+    Repair,
     TopicSelector,
     Verification,
     VerificationPhase,
@@ -199,6 +200,48 @@ def test_violations_are_counted_by_check_also_those_that_are_not_listed() -> Non
     world.look()
     world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name)))
     assert world.status.violations_by_check == ()
+
+
+def accusing(name: str, replicas: tuple[int, ...]) -> Result:
+    """A result that accuses these replicas of one partition."""
+    accused = [
+        {
+            "topic": "orders",
+            "topicId": "AAAAAAAAAAAAAAAAAAAAAg",
+            "partition": 2,
+            "replica": one,
+            "checks": ["Crc"],
+        }
+        for one in replicas
+    ]
+    return succeeded(name, len(replicas), accused=accused, accusedTotal=len(accused))
+
+
+def test_what_a_run_proves_is_repaired_by_policy_alone() -> None:
+    for repair, expected in ((Repair.NONE, []), (Repair.REFETCH, [BrokerId(3)])):
+        world = World(repair=repair)
+        world.look()
+        world.run(Seen(state=RunState.SUCCEEDED, result=accusing(world.name, (3,))))
+        assert [one.replica for one in world.status.repairs] == expected
+        assert {one.run for one in world.status.repairs} <= {world.name}
+
+
+def test_while_the_cluster_is_not_known_repairs_wait() -> None:
+    world = World(repair=Repair.REFETCH)
+    world.look()
+    world.run(Seen(state=RunState.SUCCEEDED, result=accusing(world.name, (3,))))
+    before = world.status.repairs
+    world.look(seconds=7_200)
+    assert world.status.repairs == before
+
+
+def test_too_many_to_repair_are_told() -> None:
+    world = World(repair=Repair.REFETCH)
+    world.look()
+    result = succeeded(world.name, 5_000, accused=[], accusedTotal=5_000)
+    world.run(Seen(state=RunState.SUCCEEDED, result=result))
+    assert world.status.repairs == ()
+    assert "RefetchRefused" in world.told
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from chiplog_core.spark.application import Application, Job, Owner
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.runs import deadline_s
 from chiplog_core.spark.settings import PodDefaults, Run, application, merged
-from chiplog_core.spark.steps import Launch, Remove, Step, TakeAwayAnnotation
+from chiplog_core.spark.steps import Launch, OrderRefetch, Remove, Step, TakeAwayAnnotation
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.execute import Executor
 from chiplog_operator.spark.applications import Applications
+from chiplog_operator.spark.repairing import Repairing
 from chiplog_operator.targets import KIND_OF
 from chiplog_operator.writes import Authority, NotInCharge, as_it_was
 
@@ -47,6 +48,7 @@ class Tools:
     executor: Executor
     applications: Applications
     authority: Authority
+    repairing: Repairing
     spark_image: str
 
 
@@ -69,7 +71,7 @@ class CarryingOut:
             raise NotInCharge
         try:
             for action in step.actions:
-                await self._act(asker, cluster, action)
+                await self._act(key, asker, cluster, action)
         except ApiError as error:
             about = asker.metadata
             facts = {"object": about.name, "namespace": about.namespace, "error": str(error)}
@@ -77,7 +79,9 @@ class CarryingOut:
             return False
         return await self._report(key, asker, step)
 
-    async def _act(self, asker: Asker, cluster: BrokerCluster | None, action: object) -> None:
+    async def _act(
+        self, key: ClusterKey, asker: Asker, cluster: BrokerCluster | None, action: object
+    ) -> None:
         namespace = asker.metadata.namespace
         match action:
             case Launch():
@@ -87,6 +91,8 @@ class CarryingOut:
                 await self.tools.applications.remove(namespace, action.name, action.launcher)
             case TakeAwayAnnotation():
                 await self._take_away_annotation(asker)
+            case OrderRefetch():
+                await self.tools.repairing.order(key, action)
 
     async def _launch(self, asker: Asker, cluster: BrokerCluster, launch: Launch) -> None:
         made = application_of(asker, cluster, launch.name, self.tools.spark_image)

@@ -18,7 +18,7 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState, RebalanceStatus
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
-from chiplog_core.model.verification import Verification, VerificationStatus
+from chiplog_core.model.verification import Repair, Verification, VerificationStatus
 from chiplog_core.planner.actions import Report
 from chiplog_core.planner.verdicts import refused, told
 from chiplog_core.problems import Problem
@@ -95,6 +95,8 @@ class SparkLooks:
     _due: dict[tuple[Kind, ObjectKey], _Due] = field(default_factory=dict)
     _verifications: Parsed[Verification] = field(default_factory=lambda: Parsed(Verification))
     _rebalances: Parsed[Rebalance] = field(default_factory=lambda: Parsed(Rebalance))
+    _repairing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """What is ordered for one is counted by the next."""
     _carrying_out: CarryingOut = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,7 +139,10 @@ class SparkLooks:
         self._due = {name: one for name, one in self._due.items() if name in there}
         self._verifications.sweep(self.parts.caches[kinds.VERIFICATIONS].objects)
         self._rebalances.sweep(self.parts.caches[kinds.REBALANCES].objects)
-        self.parts.board.show(self._readable())
+        known = self._readable()
+        self.parts.board.show(known)
+        if len(known) == len(self.parts.caches[kinds.VERIFICATIONS].objects):
+            await self.parts.tools.repairing.withdraw(known)
 
         async def look(name: tuple[Kind, ObjectKey]) -> None:
             manifest = there[name]
@@ -207,8 +212,17 @@ class SparkLooks:
             seen=await self._seen(namespace, application),
             refusal=self._carrying_out.refusal(namespace, application.name) if application else "",
         )
+        if found.spec.repair is Repair.NONE and not found.status.repairs:
+            return await self._step(key, cluster, view)
+        async with self._repairing:
+            standing = self.parts.tools.repairing.standing(key, found, self._readable().values())
+            return await self._step(key, cluster, replace(view, standing=standing))
+
+    async def _step(
+        self, key: ClusterKey, cluster: BrokerCluster | None, view: VerificationView
+    ) -> float:
         step = verification_steps.next_step(view, self.parts.clock.now())
-        is_done = await self._carrying_out.carry_out(key, found, cluster, step)
+        is_done = await self._carrying_out.carry_out(key, view.verification, cluster, step)
         return _wait_s(step.look_again_ms, is_done=is_done)
 
     async def _look_at_rebalance(self, manifest: Manifest) -> float:

@@ -253,8 +253,6 @@ def test_what_cannot_run_says_why_and_runs_when_it_can(it: Spark) -> None:
 
             await it.apply("typo", topics=["order"])
             assert it.ready("typo") == ("False", "TopicNotFound")
-            await it.apply("repair", repair="Refetch")
-            assert it.ready("repair") == ("False", "NotSupported")
             await it.apply("unread", topics=["no topic"])
             assert it.ready("unread") == ("False", "InvalidConfig")
             assert len(it.jobs()) == 1

@@ -95,6 +95,8 @@ class PartitionFacts:
     retention_bytes: int = UNKNOWN
     """-1 for without limit, as Kafka says it."""
     timestamp_after_max_ms: int = 2**63 - 1
+    topic_id: str = ""
+    """In Kafka's text form."""
     planned_ms: int = 0
     """When the read was planned, since 1970: whatever is checked was appended before."""
 

@@ -11,9 +11,11 @@ from chiplog_core.model.references import TopicName
 from chiplog_core.model.topic import Partitioner
 from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Result, ResultState
 from chiplog_spark.source.splits import Split
+from chiplog_spark.verify.accused import accused
 from chiplog_spark.verify.judge import (
     Judge,
     Verdict,
+    accusation_of,
     confirmed,
     figures,
     partitioners,
@@ -89,17 +91,19 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
         limit=job.max_violations,
     )
     judge, verdict = _look(runner, access, job, wanted, deadline_s)
-    findings, counts = list(verdict.findings), verdict.counts
+    findings, counts, accusations = list(verdict.findings), verdict.counts, verdict.accusations
     if verdict.suspects:
         again = _again(runner, access, job, wanted, verdict, deadline_s)
         findings += again
         counts.update(one.check for one in again)
+        accusations |= {accusation_of(one) for one in again}
     cores = runner.tasks_at_once
     summary = {
         "coverage": verdict.coverage,
         "partitioners": partitioners(verdict.chosen),
         "skipped": verdict.skipped,
         "refused": verdict.refused,
+        **accused(accusations, judge.facts),
         "figures": figures(judge.reads, seconds=time.monotonic() - began_s, cores=cores),
     }
     return told(findings, counts, summary)

@@ -20,6 +20,9 @@ from chiplog_spark.verify.surviving import Suspicion
 Place: TypeAlias = tuple[str, int]
 Suspect: TypeAlias = tuple[Place, Suspicion]
 
+Accusation: TypeAlias = tuple[Check, str, int, int]
+"""Check, topic, partition and replica."""
+
 DAMAGED: Final = frozenset({"ReplicaDamaged", "DamagedBatch"})
 """Reasons of a refusal that say that the replica's bytes are not what was written."""
 MAX_TOLD: Final = 200
@@ -50,6 +53,9 @@ class Verdict:
     refused: list[dict[str, Any]] = field(default_factory=list)
     coverage: dict[str, int] = field(default_factory=dict)
 
+    accusations: set[Accusation] = field(default_factory=set)
+    """Which replica violates what, also where that is not listed."""
+
     @property
     def total(self) -> int:
         return self.counts.total()
@@ -71,6 +77,10 @@ class Judge:
         self._found.append(found)
 
     @property
+    def facts(self) -> Mapping[Place, PartitionFacts]:
+        return self._facts
+
+    @property
     def reads(self) -> list[Read]:
         return self._reads
 
@@ -89,6 +99,7 @@ class Judge:
         self._refusals(verdict, told)
         self._skips(verdict)
         verdict.findings, verdict.counts = told.findings, told.counts
+        verdict.accusations = told.accusations
         verdict.coverage = coverage(self._reads)
         return verdict
 
@@ -191,7 +202,7 @@ class _Told:
         self._facts, self._after, self._checks = facts, after, checks
         self.findings: list[Finding] = []
         self.counts: Counter[Check] = Counter()
-        self._kinds: Counter[tuple[Check, str, int, int]] = Counter()
+        self.accusations: set[Accusation] = set()
 
     def add(self, finding: Finding, more: int = 0) -> None:
         """A finding; with `more`, only how many more there are like this one."""
@@ -200,7 +211,7 @@ class _Told:
         self.counts[finding.check] += more or 1
         if not more:
             self.findings.append(finding)
-            self._kinds[finding.check, finding.topic, finding.partition, finding.replica] += 1
+        self.accusations.add(accusation_of(finding))
 
     def count_more(self, read: Read, checks: Mapping[str, Check]) -> None:
         for name, check in checks.items():
@@ -225,6 +236,10 @@ class _Told:
             max(starts.values(), default=0) if facts.compacts else starts.get(finding.replica, 0)
         )
         return not explained_by_retention(finding, start)
+
+
+def accusation_of(finding: Finding) -> Accusation:
+    return finding.check, finding.topic, finding.partition, finding.replica
 
 
 def confirmed(first: Verdict, second: Verdict) -> list[Finding]:

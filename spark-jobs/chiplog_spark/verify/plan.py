@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chiplog_core.config import topic_keys
+from chiplog_core.ids import TopicId
 from chiplog_spark.source.ranges import Range
 from chiplog_spark.source.splits import Split, splits_of
 from chiplog_spark.verify.epochs import history_of, next_epoch_to_ask
@@ -113,6 +114,7 @@ def _partition(
         timestamp_after_max_ms=int(
             config.get(topic_keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.name, 2**63 - 1)
         ),
+        topic_id=str(TopicId(topic.topic_id.bytes)),
         planned_ms=now_ms,
     )
 

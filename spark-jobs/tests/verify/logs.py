@@ -55,6 +55,9 @@ def copies(log: Log, replicas: tuple[int, ...] = REPLICAS) -> dict[int, Log]:
     return {broker: [one._replace(replica=broker) for one in log] for broker in replicas}
 
 
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAg"
+
+
 def facts_of(log: Log, replicas: tuple[int, ...] = REPLICAS) -> PartitionFacts:
     starts: list[EpochStart] = []
     for one in log:
@@ -71,6 +74,7 @@ def facts_of(log: Log, replicas: tuple[int, ...] = REPLICAS) -> PartitionFacts:
         replicas=tuple(
             ReplicaFacts(broker=one, in_sync=True, start_offset=start) for one in replicas
         ),
+        topic_id=TOPIC_ID,
         planned_ms=NOW_MS,
         retention_ms=7 * 86_400_000,
     )

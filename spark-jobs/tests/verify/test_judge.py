@@ -9,7 +9,8 @@ from chiplog_broker.records.batch import read_header
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_core.spark.results import Check
 from chiplog_spark.verify import job
-from chiplog_spark.verify.facts import Batch, PartitionFacts
+from chiplog_spark.verify.accused import MAX_ACCUSED, accused
+from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.judge import After, Judge, Verdict, confirmed, figures
 from chiplog_spark.verify.looking import Looker, Wanted
@@ -18,7 +19,7 @@ from chiplog_spark.verify.reports import Found, Read, Refusal
 from chiplog_spark.verify.rows import ORDER, Kind, Row, row_of_batch, row_of_record
 from chiplog_spark.verify.surviving import Surviving, Suspicion
 
-from .logs import REPLICAS, Log, batch, copies, facts_of, logs, named
+from .logs import REPLICAS, TOPIC_ID, Log, batch, copies, facts_of, logs, named
 
 ALL = frozenset(Check)
 LOG = [batch(0, 5), batch(5, 5), batch(10, 5)]
@@ -203,3 +204,28 @@ def test_speed_is_that_of_a_core() -> None:
     assert told["megabytesPerSecondPerCore"] == 2.5
     assert told["timeLimitReached"] is False
     assert figures([], seconds=0.0, cores=2)["megabytesPerSecondPerCore"] == 0.0
+
+
+def test_who_is_accused_is_told_by_replica_also_where_it_is_not_listed() -> None:
+    stored = copies(LOG)
+    stored[2] = [one._replace(computed_crc=0) for one in stored[2]]
+    stored[3][1] = stored[3][1]._replace(computed_crc=0)
+    verdict = judged(FACTS, rows_of(stored), limit=1)
+    where = {"topic": "orders", "topicId": TOPIC_ID, "partition": 0, "checks": ["Crc"]}
+    assert accused(verdict.accusations, {PLACE: FACTS}) == {
+        "accused": [where | {"replica": 2}, where | {"replica": 3}],
+        "accusedTotal": 2,
+    }
+
+
+def test_what_a_producer_did_accuses_no_replica() -> None:
+    of_all = {(Check.KEY_PLACEMENT, "orders", 0, 2), (Check.TIMESTAMP, "orders", 0, 2)}
+    assert accused(of_all, {PLACE: FACTS}) == {"accused": [], "accusedTotal": 0}
+    nobody = accused({(Check.REPLICA_MISMATCH, "orders", 0, UNKNOWN)}, {PLACE: FACTS})
+    assert "replica" not in nobody["accused"][0]
+
+
+def test_too_many_are_only_counted() -> None:
+    facts = {("orders", index): FACTS for index in range(MAX_ACCUSED + 1)}
+    found = accused({(Check.CRC, *place, 2) for place in facts}, facts)
+    assert found == {"accused": [], "accusedTotal": MAX_ACCUSED + 1}

@@ -23,6 +23,7 @@ from chiplog_core.model.broker_status import (
     DamagedPartition,
     DataDirectory,
     HaltedReplica,
+    RefetchAnswer,
     Tail,
 )
 
@@ -54,6 +55,7 @@ class StatusParts:
     node: Node
     maps: Maps
     requests: tuple[AdminRequest, ...]
+    refetches: tuple[RefetchAnswer, ...]
     maps_checked: str
     """The operator's last look at all maps after which they were compared; empty before."""
 
@@ -74,6 +76,7 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         directories=(_directory(parts),),
         proposals=parts.node.replicas.proposals.oldest(),
         requests=parts.requests,
+        refetches=parts.refetches,
         replica_reports=reports[:MAX_REPLICA_REPORTS],
         # The answer vouches for the reports beside it: that there is nothing more to tell.
         maps_checked=parts.maps_checked or None if is_all else None,

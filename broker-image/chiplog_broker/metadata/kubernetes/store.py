@@ -16,6 +16,7 @@ from chiplog_broker.metadata.kubernetes.draining import can_be_left
 from chiplog_broker.metadata.kubernetes.maps import Maps, MapsParts
 from chiplog_broker.metadata.kubernetes.maps_check import MapsCheck
 from chiplog_broker.metadata.kubernetes.readiness import behind
+from chiplog_broker.metadata.kubernetes.refetches import Refetches
 from chiplog_broker.metadata.kubernetes.registration import Registration
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord, write_session
 from chiplog_broker.metadata.kubernetes.status import Attested, StatusParts, broker_status
@@ -83,6 +84,12 @@ class KubernetesStore:
         parts.node.replicas.troubled = self._writer.changed
         self._admin = AdminRequests(
             self._cluster, clock, process.incarnation[:12], self._writer.changed
+        )
+        self._refetches = Refetches(
+            self._cluster,
+            parts.node.replicas,
+            self._start_refetching,
+            self._writer.changed,
         )
         self.registration = Registration(
             process, Session(record.session), self._keep_session, self._entered
@@ -203,6 +210,7 @@ class KubernetesStore:
         self._writer.observed(broker)
         self._check.asked(broker.spec.maps_check)
         self._admin.answered(broker.spec.answers)
+        self._refetches.ordered(broker.spec.refetches)
         self._rack = broker.spec.rack
         self._given_out = broker.spec.session
         # The operator may know of another disk between two that were found intact.
@@ -247,6 +255,7 @@ class KubernetesStore:
         self._cluster.session = session
         self._live = self._who_lives()
         self._maps.look_again(self._parts.process.broker_id)
+        self._refetches.look_again()
         self._writer.changed()
         logger.info("admitted", extra={"session": session})
 
@@ -259,6 +268,9 @@ class KubernetesStore:
             record = replace(self._record, **changes)
             await write_session(self._parts.metadata, record)
             self._record = record
+
+    def _start_refetching(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(self._parts.start("refetches", work))
 
     async def _keep_measuring(self) -> None:
         while True:
@@ -290,6 +302,7 @@ class KubernetesStore:
                 node=self._parts.node,
                 maps=self._maps,
                 requests=self._admin.outstanding(),
+                refetches=self._refetches.answers,
                 maps_checked=self._check.answer,
             )
         )

@@ -1,0 +1,118 @@
+"""Replicas that the operator orders to be fetched anew, because a Verification proved them damaged.
+
+An order counts in the session that it names, and is carried out once. What is done about it is
+what is done about damage that a broker finds by itself: the replica serves nothing and leads
+nothing, and is put aside for a copy when another one leads. Before that this broker looks at its
+own map once more: the order may be older than it.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
+from chiplog_broker.ports.metadata import LocalReplicas
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.ids import PartitionIndex, TopicId
+from chiplog_core.model.broker import RefetchOrder
+from chiplog_core.model.broker_status import RefetchAnswer
+
+logger = logging.getLogger(__name__)
+
+Name: TypeAlias = tuple[str, TopicId, PartitionIndex]
+
+
+class Refetches:
+    """The orders to one broker process, and its answers."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        replicas: LocalReplicas,
+        start: Callable[[Coroutine[Any, Any, None]], None],
+        answered: Callable[[], None],
+    ) -> None:
+        """`start` runs work beside; `answered` is called when `answers` are others."""
+        self._cluster = cluster
+        self._replicas = replicas
+        self._start = start
+        self._answered = answered
+        self._orders: tuple[RefetchOrder, ...] = ()
+        self._taken: set[Name] = set()
+        self._refusals: dict[Name, str] = {}
+
+    @property
+    def answers(self) -> tuple[RefetchAnswer, ...]:
+        """To the orders that stand."""
+        return tuple(
+            RefetchAnswer(
+                run=one.run,
+                topic_id=one.topic_id,
+                partition=one.partition,
+                refusal=self._refusals[_name(one)],
+            )
+            for one in self._orders
+            if _name(one) in self._refusals
+        )
+
+    def ordered(self, orders: tuple[RefetchOrder, ...]) -> None:
+        """The orders as they are now."""
+        if orders != self._orders:
+            self._orders = orders
+            self._answered()
+            self.look_again()
+
+    def look_again(self) -> None:
+        """There may be orders for the session in force."""
+        due = [
+            one
+            for one in self._orders
+            if one.session == self._cluster.session and _name(one) not in self._taken
+        ]
+        if due:
+            self._taken |= {_name(one) for one in due}
+            self._start(self._carry_out(due))
+
+    async def _carry_out(self, orders: list[RefetchOrder]) -> None:
+        for one in orders:
+            refusal = await self._refetch(one)
+            self._refusals[_name(one)] = refusal
+            facts = {"run": one.run, "topic_id": str(one.topic_id), "partition": one.partition}
+            if refusal:
+                logger.warning("refetch_refused", extra={**facts, "reason": refusal})
+            else:
+                logger.warning("refetch_begun", extra=facts)
+            self._answered()
+
+    async def _refetch(self, order: RefetchOrder) -> str:
+        """Why it is not done; empty where it is begun."""
+        topic_id = UUID(bytes=order.topic_id.value)
+        topic = self._cluster.topic_with_id(topic_id)
+        view = None if topic is None else _partition(topic, order.partition)
+        if topic is None or view is None:
+            return "this broker does not know the partition"
+        why_not = self._why_not(topic, view)
+        if why_not:
+            return why_not
+        name = TopicPartition(topic.name, view.index)
+        if not await self._replicas.condemn(topic_id, name, f"{order.run} proved it damaged"):
+            return "this broker has no whole replica of it, or fetches it anew already"
+        return ""
+
+    def _why_not(self, topic: TopicView, view: PartitionView) -> str:
+        own = self._cluster.broker_id
+        if view.leader_id == NO_LEADER:
+            return "nobody leads the partition"
+        others = [one for one in view.isr_refs if one.broker_id != own and one in view.live_refs]
+        if len(others) < max(topic.min_isr, 1):
+            return f"{len(others)} other replicas are in sync, and {topic.min_isr} must be"
+        return ""
+
+
+def _partition(topic: TopicView, index: int) -> PartitionView | None:
+    return next((one for one in topic.partitions if one.index == index), None)
+
+
+def _name(order: RefetchOrder) -> Name:
+    return order.run, order.topic_id, order.partition

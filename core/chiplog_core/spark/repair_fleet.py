@@ -1,0 +1,175 @@
+"""What repairs of replicas ask of the cluster: who is whole and in sync, and what is ordered."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
+from chiplog_core.model.broker import Broker, RefetchOrder
+from chiplog_core.model.broker_status import RefetchAnswer
+from chiplog_core.model.partition_map import PartitionMap, PartitionState
+from chiplog_core.model.verification import RepairState, ReplicaRepair
+from chiplog_core.spark.results import Check
+from chiplog_core.spark.steps import OrderRefetch
+from chiplog_core.spark.verification_report import Accused
+
+MAX_AT_ONCE: Final = 2
+"""Replicas of a cluster that are fetched anew at the same time: each reads all of its leader's."""
+
+MAJORITY: Final = 2
+"""Others that agree, where only the comparison says which replica is wrong."""
+
+Place: TypeAlias = tuple[TopicId, PartitionIndex]
+Replica: TypeAlias = tuple[BrokerId, Place]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The cluster as it is, as far as repairs depend on it."""
+
+    brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
+    maps: Mapping[str, PartitionMap] = field(default_factory=dict)
+    """By topic name."""
+    accused: frozenset[Replica] = frozenset()
+    """What other Verifications have accused and is not dealt with."""
+    held_up: str = ""
+    """Why nothing is ordered now, whatever it is; empty where something may be."""
+
+
+class Fleet:
+    """The standing, and what is ordered in this very look."""
+
+    def __init__(self, standing: Standing, repairs: Collection[ReplicaRepair]) -> None:
+        self._standing = standing
+        self.brokers = standing.brokers
+        own = {replica_of(one) for one in repairs if one.state is not RepairState.DONE}
+        self._accused = own | standing.accused
+        self._away: set[Replica] = {
+            (broker_id, (damage.topic_id, damage.partition))
+            for broker_id, broker in standing.brokers.items()
+            for directory in broker.status.directories
+            for damage in directory.damaged
+        }
+        self._ordered: set[Replica] = {
+            (broker_id, (order.topic_id, order.partition))
+            for broker_id, broker in standing.brokers.items()
+            for order in broker.spec.refetches
+        }
+
+    def state_of(self, one: ReplicaRepair) -> PartitionState | None:
+        """The partition, where the name still means what was verified."""
+        found = self._standing.maps.get(one.topic)
+        if found is None or found.spec.current != one.topic_id:
+            return None
+        return next(
+            (
+                state
+                for generation in found.spec.generations
+                if generation.topic_id == one.topic_id
+                for state in generation.partitions
+                if state.partition == one.partition
+            ),
+            None,
+        )
+
+    def is_damaged(self, broker_id: BrokerId, place: Place) -> bool:
+        return (broker_id, place) in self._away
+
+    def in_sync(self, one: ReplicaRepair) -> frozenset[BrokerId]:
+        """The replicas that are listed as in sync and live in the session that is listed."""
+        state = self.state_of(one)
+        listed = () if state is None else state.isr
+        return frozenset(
+            ref.broker_id
+            for ref in listed
+            if (broker := self.brokers.get(ref.broker_id)) is not None
+            and broker.spec.session == ref.session
+            and not broker.spec.fenced
+            and not broker.spec.retired
+        )
+
+    def order_for(self, one: ReplicaRepair) -> RefetchOrder | None:
+        broker = self.brokers.get(one.replica)
+        orders = () if broker is None else broker.spec.refetches
+        return next((each for each in orders if _is_for(each, one)), None)
+
+    def answer_for(self, one: ReplicaRepair) -> RefetchAnswer | None:
+        broker = self.brokers.get(one.replica)
+        answers = () if broker is None else broker.status.refetches
+        return next((each for each in answers if _is_for(each, one)), None)
+
+    def order(self, one: ReplicaRepair) -> OrderRefetch:
+        """To be given now; `why_not` counts it from here on."""
+        self._ordered.add((one.replica, place_of(one)))
+        given = RefetchOrder(
+            run=one.run,
+            topic_id=one.topic_id,
+            partition=one.partition,
+            session=self.brokers[one.replica].spec.session,
+        )
+        return OrderRefetch(one.replica, given)
+
+    def why_not(self, one: ReplicaRepair) -> str:
+        """Why it is not to be ordered now; empty where it may be."""
+        if self._standing.held_up:
+            return self._standing.held_up
+        state, found = self.state_of(one), self._standing.maps[one.topic]
+        assert state is not None, "what is not there any more is refused"
+        if state.leader is None or state.reports_wanted or found.spec.hibernated:
+            return "nobody leads the partition"
+        if state.adding or state.removing:
+            return "the partition is being moved"
+        if one.replica not in self.in_sync(one):
+            return f"broker {one.replica} is not in sync, or not there"
+        return (
+            self._too_many(one)
+            or self._too_few(one, found.spec.min_isr)
+            or self._wrong_source(one, state.leader.broker_id)
+        )
+
+    def _too_many(self, one: ReplicaRepair) -> str:
+        busy = self._away | self._ordered
+        if any(place == place_of(one) for _, place in busy):
+            return "another replica of the partition is being fetched anew"
+        if len(self._ordered) >= MAX_AT_ONCE:
+            return f"{MAX_AT_ONCE} replicas are being fetched anew; more would burden the cluster"
+        return ""
+
+    def _too_few(self, one: ReplicaRepair, min_isr: int) -> str:
+        place = place_of(one)
+        sound = [
+            broker_id
+            for broker_id in self.in_sync(one)
+            if broker_id != one.replica and (broker_id, place) not in self._accused
+        ]
+        wanted = max(min_isr, 1)
+        if set(one.checks) <= {Check.REPLICA_MISMATCH}:
+            wanted = max(wanted, MAJORITY)
+        if len(sound) >= wanted:
+            return ""
+        return f"{len(sound)} other replicas are whole and in sync, and {wanted} must be"
+
+    def _wrong_source(self, one: ReplicaRepair, leader: BrokerId) -> str:
+        """It is fetched from whoever leads then: that one has to be whole.
+
+        A leader resigns first, and any other that is in sync may lead after it.
+        """
+        place = place_of(one)
+        may_lead = self.in_sync(one) if leader == one.replica else {leader}
+        wrong = [each for each in sorted(may_lead) if (each, place) in self._accused]
+        others = [each for each in wrong if each != one.replica]
+        if not others:
+            return ""
+        return f"it would be fetched from broker {others[0]}, which is accused, too"
+
+
+def _is_for(each: RefetchOrder | RefetchAnswer, one: ReplicaRepair) -> bool:
+    return (each.run, each.topic_id, each.partition) == (one.run, one.topic_id, one.partition)
+
+
+def place_of(one: Accused | ReplicaRepair) -> Place:
+    return one.topic_id, one.partition
+
+
+def replica_of(one: ReplicaRepair) -> Replica:
+    return one.replica, place_of(one)

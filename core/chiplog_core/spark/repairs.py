@@ -1,0 +1,198 @@
+"""Which damaged replicas are fetched anew, and when: a pure function of what there is.
+
+A completed run accuses replicas. Each is ordered to be fetched anew at most once for that run,
+and only as long as nothing can be lost by it: enough others are in sync that nobody accuses, no
+other replica of the partition is away, and few are fetched at the same time. An order is
+written into the Broker's spec, in the session that the broker has; it is withdrawn when its end
+stands in the Verification's status, so that whoever takes over in between does not order again.
+
+What is not known, or not any more, is not repaired: a run that did not read everything, a topic
+that has another id now, a proof that is old, a broker that was started anew.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from chiplog_core.limits import MAX_REFETCHES
+from chiplog_core.model.broker import Broker, RefetchOrder
+from chiplog_core.model.verification import RepairState, ReplicaRepair
+from chiplog_core.spark.repair_fleet import Fleet, Replica, Standing, place_of, replica_of
+from chiplog_core.spark.steps import OrderRefetch, Told
+from chiplog_core.spark.verification_report import Finding
+
+GOOD_FOR: Final = timedelta(hours=1)
+"""So long after a run its proof is acted upon."""
+
+ENDED: Final = frozenset({RepairState.DONE, RepairState.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """One look's outcome."""
+
+    repairs: tuple[ReplicaRepair, ...]
+    orders: tuple[OrderRefetch, ...] = ()
+    told: tuple[Told, ...] = ()
+
+
+def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair, ...]:
+    """What a completed run has proven; nothing where it did not read everything."""
+    if not finding.is_complete:
+        return ()
+    disputed = {place_of(one) for one in finding.accused if one.replica is None}
+    found = []
+    for one in finding.accused:
+        if one.replica is None:
+            continue
+        repair = ReplicaRepair(
+            run=run,
+            topic=one.topic,
+            topic_id=one.topic_id,
+            partition=one.partition,
+            replica=one.replica,
+            checks=one.checks,
+            since=now,
+        )
+        if place_of(one) in disputed:
+            message = "nobody can say which copy of the partition is right"
+            repair = replace(repair, state=RepairState.REFUSED, message=message)
+        found.append(repair)
+    return tuple(_whole_partitions(found))
+
+
+def after_run(
+    known: Iterable[ReplicaRepair], proven: Sequence[ReplicaRepair]
+) -> tuple[ReplicaRepair, ...]:
+    """What a run has proven, and what is still being done for earlier ones."""
+    under_way = [one for one in known if one.state in {RepairState.ORDERED, RepairState.FETCHING}]
+    taken = {replica_of(one) for one in under_way}
+    new = [one for one in proven if replica_of(one) not in taken]
+    return tuple(_whole_partitions([*under_way, *new]))
+
+
+def _whole_partitions(repairs: Sequence[ReplicaRepair]) -> Sequence[ReplicaRepair]:
+    """As many as there may be: who else of a partition is accused has to be known, or nobody."""
+    if len(repairs) <= MAX_REFETCHES:
+        return repairs
+    last = place_of(repairs[MAX_REFETCHES])
+    return [one for one in repairs[:MAX_REFETCHES] if place_of(one) != last]
+
+
+def accused_in(repairs: Iterable[ReplicaRepair]) -> frozenset[Replica]:
+    """The replicas that are accused and not dealt with."""
+    return frozenset(replica_of(one) for one in repairs if one.state not in ENDED)
+
+
+def next_repairs(
+    known: Sequence[ReplicaRepair], standing: Standing, now: datetime, *, is_wanted: bool
+) -> Repairs:
+    """How far each has come, and what is to be ordered. `is_wanted`: the policy still says so."""
+    repairs, orders = list(known), []
+    fleet = Fleet(standing, known)
+    for index, one in enumerate(known):
+        repairs[index] = _next(one, fleet, now, is_wanted=is_wanted)
+        if repairs[index].state is RepairState.WAITING and is_wanted:
+            why_not = fleet.why_not(one)
+            repairs[index] = replace(repairs[index], message=why_not or "it is being ordered")
+            if not why_not:
+                orders.append(fleet.order(one))
+    changes = zip(known, repairs, strict=True)
+    told = tuple(_told(after) for before, after in changes if before.state is not after.state)
+    return Repairs(tuple(repairs), tuple(orders), told)
+
+
+def ended_orders(
+    brokers: Iterable[Broker], repairs: Iterable[ReplicaRepair]
+) -> Iterator[tuple[Broker, tuple[RefetchOrder, ...]]]:
+    """Brokers with orders that nobody waits for, and those orders that stay.
+
+    `repairs`: those of all Verifications of the cluster, as their statuses have them.
+    """
+    open_ones = (one for one in repairs if one.state not in ENDED)
+    waited_for = {(one.replica, one.run, *place_of(one)) for one in open_ones}
+    for broker in brokers:
+        spec = broker.spec
+        kept = tuple(
+            one
+            for one in spec.refetches
+            if (spec.broker_id, one.run, one.topic_id, one.partition) in waited_for
+        )
+        if kept != spec.refetches:
+            yield broker, kept
+
+
+def _next(one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool) -> ReplicaRepair:
+    if one.state in ENDED:
+        return one
+    state, message = _judged(one, fleet, now, is_wanted=is_wanted)
+    since = one.since if state is one.state else now
+    return replace(one, state=state, message=message[:1_024], since=since)
+
+
+def _judged(
+    one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
+) -> tuple[RepairState, str]:
+    """Where it stands now, and why."""
+    if fleet.state_of(one) is None:
+        return RepairState.REFUSED, "the partition that was verified is not there any more"
+    if one.state is RepairState.FETCHING:
+        return _fetched(one, fleet)
+    order = fleet.order_for(one)
+    if order is None:
+        return _without_order(one, fleet, now, is_wanted=is_wanted)
+    return _with_order(one, order, fleet)
+
+
+def _with_order(one: ReplicaRepair, order: RefetchOrder, fleet: Fleet) -> tuple[RepairState, str]:
+    answer = fleet.answer_for(one)
+    if answer is not None and answer.refusal:
+        return RepairState.REFUSED, answer.refusal
+    if answer is not None:
+        return _fetched(one, fleet)
+    if fleet.brokers[one.replica].spec.session == order.session:
+        return RepairState.ORDERED, "its broker has not answered yet"
+    if fleet.is_damaged(one.replica, place_of(one)):
+        return _fetched(one, fleet)
+    return RepairState.REFUSED, "the broker was started anew before it answered the order"
+
+
+def _without_order(
+    one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
+) -> tuple[RepairState, str]:
+    if one.state is RepairState.ORDERED:
+        return RepairState.REFUSED, "the order is gone, and it is given once only"
+    if not is_wanted:
+        return RepairState.REFUSED, "spec.repair does not say Refetch any more"
+    if one.since is None or now - one.since > GOOD_FOR:
+        return RepairState.REFUSED, f"the proof is too old by now: {one.message}"
+    if fleet.is_damaged(one.replica, place_of(one)):
+        return RepairState.REFUSED, "its broker has found the damage by itself and sees to it"
+    state = fleet.state_of(one)
+    if state is None or one.replica not in state.replicas:
+        return RepairState.REFUSED, f"broker {one.replica} holds no replica of it any more"
+    return RepairState.WAITING, one.message
+
+
+def _fetched(one: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
+    """It was put aside. Whole again it is when it is neither damaged nor out of sync."""
+    if fleet.is_damaged(one.replica, place_of(one)):
+        return RepairState.FETCHING, "it is fetched anew from its leader"
+    if one.replica not in fleet.in_sync(one):
+        return RepairState.FETCHING, "it is not in sync yet"
+    return RepairState.DONE, "it was fetched anew and is in sync; what was found stays beside it"
+
+
+def _told(one: ReplicaRepair) -> Told:
+    """The Event of a repair that has come to another state."""
+    reason = {
+        RepairState.WAITING: "RefetchWaits",
+        RepairState.ORDERED: "RefetchOrdered",
+        RepairState.FETCHING: "ReplicaFetchedAnew",
+        RepairState.DONE: "ReplicaRepaired",
+        RepairState.REFUSED: "RefetchRefused",
+    }[one.state]
+    checks = ", ".join(check.value for check in one.checks)
+    message = f"{one.topic}-{one.partition} on broker {one.replica} ({checks}): {one.message}"
+    return Told(one.state is not RepairState.DONE, reason, message)

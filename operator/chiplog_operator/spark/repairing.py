@@ -1,0 +1,90 @@
+"""What repairs of replicas are decided by, and the orders for them in Brokers' specs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from chiplog_core.model.broker import Broker, BrokerSpec
+from chiplog_core.model.verification import ReplicaRepair, Verification
+from chiplog_core.planner.actions import Replace
+from chiplog_core.planner.settings import paused
+from chiplog_core.spark.repair_fleet import Standing
+from chiplog_core.spark.repairs import accused_in, ended_orders
+from chiplog_core.spark.steps import OrderRefetch
+from chiplog_kube import kinds
+from chiplog_kube.api import Conflict
+from chiplog_kube.manifests import ObjectKey
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.execute import Executor
+from chiplog_operator.observe import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """Of one operator process."""
+
+    caches: Caches
+    observer: Observer
+    executor: Executor
+
+    def standing(
+        self, key: ClusterKey, asker: Verification, all_of_them: Iterable[Verification]
+    ) -> Standing | None:
+        """The cluster, where it is known well enough to conclude something; else None."""
+        world = self.observer.glance(key)
+        if not world.is_complete or world.unreadable_brokers or world.unreadable_maps:
+            return None
+        others = (
+            one
+            for verification in all_of_them
+            if verification.metadata.uid != asker.metadata.uid
+            for one in verification.status.repairs
+        )
+        held_up = ""
+        if world.cluster is None or paused(world.metadata):
+            held_up = f"BrokerCluster {key.name} is paused, or does not read"
+        return Standing(
+            brokers=world.brokers,
+            maps=world.maps,
+            accused=accused_in(others),
+            held_up=held_up,
+        )
+
+    async def order(self, key: ClusterKey, wanted: OrderRefetch) -> None:
+        """Write it beside those that are there. Raises `Conflict` where it is not written."""
+        for broker in self._brokers(key):
+            if broker.spec.broker_id == wanted.replica:
+                refetches = (*broker.spec.refetches, wanted.order)
+                await self._write(key, replace(broker.spec, refetches=refetches), broker)
+                return
+        raise Conflict(f"there is no broker {wanted.replica}")
+
+    async def withdraw(self, known: Mapping[ObjectKey, Verification]) -> None:
+        """Take away the orders that nobody waits for. `known`: all Verifications there are."""
+        repairs: dict[ClusterKey, list[ReplicaRepair]] = {}
+        for one in known.values():
+            reference = one.spec.cluster_ref
+            of = ClusterKey(reference.namespace or one.metadata.namespace, reference.name)
+            repairs.setdefault(of, []).extend(one.status.repairs)
+        for key in self._clusters_with_orders():
+            for broker, kept in ended_orders(self._brokers(key), repairs.get(key, ())):
+                try:
+                    await self._write(key, replace(broker.spec, refetches=kept), broker)
+                except Conflict:
+                    continue  # the next look sees it as it is then
+
+    async def _write(self, key: ClusterKey, spec: BrokerSpec, broker: Broker) -> None:
+        action = Replace(resource=replace(broker, spec=spec))
+        outcome = await self.executor.execute(key, [action])
+        if not outcome.is_whole:
+            raise Conflict(f"Broker {broker.metadata.name} was not written")
+
+    def _brokers(self, key: ClusterKey) -> list[Broker]:
+        return list(self.observer.glance(key).brokers.values())
+
+    def _clusters_with_orders(self) -> list[ClusterKey]:
+        found = set()
+        for manifest in self.caches[kinds.BROKERS].objects.values():
+            spec = manifest.get("spec") or {}
+            if spec.get("refetches"):
+                found.add(ClusterKey(manifest["metadata"]["namespace"], spec["cluster"]))
+        return sorted(found)

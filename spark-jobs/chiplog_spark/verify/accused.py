@@ -1,0 +1,40 @@
+"""Which replicas are proven to be damaged, for whoever has them fetched anew.
+
+Violations are listed one by one and only the first of them; this is by replica, and either whole
+or empty with the number of what it would hold.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from chiplog_core.limits import MAX_REFETCHES
+from chiplog_core.spark.results import REPAIRABLE
+from chiplog_spark.verify.facts import UNKNOWN, PartitionFacts
+from chiplog_spark.verify.judge import Accusation, Place
+
+MAX_ACCUSED: Final = 10 * MAX_REFETCHES
+
+
+def accused(
+    accusations: Iterable[Accusation], facts: Mapping[Place, PartitionFacts]
+) -> dict[str, Any]:
+    """The summary's `accused` and `accusedTotal`.
+
+    A violation of no replica in particular is told without one: whoever repairs has to know that
+    nobody can say which copy is right.
+    """
+    checks: dict[tuple[str, int, int], set[str]] = {}
+    for check, topic, partition, replica in accusations:
+        if check in REPAIRABLE:
+            checks.setdefault((topic, partition, replica), set()).add(check.value)
+    told = [
+        {
+            "topic": topic,
+            "topicId": facts[topic, partition].topic_id,
+            "partition": partition,
+            **({} if replica == UNKNOWN else {"replica": replica}),
+            "checks": sorted(of_replica),
+        }
+        for (topic, partition, replica), of_replica in sorted(checks.items())
+    ]
+    return {"accused": told if len(told) <= MAX_ACCUSED else [], "accusedTotal": len(told)}
