@@ -57,8 +57,7 @@ EXITS: Mapping[int, tuple[str, str]] = {
     52: ("OutOfHeap", "the driver's heap is too small: raise spec.spark.driver.memory"),
     137: (
         "Killed",
-        "the driver was killed, as containers out of memory are: where nobody did it, raise "
-        "spec.spark.driver.memory",
+        "the driver was killed; where nobody did that, raise spec.spark.driver.memory",
     ),
 }
 """What a driver's exit code means: a reason and a message. 11 and 52 are Spark's (`SparkExitCode`),
