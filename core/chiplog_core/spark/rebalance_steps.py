@@ -8,30 +8,24 @@ The annotation by which a person steers is acted upon in one write of the status
 value, and is taken away in the next look: whoever takes over in between sees that it was done.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from chiplog_core import labels
 from chiplog_core.conditions import merge
-from chiplog_core.durations import duration_ms
 from chiplog_core.limits import MAX_LABEL_LENGTH
 from chiplog_core.manifest.writing import write
-from chiplog_core.model.rebalance import Rebalance, RebalanceSpec
 from chiplog_core.model.rebalance_status import MovesStatus, RebalanceState, RebalanceStatus
-from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, RunState
 from chiplog_core.planner.settings import paused
-from chiplog_core.problems import Problem
-from chiplog_core.rebalance.approval import MoveState, Standings, approve, judge
-from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob
-from chiplog_core.rebalance.measured import Broker
+from chiplog_core.rebalance.approval import MoveState, approve, judge
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.rebalance_proposal import proposal_of, told
 from chiplog_core.spark.rebalance_report import moved, outcome, verdicts
+from chiplog_core.spark.rebalance_request import job_of, wants, wish_of
+from chiplog_core.spark.rebalance_view import POSSIBLE, RebalanceView, Wish
 from chiplog_core.spark.results import Result
 from chiplog_core.spark.runs import (
     GRACE,
@@ -41,52 +35,11 @@ from chiplog_core.spark.runs import (
     NotThere,
     Seen,
     application_name,
-    digest,
     is_watched,
     observed,
     progress,
 )
 from chiplog_core.spark.steps import Launch, Remove, Step, TakeAwayAnnotation, Told
-from chiplog_core.spark.topic_choice import Unmet
-
-
-class Wish(StrEnum):
-    """Values of the annotation `labels.REBALANCE`."""
-
-    APPROVE = "approve"
-    STOP = "stop"
-    REFRESH = "refresh"
-
-
-POSSIBLE: Mapping[Wish, frozenset[RebalanceState]] = {
-    Wish.APPROVE: frozenset({RebalanceState.PROPOSAL_READY}),
-    Wish.STOP: frozenset({RebalanceState.PENDING_PROPOSAL, RebalanceState.REBALANCING}),
-    Wish.REFRESH: frozenset(RebalanceState)
-    - {RebalanceState.NEW, RebalanceState.RECONCILIATION_PAUSED},
-}
-"""In which states each of them is heard."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebalanceView:
-    """A Rebalance and all that decides about it, at one moment."""
-
-    rebalance: Rebalance
-    problems: tuple[Problem, ...] = ()
-    """Why what it asks for cannot be done, as long as it is not changed."""
-    unmet: Unmet | None = None
-    """Why it cannot be measured now, as where the cluster is missing."""
-    topics: Sequence[str] = ()
-    """The users' topics of the cluster."""
-    brokers: tuple[Broker, ...] = ()
-    launcher: SparkLauncher = SparkLauncher.JOB
-    """What would run an application that is begun now."""
-    seen: Seen | None = None
-    """The application that the status names; None where that is not known: nothing is concluded."""
-    refusal: str = ""
-    """Why the API server did not let that application be made; empty where it was not asked."""
-    standings: Standings | None = None
-    """The partitions as the maps have them; None where that is not known: nothing is concluded."""
 
 
 def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
@@ -95,11 +48,6 @@ def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
     if rebalance.metadata.deletion_timestamp is not None:
         return Step(status=rebalance.status)
     return _Steps(view, now).step()
-
-
-def wish_of(spec: RebalanceSpec) -> str:
-    """Digest of what is measured and how; what is made of it is no new wish."""
-    return digest(replace(spec, approved_proposal=None, concurrent_leader_movements=1))
 
 
 class _Steps:
@@ -175,9 +123,9 @@ class _Steps:
         if self._view.refusal:
             self._fail("LaunchRefused", self._view.refusal)
             return
-        self._unmet = self._unmet or self._wants()
+        self._unmet = self._unmet or wants(self._view.topics, self._view.brokers)
         if self._unmet is None and not self._view.problems:
-            job = job_of(self._spec, self._view)
+            job = job_of(self._spec, self._view.topics, self._view.brokers)
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
     def _take(self, result: Result) -> None:
@@ -338,21 +286,9 @@ class _Steps:
         if is_watched(self._status.application):
             self._again_in(LOOK_AGAIN_MS)
             return
-        self._unmet = self._unmet or self._wants()
+        self._unmet = self._unmet or wants(self._view.topics, self._view.brokers)
         if self._unmet is None:
             self._begin()
-
-    def _wants(self) -> Unmet | None:
-        """What the measuring needs and the cluster does not have."""
-        if not self._view.topics:
-            message = "the cluster has no topics: measuring begins when there is one"
-            return Unmet("NoTopics", message)
-        if len(self._view.topics) > MAX_TOPICS:
-            message = f"the cluster has {len(self._view.topics)} topics; {MAX_TOPICS} can be told"
-            return Unmet("TooManyTopics", message)
-        if not any(one.is_usable for one in self._view.brokers):
-            return Unmet("NoBrokers", "no broker serves: measuring begins when one does")
-        return None
 
     def _begin(self) -> None:
         run = self._status.runs + 1
@@ -398,18 +334,3 @@ class _Steps:
     def _again_in(self, wait_ms: int) -> None:
         known = self._step.look_again_ms
         self._step.look_again_ms = wait_ms if known is None else min(known, wait_ms)
-
-
-def job_of(spec: RebalanceSpec, view: RebalanceView) -> RebalanceJob:
-    """What the job is told."""
-    return RebalanceJob(
-        topics=tuple(view.topics),
-        brokers=tuple(one.broker_id for one in view.brokers if one.is_usable),
-        racks={str(one.broker_id): one.rack for one in view.brokers if one.rack},
-        mode=spec.mode.value,
-        named_brokers=spec.brokers,
-        goals=spec.goals,
-        excluded_topics=spec.excluded_topics,
-        bytes_per_second=spec.bytes_per_second,
-        time_limit_ms=None if spec.time_limit is None else duration_ms(spec.time_limit),
-    )

@@ -16,7 +16,8 @@ from chiplog_core.rebalance.approval import Standing
 from chiplog_core.rebalance.documents import leader_move_json
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import Broker, PartitionName
-from chiplog_core.spark.rebalance_steps import RebalanceView, next_step
+from chiplog_core.spark.rebalance_steps import next_step
+from chiplog_core.spark.rebalance_view import RebalanceView
 from chiplog_core.spark.results import Result, ResultState, failed
 from chiplog_core.spark.runs import Seen
 from chiplog_core.spark.steps import Launch, Remove, TakeAwayAnnotation

@@ -11,7 +11,8 @@ from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.spark_run import RunState
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.documents import leader_move_json
-from chiplog_core.spark.rebalance_steps import POSSIBLE, Wish, wish_of
+from chiplog_core.spark.rebalance_request import wish_of
+from chiplog_core.spark.rebalance_view import POSSIBLE, Wish
 from chiplog_core.spark.runs import GRACE, START_LIMIT, Seen
 from chiplog_core.spark.topic_choice import Unmet
 from tests.spark.rebalances import BROKERS, NOW, THREE, TWO, World, in_state, measured, name
@@ -263,6 +264,7 @@ def test_what_cannot_be_done_ends_what_goes_on_and_begins_when_it_can() -> None:
         ({"unmet": Unmet("ClusterNotFound", "there is none")}, "ClusterNotFound"),
         ({"topics": []}, "NoTopics"),
         ({"topics": [f"t{one}" for one in range(10_001)]}, "TooManyTopics"),
+        ({"topics": [f"{one:0249}" for one in range(2_000)]}, "TooManyTopics"),
         ({"brokers": (BROKERS[2],)}, "NoBrokers"),
     ],
 )

@@ -27,7 +27,7 @@ from chiplog_core.rebalance.members import brokers_of
 from chiplog_core.spark import rebalance_steps, verification_steps
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.conf import check_spark
-from chiplog_core.spark.rebalance_steps import RebalanceView
+from chiplog_core.spark.rebalance_view import RebalanceView
 from chiplog_core.spark.runs import Seen, is_watched
 from chiplog_core.spark.topic_choice import Topics, Unmet
 from chiplog_core.spark.verification_steps import VerificationView

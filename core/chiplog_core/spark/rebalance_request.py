@@ -1,0 +1,51 @@
+"""What the job of a Rebalance is told, and what has to be there before it can be."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chiplog_core.durations import duration_ms
+from chiplog_core.model.rebalance import RebalanceSpec
+from chiplog_core.rebalance.job import MAX_TOPICS, RebalanceJob
+from chiplog_core.rebalance.measured import Broker
+from chiplog_core.spark.requests import MAX_REQUEST_BYTES
+from chiplog_core.spark.runs import digest
+from chiplog_core.spark.topic_choice import Unmet
+
+MAX_NAMES_BYTES = MAX_REQUEST_BYTES - 64 * 1024
+"""Of topics in a request, with room for all else that is in it."""
+
+
+def wish_of(spec: RebalanceSpec) -> str:
+    """Digest of what is measured and how; what is made of it is no new wish."""
+    return digest(replace(spec, approved_proposal=None, concurrent_leader_movements=1))
+
+
+def wants(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
+    """What the measuring needs and the cluster does not have."""
+    if not topics:
+        return Unmet("NoTopics", "the cluster has no topics: measuring begins when there is one")
+    names_bytes = sum(len(one) + len('"",') for one in topics)
+    if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
+        message = (
+            f"the cluster has {len(topics)} topics; a job can be told of {MAX_TOPICS}, and of "
+            f"{MAX_NAMES_BYTES} bytes of names"
+        )
+        return Unmet("TooManyTopics", message)
+    if not any(one.is_usable for one in brokers):
+        return Unmet("NoBrokers", "no broker serves: measuring begins when one does")
+    return None
+
+
+def job_of(spec: RebalanceSpec, topics: Sequence[str], brokers: Sequence[Broker]) -> RebalanceJob:
+    """What the job is told."""
+    return RebalanceJob(
+        topics=tuple(topics),
+        brokers=tuple(one.broker_id for one in brokers if one.is_usable),
+        racks={str(one.broker_id): one.rack for one in brokers if one.rack},
+        mode=spec.mode.value,
+        named_brokers=spec.brokers,
+        goals=spec.goals,
+        excluded_topics=spec.excluded_topics,
+        bytes_per_second=spec.bytes_per_second,
+        time_limit_ms=None if spec.time_limit is None else duration_ms(spec.time_limit),
+    )

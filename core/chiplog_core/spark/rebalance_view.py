@@ -1,0 +1,53 @@
+"""What is known of a Rebalance when it is looked at, and what a person may say to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance_status import RebalanceState
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.problems import Problem
+from chiplog_core.rebalance.approval import Standings
+from chiplog_core.rebalance.measured import Broker
+from chiplog_core.spark.runs import Seen
+from chiplog_core.spark.topic_choice import Unmet
+
+
+class Wish(StrEnum):
+    """Values of the annotation `labels.REBALANCE`."""
+
+    APPROVE = "approve"
+    STOP = "stop"
+    REFRESH = "refresh"
+
+
+POSSIBLE: Mapping[Wish, frozenset[RebalanceState]] = {
+    Wish.APPROVE: frozenset({RebalanceState.PROPOSAL_READY}),
+    Wish.STOP: frozenset({RebalanceState.PENDING_PROPOSAL, RebalanceState.REBALANCING}),
+    Wish.REFRESH: frozenset(RebalanceState)
+    - {RebalanceState.NEW, RebalanceState.RECONCILIATION_PAUSED},
+}
+"""In which states each of them is heard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceView:
+    """A Rebalance and all that decides about it, at one moment."""
+
+    rebalance: Rebalance
+    problems: tuple[Problem, ...] = ()
+    """Why what it asks for cannot be done, as long as it is not changed."""
+    unmet: Unmet | None = None
+    """Why it cannot be measured now, as where the cluster is missing."""
+    topics: Sequence[str] = ()
+    """The users' topics of the cluster."""
+    brokers: tuple[Broker, ...] = ()
+    launcher: SparkLauncher = SparkLauncher.JOB
+    """What would run an application that is begun now."""
+    seen: Seen | None = None
+    """The application that the status names; None where that is not known: nothing is concluded."""
+    refusal: str = ""
+    """Why the API server did not let that application be made; empty where it was not asked."""
+    standings: Standings | None = None
+    """The partitions as the maps have them; None where that is not known: nothing is concluded."""
