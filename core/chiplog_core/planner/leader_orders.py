@@ -70,7 +70,7 @@ def find_orders(world: World, settings: Settings, members: Members) -> Orders:
 def order_all(spec: PartitionMapSpec, members: Members, orders: Orders) -> PartitionMapSpec:
     """The map with what is ordered for it."""
     ordered = orders.get(spec.topic_name)
-    if not ordered or spec.hibernated:
+    if not ordered:
         return spec
     generations = tuple(
         _ordered_in(generation, members, ordered)

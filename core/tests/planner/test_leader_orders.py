@@ -6,8 +6,9 @@ import pytest
 
 from chiplog_core import labels
 from chiplog_core.conditions import ConditionType
-from chiplog_core.ids import BrokerId, LeaderEpoch
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.model.broker import Broker, BrokerIntent
+from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.model.rebalance_status import LeaderMove, RebalanceState
 from chiplog_core.planner.actions import Replace
 from chiplog_core.planner.preferred import MOVES_AT_ONCE, REST
@@ -165,6 +166,45 @@ def _moved(kubernetes: Kubernetes) -> dict[int, str]:
         for state in action.resource.spec.generations[0].partitions
         if state.partition == 0 and state.leader != state_of(kubernetes, 0).leader
     }
+
+
+def test_nothing_moves_while_nobody_knows_whether_the_leader_lives() -> None:
+    kubernetes = cluster()
+    kubernetes.rebalances = (rebalance(move(kubernetes, 0, 3)),)
+    assert _moved(kubernetes) == {0: "3@1"}
+    kubernetes.start(1)  # another process of it registers, and is not admitted yet
+    assert _moved(kubernetes) == {}
+
+
+def test_a_successor_that_is_damaged_or_has_no_disk_does_not_lead() -> None:
+    kubernetes = cluster(config={"min.insync.replicas": "3"})  # so that it stays in the ISR
+    kubernetes.rebalances = (rebalance(move(kubernetes, 0, 3)),)
+    status = kubernetes.brokers[BrokerId(3)].status
+    (directory,) = status.directories
+    topic_id = kubernetes.maps["orders"].spec.generations[0].topic_id
+    damaged = DamagedPartition(topic_id=topic_id, partition=PartitionIndex(0), file="x.log")
+    for one in (replace(directory, damaged=(damaged,)), replace(directory, online=False)):
+        kubernetes.status(3, replace(status, directories=(one,)))
+        assert _moved(kubernetes) == {}
+    kubernetes.status(3, status)
+    assert _moved(kubernetes) == {0: "3@1"}
+
+
+def test_a_partition_whose_replicas_are_asked_or_moved_is_held() -> None:
+    kubernetes = cluster()
+    kubernetes.rebalances = (rebalance(move(kubernetes, 0, 3)),)
+    known = kubernetes.maps["orders"]
+    (generation,) = known.spec.generations
+    first, *others = generation.partitions
+    for held in (
+        replace(first, reports_wanted=True),
+        replace(first, adding=(BrokerId(2),)),
+        replace(first, removing=(BrokerId(2),)),
+    ):
+        changed = replace(generation, partitions=(held, *others))
+        spec = replace(known.spec, generations=(changed,))
+        kubernetes.maps["orders"] = replace(known, spec=spec)
+        assert _moved(kubernetes) == {}, held
 
 
 def test_only_the_order_changes_where_the_leader_is_to_stay() -> None:
