@@ -13,10 +13,13 @@ from e2e.cluster import debian_packages, images, layout, spark_wheels
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
 from e2e.cluster.images import Image, buildah
+from e2e.kafka.jars import jars
 
 JAVA = "openjdk-17-jre-headless"
 LOCK = layout.CHECKOUT / "requirements" / "spark.lock"
 FOLDER = layout.CHECKOUT / "spark-jobs"
+JARS = FOLDER / "pom.xml"
+"""What Spark itself does not have: Delta Lake."""
 BROKER = layout.CHECKOUT / "broker-image" / "chiplog_broker"
 PACKAGES = (
     images.CORE,
@@ -32,7 +35,7 @@ def build() -> Image:
     """The jobs' image, built unless its content was built before."""
     below = runtime()
     dockerfile = FOLDER / "Dockerfile"
-    key = content_key([dockerfile, *PACKAGES], below.tag)
+    key = content_key([dockerfile, JARS, *PACKAGES], below.tag)
     image = Image("chiplog/spark", f"{images.version()}-{key}")
     if image.archive.exists():
         return image
@@ -40,6 +43,7 @@ def build() -> Image:
     with step(f"building {image.name}"), TemporaryDirectory() as folder:
         context = Path(folder)
         images.copy_packages(PACKAGES, context)
+        shutil.copytree(jars(JARS), context / "jars")
         images.build_from(dockerfile, context, below=below, image=image)
         images.save(image)
     return image

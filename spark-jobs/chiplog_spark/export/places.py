@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 from chiplog_spark.export.commits import CommittedFile, OffsetRange
 
 OURS: Final = "_chiplog"
+TABLE_LOG: Final = "_delta_log"
+"""What a folder has that is a Delta table."""
 FILE_COLUMN: Final = "file"
 DATE_COLUMN: Final = "date"
 DIGITS: Final = 20

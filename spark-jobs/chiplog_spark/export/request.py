@@ -20,6 +20,14 @@ class Compression(StrEnum):
     NONE = "none"
 
 
+class Format(StrEnum):
+    """What readers read."""
+
+    PARQUET = "parquet"
+    """A folder of files."""
+    DELTA = "delta"
+
+
 class SaslMechanism(StrEnum):
     """How a user proves to be one."""
 
@@ -59,6 +67,7 @@ class ExportJob:
     fail_on_data_loss: Annotated[
         bool, "Whether to stop where records were deleted before they were exported."
     ] = True
+    format: Annotated[Format, "What is made of the topic's folder."] = Format.PARQUET
     compression: Annotated[Compression, "Codec of the Parquet files."] = Compression.ZSTD
     sasl: Annotated[Sasl | None, "How to log in; absent where nobody asks."] = None
 

@@ -48,6 +48,13 @@ class Writer(Protocol):
         """
 
 
+class Table(Protocol):
+    """Takes the files of a commit in one transaction, and no commit twice."""
+
+    def append(self, folder: str, commit: Commit, staging: str) -> None:
+        """All records below the staging folder; nothing where this commit was appended before."""
+
+
 @dataclass(slots=True)
 class Exported:
     """What a run did."""
@@ -68,6 +75,8 @@ class Exporter:
     write: Writer
     bounds: Bounds
     fail_on_data_loss: bool = True
+    table: Table | None = None
+    """What the topic's folder is; a folder of Parquet files where there is none."""
 
     def run(self, target: str, name: str, look: Callable[[str], Topic]) -> Exported:
         """Export what is there now and is not exported yet.
@@ -76,6 +85,7 @@ class Exporter:
         """
         place = Place(target, name)
         run = self.claim(place)
+        self.check_format(place)
         last = self.recover(place)
         topic = look(name)
         todo = self.wanted(topic, last)
@@ -101,6 +111,25 @@ class Exporter:
             if name != places.numbered(number):
                 self.files.remove(f"{place.runs}/{name}")
         return number
+
+    def check_format(self, place: Place) -> None:
+        """Raises `Refused` where the topic's folder is not what this run would add to."""
+        is_table = self.files.exists(f"{place.folder}/{places.TABLE_LOG}")
+        has_commits = places.newest(self.files.names(place.commits), ".json") > 0
+        if self.table is None:
+            what = "a Delta table, and job.format is parquet" if is_table else ""
+        elif is_table:
+            # Its numbers would begin anew, and the table take those that it has for done.
+            what = "" if has_commits else f"a Delta table of which {place.commits} says nothing"
+        else:
+            is_folder = self.files.exists(place.folder)
+            what = "a folder of Parquet files, and job.format is delta" if is_folder else ""
+        if what:
+            raise Refused(
+                "AnotherFormat",
+                f"{place.folder} is {what}: export to another target, or move that folder and"
+                f" {place.commits} away",
+            )
 
     def recover(self, place: Place) -> Commit | None:
         """Finish the newest commit, remove what has none, and return that commit."""
@@ -191,6 +220,11 @@ class Exporter:
         """
         staging = f"{place.staging}/{commit.staging}"
         if not self.files.exists(staging):
+            return
+        if self.table is not None:
+            if commit.files:
+                self.table.append(place.folder, commit, staging)
+            self.files.remove(staging)
             return
         for one in commit.files:
             source, path = f"{staging}/{one.staged}", f"{place.folder}/{one.path}"

@@ -13,7 +13,7 @@ and that was told (or the request itself does not read): another attempt would e
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +44,12 @@ Work: TypeAlias = Callable[[SparkSession, Request], Result]
 """A job. Raises `Refused` or `UnreadableDocument` where only a person can help; any other error is
 a crash. The result's `application` is set here."""
 
+Conf: TypeAlias = Callable[[Request], Mapping[str, str]]
+
+
+def no_conf(_request: Request) -> Mapping[str, str]:
+    return {}
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -53,15 +59,16 @@ class Surroundings:
     report: Callable[[Request, Result], None]
 
 
-def main(kind: JobKind, work: Work) -> NoReturn:
-    """Do a job as the command line says, and exit."""
+def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
+    """Do a job as the command line says, and exit. `conf`: what its session must begin with."""
     set_up_logging()
     arguments = sys.argv[1:]
     if len(arguments) not in {1, 2}:
         log.error("usage: REQUEST [RESULT], paths of files")
         sys.exit(REFUSED)
     report = to_file(Path(arguments[1])) if len(arguments) == 2 else to_config_map
-    sys.exit(run(kind, work, Path(arguments[0]), Surroundings(session_for, report)))
+    surroundings = Surroundings(lambda request: session_for(request, conf(request)), report)
+    sys.exit(run(kind, work, Path(arguments[0]), surroundings))
 
 
 def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> int:
@@ -150,9 +157,12 @@ def facts(result: Result) -> dict[str, object]:
     }
 
 
-def session_for(request: Request) -> SparkSession:
-    """The session that `spark-submit`'s configuration describes."""
-    return SparkSession.builder.appName(request.application).getOrCreate()
+def session_for(request: Request, conf: Mapping[str, str]) -> SparkSession:
+    """The session that `spark-submit`'s configuration describes, with what the job needs."""
+    builder = SparkSession.builder.appName(request.application)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def to_config_map(request: Request, result: Result) -> None:

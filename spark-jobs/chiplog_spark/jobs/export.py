@@ -1,17 +1,19 @@
-"""The job `Export`: topics to a Parquet raw zone.
+"""The job `Export`: topics to a raw zone of Parquet files or Delta tables.
 
 python -m chiplog_spark.jobs.export REQUEST [RESULT]
 """
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_core.spark.results import Result, ResultState
+from chiplog_spark.export.delta import CONF, DeltaTable
 from chiplog_spark.export.hadoop import HadoopFiles
 from chiplog_spark.export.plan import Held
-from chiplog_spark.export.request import ExportJob
+from chiplog_spark.export.request import ExportJob, Format
 from chiplog_spark.export.runs import Exported, Exporter, Topic
 from chiplog_spark.export.writing import SparkWriter, prepare
 from chiplog_spark.jobs import entry
@@ -37,6 +39,7 @@ def work(session: SparkSession, request: Request) -> Result:
         ),
         bounds=job.bounds,
         fail_on_data_loss=job.fail_on_data_loss,
+        table=DeltaTable(session, job.compression.value) if job.format is Format.DELTA else None,
     )
     access = Access(addresses_of(request.bootstrap), job.login)
     done = [exporter.run(job.target, name, lambda one: look(access, one)) for name in job.topics]
@@ -86,8 +89,13 @@ def summary_of(one: Exported) -> dict[str, Any]:
     }
 
 
+def conf_for(request: Request) -> Mapping[str, str]:
+    """What the session must begin with; what does not read is told when the work begins."""
+    return CONF if request.job.get("format") == Format.DELTA.value else {}
+
+
 def main() -> NoReturn:
-    entry.main(JobKind.EXPORT, work)
+    entry.main(JobKind.EXPORT, work, conf_for)
 
 
 if __name__ == "__main__":

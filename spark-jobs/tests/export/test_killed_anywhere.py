@@ -128,11 +128,25 @@ class Log:
 
 
 @dataclass
+class MemoryTable:
+    """`Table` on such a disk: one file of it is one transaction, named by the commit."""
+
+    disk: Disk
+
+    def append(self, folder: str, commit: Commit, staging: str) -> None:
+        path = f"{folder}/{places.TABLE_LOG}/{commit.number}"
+        if path not in self.disk.content:
+            texts = [self.disk.content[f"{staging}/{one.staged}"] for one in commit.files]
+            self.disk.change(path, "".join(texts))
+
+
+@dataclass
 class World:
     disk: Disk
     log: Log = field(default_factory=Log)
     bounds: Bounds = field(default_factory=lambda: Bounds(100, 7, 3))
     fail_on_data_loss: bool = False
+    is_table: bool = False
 
     def write(self, topic: Topic, step: Step, staging: str) -> int:
         """As Spark does: through temporary names, a mark at the end, and all in any order."""
@@ -154,7 +168,8 @@ class World:
 
     def run(self, lives: int | None = None) -> Exported | None:
         self.disk.lives = lives
-        exporter = Exporter(self.disk, self.write, self.bounds, self.fail_on_data_loss)
+        table = MemoryTable(self.disk) if self.is_table else None
+        exporter = Exporter(self.disk, self.write, self.bounds, self.fail_on_data_loss, table)
         try:
             return exporter.run(TARGET, NAME, self.log.look)
         except Killed:
@@ -190,9 +205,11 @@ ACTIONS = st.one_of(
 )
 
 
-@given(st.booleans(), st.lists(ACTIONS, max_size=20))
-def test_each_offset_is_there_once(copies: bool, actions: list[tuple[object, ...]]) -> None:
-    world = World(Disk(copies))
+@given(st.booleans(), st.booleans(), st.lists(ACTIONS, max_size=20))
+def test_each_offset_is_there_once(
+    copies: bool, is_table: bool, actions: list[tuple[object, ...]]
+) -> None:
+    world = World(Disk(copies), is_table=is_table)
     for action in actions:
         match action:
             case ("killed", int(lives)):
@@ -255,12 +272,12 @@ def left_behind(disk: Disk) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("copies", [False, True])
-def test_every_single_moment(copies: bool) -> None:
+@pytest.mark.parametrize(("copies", "is_table"), [(False, False), (True, False), (False, True)])
+def test_every_single_moment(copies: bool, is_table: bool) -> None:
     """A run of several steps, killed after its first change, its second, and so on."""
     lives = 0
     while True:
-        world = World(Disk(copies))
+        world = World(Disk(copies), is_table=is_table)
         world.log.append(0, [0, 1] * 20)
         killed = world.run(lives) is None
         assert set(world.visible()) <= whole(world.log)
@@ -342,4 +359,30 @@ def test_a_file_that_somebody_took_away_while_it_was_moved() -> None:
         if path.endswith(".parquet"):
             del world.disk.content[f"{PLACE.staging}/{path}"]
     with pytest.raises(Refused, match="put it back"):
+        world.run()
+
+
+def test_a_folder_and_a_table_are_not_mixed() -> None:
+    world = World(Disk())
+    world.log.append(0, [0] * 20)
+    world.run()
+    world.is_table = True
+    with pytest.raises(Refused, match=r"a folder of Parquet files, and job\.format is delta"):
+        world.run()
+    table = World(Disk(), is_table=True)
+    table.log.append(0, [0] * 20)
+    table.run()
+    table.is_table = False
+    with pytest.raises(Refused, match=r"a Delta table, and job\.format is parquet") as refused:
+        table.run()
+    assert refused.value.reason == "AnotherFormat"
+
+
+def test_a_table_without_its_commits_is_refused() -> None:
+    """Commits would be counted from 1 again, and the table leave out what it has a number of."""
+    world = World(Disk(), is_table=True)
+    world.log.append(0, [0] * 20)
+    world.run()
+    world.disk.remove(PLACE.commits)
+    with pytest.raises(Refused, match="says nothing"):
         world.run()

@@ -29,14 +29,17 @@ LOCAL = " ".join(
 
 
 @contextmanager
-def driver(request: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver that does what the request says; nothing of it is left afterwards."""
+def driver(request: str, folder: Path, more: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """A driver that does what the request says; nothing of it is left afterwards.
+
+    `more`: further arguments of spark-submit.
+    """
     (folder / "request.json").write_text(request)
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(one for one in sys.path if one),
         "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": f"{LOCAL} pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"{LOCAL} {more} pyspark-shell",
     }
     job = (sys.executable, "-m", "chiplog_spark.jobs.export")
     with (folder / "output").open("ab") as output:
@@ -55,9 +58,9 @@ def driver(request: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             child.wait()
 
 
-def kill_when(reached: Callable[[], bool], request: str, folder: Path) -> None:
+def kill_when(reached: Callable[[], bool], request: str, folder: Path, more: str = "") -> None:
     """Start a driver and kill it at the moment when this holds."""
-    with driver(request, folder) as child:
+    with driver(request, folder, more) as child:
         deadline_s = time.monotonic() + LIMIT_S
         while not reached():
             said = (folder / "output").read_text(errors="replace")[-2_000:]
