@@ -45,6 +45,7 @@ Work: TypeAlias = Callable[[SparkSession, Request], Result]
 a crash. The result's `application` is set here."""
 
 Conf: TypeAlias = Callable[[Request], Mapping[str, str]]
+"""What a session must begin with, by the request."""
 
 
 def no_conf(_request: Request) -> Mapping[str, str]:
