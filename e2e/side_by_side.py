@@ -14,6 +14,8 @@ WITHOUT_CLUSTER: Final = (
     "e2e/clients/",
     "e2e/kafka/",
     "spark-jobs/",
+    "e2e/cluster/tests/test_spark_runner.py",
+    "e2e/spark/tests/test_stock_",
     *(f"e2e/sim/tests/test_{name}.py" for name in ("groups", "mutants", "reached", "seeds")),
 )
 

@@ -72,7 +72,14 @@ def test_what_needs_the_cluster_is_run_by_one_process(checkout: Path, lane: str)
     assert {lot_of(line) for line in collected} == {"cluster"}
 
 
-@pytest.mark.parametrize("name", ["clients/tests/test_crash.py", "sim/tests/test_seeds.py"])
+def test_spark_jobs_on_kubernetes_are_run_beside_no_other_user_of_it() -> None:
+    assert lot_of("e2e/spark/tests/test_verification.py::test") == "cluster"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["clients/tests/test_crash.py", "sim/tests/test_seeds.py", "spark/tests/test_stock_batch.py"],
+)
 def test_what_needs_no_cluster_is_run_beside_it(name: str) -> None:
     assert lot_of(f"e2e/{name}::test") != "cluster"
 
