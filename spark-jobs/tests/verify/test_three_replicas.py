@@ -22,7 +22,7 @@ from e2e.loopback.cluster import SIZE, LoopbackCluster
 from e2e.loopback.damage import Replica, flip_a_bit, replicas
 from e2e.spark.planted import cut, lose_front, outdated, overwrite, records_in, remove
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 Verified = Callable[..., Result]
 KEYS = [f"customer-{number:03}".encode() for number in range(300)]
