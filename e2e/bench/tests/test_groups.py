@@ -1,6 +1,7 @@
 """The pure parts of what groups are measured with: frames, assignments, what a tool printed."""
 
 import struct
+from pathlib import Path
 
 import pytest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
@@ -12,6 +13,9 @@ from chiplog_broker.groups.consumer_protocol import parse_assignment, subscribed
 from chiplog_broker.storage.names import TopicPartition
 from e2e.bench.group_reader import records_per_s
 from e2e.bench.idle_members import HEADER, Group, frame, shares, subscription
+from e2e.bench.rig import SETTINGS
+from e2e.clients.standalone import StandaloneBroker
+from e2e.kafka.broker import LIKE_OURS
 
 PRINTED = """WARN something about a configuration
 2026-01-01 00:00:00:000, 2026-01-01 00:00:02:000, 95.3674, 47.6837, 100000, 50000.0000, \
@@ -52,6 +56,14 @@ def test_a_group_is_whole_with_all_members_in_one_generation(
     generations: dict[str, int], is_whole: bool
 ) -> None:
     assert Group("g", 2, generations).is_whole is is_whole
+
+
+def test_who_begins_a_group_waits_for_nobody_on_either_side(tmp_path: Path) -> None:
+    broker = StandaloneBroker(tmp_path / "broker", settings=SETTINGS)
+    broker.folder.mkdir(parents=True, exist_ok=True)
+    broker.prepare()
+    assert "group.initial.rebalance.delay.ms=0" in broker.properties.read_text()
+    assert LIKE_OURS["group.initial.rebalance.delay.ms"] == "0"
 
 
 def test_the_rate_counts_joining() -> None:
