@@ -40,6 +40,8 @@ MADE: Final[Mapping[str, Kind]] = {
 }
 """What is made before it."""
 
+OF_NOBODY: Final = f"{APPLICATION_LABEL}=none"
+"""Selects nothing, as names of applications end in eight digits; yet it must be a label's value."""
 OFFERED_FOR_S: Final = 30.0
 """So long an answer about what the API server offers is good."""
 
@@ -69,7 +71,7 @@ class Applications:
         versions = set()
         for kind in (kinds.KUBEFLOW_APPLICATIONS, kinds.APACHE_APPLICATIONS):
             try:
-                await self._api.list_(kind, namespace, labels=f"{APPLICATION_LABEL}=-none-")
+                await self._api.list_(kind, namespace, labels=OF_NOBODY)
             except NotFound:
                 continue
             except ApiError as error:
