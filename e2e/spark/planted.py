@@ -98,6 +98,9 @@ def lose_front(data: Path, topic: str, partition: int) -> int:
     rows = parse_lines(notes.read_bytes(), columns=3) if notes.exists() else []
     kept = [" ".join(row) for row in rows if row[:2] != [topic, str(partition)]]
     notes.write_bytes(format_lines([*kept, f"{topic} {partition} {begins}"]))
+    # Where there were none they are the broker's now, not of whoever runs this.
+    owner = data.stat()
+    os.chown(notes, owner.st_uid, owner.st_gid)
     return begins
 
 
