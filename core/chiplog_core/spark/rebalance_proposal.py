@@ -28,7 +28,6 @@ from chiplog_core.rebalance.replicas import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.results import MAX_MESSAGE_LENGTH, Result
-from chiplog_core.spark.runs import whole
 
 NOT_MOVED = (
     "replicas cannot be moved yet, so the {count} replica moves of {megabytes} MB are left out"
@@ -75,13 +74,7 @@ class RebalanceSummary:
 
 def proposal_of(result: Result, made_at: datetime) -> Proposal:
     """The proposal of a job that did its work; raises `UnreadableDocument`."""
-    rounded = Result(
-        application=result.application,
-        state=result.state,
-        reason=result.reason,
-        summary=whole(dict(result.summary)),
-    )
-    summary = rounded.summary_as(RebalanceSummary)
+    summary = result.summary_as(RebalanceSummary)
     message, text = "", ""
     if summary.num_replica_movements:
         message = NOT_MOVED.format(

@@ -110,9 +110,13 @@ class Result:
     """At least as many as are told of."""
 
     def summary_as(self, cls: type[T]) -> T:
-        """The kind's own figures; raises `UnreadableDocument` naming every field that is wrong."""
+        """The kind's own figures, rounded: statuses hold whole numbers.
+
+        Raises `UnreadableDocument` naming every field that is wrong.
+        """
+        figures = _whole(dict(self.summary))
         try:
-            found: T = read(object_shape(cls), self.summary, "summary", Unknown.IGNORE)
+            found: T = read(object_shape(cls), figures, "summary", Unknown.IGNORE)
         except InvalidManifest as invalid:
             raise UnreadableDocument(Flaw.INVALID, str(invalid)) from invalid
         return found
@@ -182,6 +186,15 @@ def _text(result: Result) -> str:
     except (TypeError, ValueError, RecursionError) as problem:
         message = f"the summary is no JSON ({problem})"
         raise UnreadableDocument(Flaw.NOT_JSON, message) from problem
+
+
+def _whole(value: Any) -> Any:
+    """JSON with rounded numbers in place of fractions."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(one) for one in value]
+    return round(value) if isinstance(value, float) else value
 
 
 def _cut(text: str) -> str:

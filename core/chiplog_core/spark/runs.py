@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.manifest.writing import write
@@ -185,15 +185,6 @@ def digest(wish: object) -> str:
     """Of a value of the model, to see that something else is wished for."""
     text = json.dumps(write(wish), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def whole(value: Any) -> Any:
-    """JSON with rounded numbers in place of fractions: statuses hold whole ones."""
-    if isinstance(value, dict):
-        return {key: whole(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [whole(one) for one in value]
-    return round(value) if isinstance(value, float) else value
 
 
 def deadline_s(limit: Duration) -> int:

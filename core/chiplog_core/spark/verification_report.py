@@ -23,7 +23,6 @@ from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.results import Check, Result, Violation
-from chiplog_core.spark.runs import whole
 from chiplog_core.spark.steps import Told
 from chiplog_core.spark.topic_choice import Unmet
 
@@ -99,7 +98,7 @@ class Finding:
 def finding_of(result: Result) -> Finding:
     """What a job that did its work says."""
     try:
-        summary = _summary(result)
+        summary = result.summary_as(VerificationSummary)
     except UnreadableDocument as unreadable:
         return Finding(reason=f"Result{unreadable.flaw.value}", message=str(unreadable))
     reason, message, is_complete = "NoViolations", _read(summary.coverage), True
@@ -125,16 +124,6 @@ def finding_of(result: Result) -> Finding:
         accused_total=summary.accused_total,
         is_complete=is_complete,
     )
-
-
-def _summary(result: Result) -> VerificationSummary:
-    rounded = Result(
-        application=result.application,
-        state=result.state,
-        reason=result.reason,
-        summary=whole(dict(result.summary)),
-    )
-    return rounded.summary_as(VerificationSummary)
 
 
 def _counted(violations: tuple[Violation, ...]) -> tuple[CheckCount, ...]:

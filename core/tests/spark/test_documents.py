@@ -187,6 +187,12 @@ def test_what_a_newer_job_tells_more_is_ignored() -> None:
         replace(RESULT, summary={"records": "many"}).summary_as(Own)
 
 
+def test_figures_are_rounded_where_they_are_read_for_a_status() -> None:
+    assert replace(RESULT, summary={"records": 4.6}).summary_as(Own) == Own(records=5)
+    with pytest.raises(UnreadableDocument, match=r"summary.records is 101"):
+        replace(RESULT, summary={"records": 100.6}).summary_as(Own)
+
+
 def test_a_result_fits_and_says_how_many_violations_there_are() -> None:
     many = replace(RESULT, violations=(VIOLATION,) * 250, violations_total=0)
     found = Result.from_json(many.to_json(), application="nightly-1")
