@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import isfinite
 from typing import Annotated, Any, TypeVar
 
 from chiplog_core.ids import MAX_INT64, BrokerId, Offset, PartitionIndex
@@ -194,7 +195,7 @@ def _whole(value: Any) -> Any:
         return {key: _whole(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_whole(one) for one in value]
-    return round(value) if isinstance(value, float) else value
+    return round(value) if isinstance(value, float) and isfinite(value) else value
 
 
 def _cut(text: str) -> str:

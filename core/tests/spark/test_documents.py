@@ -193,6 +193,13 @@ def test_figures_are_rounded_where_they_are_read_for_a_status() -> None:
         replace(RESULT, summary={"records": 100.6}).summary_as(Own)
 
 
+def test_a_figure_too_large_for_any_number_is_a_wrong_one() -> None:
+    text = RESULT.to_json().replace('"records":5', '"records":1e999')
+    found = Result.from_json(text, application="nightly-1")
+    with pytest.raises(UnreadableDocument, match=r"summary.records"):
+        found.summary_as(Own)
+
+
 def test_a_result_fits_and_says_how_many_violations_there_are() -> None:
     many = replace(RESULT, violations=(VIOLATION,) * 250, violations_total=0)
     found = Result.from_json(many.to_json(), application="nightly-1")
