@@ -2,20 +2,13 @@
 
 from chiplog_core import labels
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
-from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
-from chiplog_core.model.spark_run import Outcome
 from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark.rebalance_proposal import told
 from chiplog_core.spark.topic_choice import Unmet
-
-
-def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:
-    """How something ended, no longer than a status takes."""
-    return Outcome(complete=complete, reason=reason[:128], message=message[:MAX_MESSAGE_LENGTH])
 
 
 def verdicts(

@@ -23,7 +23,7 @@ from chiplog_core.rebalance.approval import MoveState, approve, judge
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.rebalance_proposal import proposal_of, told
-from chiplog_core.spark.rebalance_report import moved, outcome, verdicts
+from chiplog_core.spark.rebalance_report import moved, verdicts
 from chiplog_core.spark.rebalance_request import job_of, wants, wish_of
 from chiplog_core.spark.rebalance_view import POSSIBLE, RebalanceView, Wish
 from chiplog_core.spark.results import Result
@@ -37,6 +37,7 @@ from chiplog_core.spark.runs import (
     application_name,
     is_watched,
     observed,
+    outcome,
     progress,
 )
 from chiplog_core.spark.steps import Launch, Remove, Step, TakeAwayAnnotation, Told

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from chiplog_core.durations import Duration, duration_ms
+from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.spark_run import ApplicationStatus, RunState
+from chiplog_core.model.spark_run import ApplicationStatus, Outcome, RunState
 from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.results import CRASHED, Result, ResultState
 
@@ -162,6 +163,11 @@ def observed(known: ApplicationStatus, seen: Seen) -> ApplicationStatus:
     return replace(
         known, state=seen.state, kind=seen.kind or known.kind, message=message[:MAX_TOLD_LENGTH]
     )
+
+
+def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:
+    """How something ended, no longer than a status takes."""
+    return Outcome(complete=complete, reason=reason[:128], message=message[:MAX_MESSAGE_LENGTH])
 
 
 def is_watched(application: ApplicationStatus | None) -> bool:

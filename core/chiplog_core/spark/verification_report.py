@@ -6,7 +6,7 @@ from typing import Annotated
 
 from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict
 from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
-from chiplog_core.limits import MAX_MESSAGE_LENGTH, MAX_REFETCHES, MAX_VERIFIED_TOPICS
+from chiplog_core.limits import MAX_REFETCHES, MAX_VERIFIED_TOPICS
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.references import TopicName
 from chiplog_core.model.spark_run import Coverage, Outcome
@@ -23,6 +23,7 @@ from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.results import Check, Result, Violation
+from chiplog_core.spark.runs import outcome
 from chiplog_core.spark.steps import Told
 from chiplog_core.spark.topic_choice import Unmet
 
@@ -88,8 +89,7 @@ class Finding:
 
     @property
     def outcome(self) -> Outcome:
-        message = self.message[:MAX_MESSAGE_LENGTH]
-        return Outcome(complete=self.is_complete, reason=self.reason[:128], message=message)
+        return outcome(self.reason, self.message, complete=self.is_complete)
 
     def told(self, phase: VerificationPhase) -> Told:
         return Told(phase is not VerificationPhase.SUCCEEDED, self.reason, self.message)
@@ -183,10 +183,10 @@ def _ready(verification: Verification, status: VerificationStatus, *, is_wish_me
         return fails(ready, phase, message + told)
     if status.outcome is None or not is_wish_met:
         return _waiting(verification, status)
-    outcome = status.outcome
-    if outcome.complete:
-        return holds(ready, "Completed", outcome.message)
-    return fails(ready, outcome.reason, outcome.message)
+    end = status.outcome
+    if end.complete:
+        return holds(ready, "Completed", end.message)
+    return fails(ready, end.reason, end.message)
 
 
 def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
