@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Annotated, Any, TypeVar
 
 from chiplog_core.ids import MAX_INT64, BrokerId, Offset, PartitionIndex
+from chiplog_core.limits import MAX_REFETCHES
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
@@ -68,6 +69,9 @@ REPAIRABLE = frozenset(
     }
 )
 """What says that one replica is not what the others are: a copy of them is right."""
+
+MAX_ACCUSED = 10 * MAX_REFETCHES
+"""Replicas that a job names as damaged; of more, none is named and all are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict
 from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
-from chiplog_core.limits import MAX_REFETCHES, MAX_VERIFIED_TOPICS
+from chiplog_core.limits import MAX_VERIFIED_TOPICS
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.references import TopicName
 from chiplog_core.model.spark_run import Coverage, Outcome
@@ -22,13 +22,12 @@ from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark.documents import UnreadableDocument
-from chiplog_core.spark.results import Check, Result, Violation
+from chiplog_core.spark.results import MAX_ACCUSED, Check, Result, Violation
 from chiplog_core.spark.runs import outcome
 from chiplog_core.spark.steps import Told
 from chiplog_core.spark.topic_choice import Unmet
 
 MAX_REFUSED = 100_000
-MAX_ACCUSED = 10 * MAX_REFETCHES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

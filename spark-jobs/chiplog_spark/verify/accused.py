@@ -5,14 +5,11 @@ or empty with the number of what it would hold.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from chiplog_core.limits import MAX_REFETCHES
-from chiplog_core.spark.results import REPAIRABLE
+from chiplog_core.spark.results import MAX_ACCUSED, REPAIRABLE
 from chiplog_spark.verify.facts import UNKNOWN, PartitionFacts
 from chiplog_spark.verify.judge import Accusation, Place
-
-MAX_ACCUSED: Final = 10 * MAX_REFETCHES
 
 
 def accused(

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from chiplog_broker.records.batch import read_header
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
-from chiplog_core.spark.results import Check
+from chiplog_core.spark.results import MAX_ACCUSED, Check
 from chiplog_spark.verify import job
-from chiplog_spark.verify.accused import MAX_ACCUSED, accused
+from chiplog_spark.verify.accused import accused
 from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.judge import After, Judge, Verdict, confirmed, figures
