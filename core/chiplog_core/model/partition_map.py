@@ -111,6 +111,13 @@ class Generation:
         Items(MAX_PARTITIONS_PER_TOPIC, minimum=1, key=("partition",)),
     ]
 
+    def state_of(self, partition: PartitionIndex) -> PartitionState | None:
+        """The partition of this number; None where there is none."""
+        states = self.partitions
+        if partition < len(states) and states[partition].partition == partition:
+            return states[partition]  # so it is but in maps that somebody else wrote
+        return next((one for one in states if one.partition == partition), None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
@@ -180,6 +187,11 @@ class PartitionMapSpec:
         "Orders to delete data. The name is free when every one of them is confirmed.",
         Items(MAX_TOMBSTONES, key=("topicId",)),
     ] = ()
+
+    @property
+    def current_generation(self) -> Generation | None:
+        """The partitions that the name means now; None while the topic is deleted."""
+        return next((one for one in self.generations if one.topic_id == self.current), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,10 +37,7 @@ class Named:
     @property
     def generation(self) -> Generation | None:
         """The partitions that the name means now."""
-        if self.map is None:
-            return None
-        current = self.map.spec.current
-        return next((one for one in self.map.spec.generations if one.topic_id == current), None)
+        return None if self.map is None else self.map.spec.current_generation
 
     def is_now(self, topic_id: TopicId) -> bool:
         """Whether the name still means this topic."""

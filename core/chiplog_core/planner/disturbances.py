@@ -43,7 +43,8 @@ def disturbance(
 
 def current_partitions(spec: PartitionMapSpec) -> tuple[PartitionState, ...]:
     """Those that the name means now."""
-    return next((one.partitions for one in spec.generations if one.topic_id == spec.current), ())
+    generation = spec.current_generation
+    return () if generation is None else generation.partitions
 
 
 def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:

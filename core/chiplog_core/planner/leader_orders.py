@@ -88,19 +88,14 @@ def _possible(rebalance: Rebalance, world: World, members: Members) -> Iterator[
         found = world.maps.get(move.name.topic)
         if found is None or found.spec.hibernated:
             continue
-        for generation in found.spec.generations:
-            if generation.topic_id == found.spec.current:
-                state = _state_of(generation, move.name.partition)
-                moved = state and _moved(state, move, generation.topic_id, members)
-                if moved is not state:
-                    yield move
-
-
-def _state_of(generation: Generation, partition: PartitionIndex) -> PartitionState | None:
-    states = generation.partitions
-    if partition < len(states) and states[partition].partition == partition:
-        return states[partition]  # so it is but in maps that somebody else wrote
-    return next((one for one in states if one.partition == partition), None)
+        generation = found.spec.current_generation
+        if generation is None:
+            continue
+        state = generation.state_of(move.name.partition)
+        if state is not None:
+            moved = _moved(state, move, generation.topic_id, members)
+            if moved is not state:
+                yield move
 
 
 def _ordered_in(

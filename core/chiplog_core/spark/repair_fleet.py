@@ -59,18 +59,10 @@ class Fleet:
     def state_of(self, one: ReplicaRepair) -> PartitionState | None:
         """The partition, where the name still means what was verified."""
         found = self._standing.maps.get(one.topic)
-        if found is None or found.spec.current != one.topic_id:
+        generation = None if found is None else found.spec.current_generation
+        if generation is None or generation.topic_id != one.topic_id:
             return None
-        return next(
-            (
-                state
-                for generation in found.spec.generations
-                if generation.topic_id == one.topic_id
-                for state in generation.partitions
-                if state.partition == one.partition
-            ),
-            None,
-        )
+        return generation.state_of(one.partition)
 
     def is_damaged(self, broker_id: BrokerId, place: Place) -> bool:
         return (broker_id, place) in self._away
