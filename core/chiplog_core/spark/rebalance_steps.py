@@ -1,8 +1,8 @@
 """What is to be done next about one Rebalance: a pure function of what there is.
 
-It is measured by a Spark job, begun in two writes as a Verification's; what the job proposes is
-copied into the status and waits there. Approved, the status says Rebalancing: that is the order to
-the planner, which alone writes maps. From then on only what the maps say counts.
+It is measured by a Spark job (`following`); what the job proposes is copied into the status and
+waits there. Approved, the status says Rebalancing: that is the order to the planner, which alone
+writes maps. From then on only what the maps say counts.
 
 The annotation by which a person steers is acted upon in one write of the status, which names its
 value, and is taken away in the next look: whoever takes over in between sees that it was done.
@@ -10,37 +10,25 @@ value, and is taken away in the next look: whoever takes over in between sees th
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from chiplog_core import labels
-from chiplog_core.conditions import merge
 from chiplog_core.limits import MAX_LABEL_LENGTH
 from chiplog_core.manifest.writing import write
+from chiplog_core.model.rebalance import RebalanceSpec
 from chiplog_core.model.rebalance_status import MovesStatus, RebalanceState, RebalanceStatus
-from chiplog_core.model.spark_run import ApplicationStatus, RunState
+from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.planner.settings import paused
 from chiplog_core.rebalance.approval import MoveState, approve, judge
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.spark.following import Following
 from chiplog_core.spark.rebalance_proposal import proposal_of, told
 from chiplog_core.spark.rebalance_report import moved, verdicts
 from chiplog_core.spark.rebalance_request import job_of, wants, wish_of
 from chiplog_core.spark.rebalance_view import POSSIBLE, RebalanceView, Wish
 from chiplog_core.spark.results import Result
-from chiplog_core.spark.runs import (
-    GRACE,
-    LOOK_AGAIN_MS,
-    Done,
-    Failed,
-    NotThere,
-    Seen,
-    application_name,
-    is_watched,
-    observed,
-    outcome,
-    progress,
-)
-from chiplog_core.spark.steps import Launch, Remove, Step, TakeAwayAnnotation, Told
+from chiplog_core.spark.runs import LOOK_AGAIN_MS, is_watched, outcome
+from chiplog_core.spark.steps import Launch, Step, TakeAwayAnnotation
 
 
 def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
@@ -48,18 +36,10 @@ def next_step(view: RebalanceView, now: datetime) -> Step[RebalanceStatus]:
     rebalance = view.rebalance
     if rebalance.metadata.deletion_timestamp is not None:
         return Step(status=rebalance.status)
-    return _Steps(view, now).step()
+    return _Steps(view, rebalance.spec, rebalance.status, now).step()
 
 
-class _Steps:
-    def __init__(self, view: RebalanceView, now: datetime) -> None:
-        self._view = view
-        self._now = now.replace(microsecond=0)  # Kubernetes keeps whole seconds
-        self._spec = view.rebalance.spec
-        self._status = view.rebalance.status
-        self._step: Step[RebalanceStatus] = Step(status=self._status)
-        self._unmet = view.unmet
-
+class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
     def step(self) -> Step[RebalanceStatus]:
         if paused(self._view.rebalance.metadata):
             if self._state is not RebalanceState.RECONCILIATION_PAUSED:
@@ -84,79 +64,35 @@ class _Steps:
     # ---- the run there is ----
 
     @property
-    def _is_active(self) -> bool:
-        return self._status.application is not None and self._status.finished_at is None
-
-    def _look_at_run(self) -> None:
-        known, seen = self._status.application, self._view.seen
-        if known is None or not is_watched(known):
-            return
-        self._again_in(LOOK_AGAIN_MS)
-        if seen is None:
-            return
-        if not self._is_active:
-            self._look_at_rest(known, seen)
-            return
-        waited = self._now - (self._status.started_at or self._now)
-        found = progress(known, seen, waited=waited, time_limit=self._spec.time_limit)
-        self._set(application=observed(known, seen))
-        if isinstance(found, NotThere):
-            self._launch(known)
-        elif isinstance(found, Done):
-            self._take(found.result)
-        elif isinstance(found, Failed):
-            if found.must_remove:
-                self._step.actions.append(Remove(known.name, known.launcher))
-            self._fail(found.reason, found.message)
-
-    def _look_at_rest(self, known: ApplicationStatus, seen: Seen) -> None:
-        """The run is over by its result, or was given up; its application is to end as well."""
-        over = self._now - (self._status.finished_at or self._now)
-        if seen.state is RunState.GONE:
-            self._set(application=replace(known, state=RunState.GONE, message=""))
-            return
-        self._set(application=observed(known, seen))
-        is_in_the_way = self._state in {RebalanceState.PENDING_PROPOSAL, RebalanceState.STOPPED}
-        if is_watched(self._status.application) and (over > GRACE or is_in_the_way):
-            self._step.actions.append(Remove(known.name, known.launcher))
+    def _is_in_the_way(self) -> bool:
+        return self._state in {RebalanceState.PENDING_PROPOSAL, RebalanceState.STOPPED}
 
     def _launch(self, known: ApplicationStatus) -> None:
-        if self._view.refusal:
-            self._fail("LaunchRefused", self._view.refusal)
-            return
         self._unmet = self._unmet or wants(self._view.topics, self._view.brokers)
         if self._unmet is None and not self._view.problems:
             job = job_of(self._spec, self._view.topics, self._view.brokers)
             self._step.actions.append(Launch(known.name, known.launcher, write(job)))
 
-    def _take(self, result: Result) -> None:
+    def _done(self, result: Result) -> None:
         try:
             proposal = proposal_of(result, self._now)
         except UnreadableDocument as unreadable:
-            self._fail(f"Result{unreadable.flaw.value}", str(unreadable))
+            self._failed(f"Result{unreadable.flaw.value}", str(unreadable))
             return
         self._end_run()
         self._set(state=RebalanceState.PROPOSAL_READY, proposal=proposal, outcome=None)
         self._tell("ProposalReady", told(proposal))
 
-    def _fail(self, reason: str, message: str) -> None:
+    def _failed(self, reason: str, message: str) -> None:
         self._end_run()
         self._set(state=RebalanceState.NOT_READY, outcome=outcome(reason, message))
         self._tell(reason, message, is_warning=True)
-
-    def _end_run(self) -> None:
-        known = self._status.application
-        assert known is not None, "only a run that was begun ends"
-        if known.state is RunState.WANTED:
-            # It was never seen and is not made any more.
-            self._set(application=replace(known, state=RunState.GONE))
-        self._set(finished_at=self._now)
 
     def _abandon_run(self) -> None:
         """It may have been made although nobody has seen it."""
         known = self._status.application
         if known is not None and self._is_active:
-            self._step.actions.append(Remove(known.name, known.launcher))
+            self._remove(known)
             self._set(finished_at=self._now)
             self._again_in(LOOK_AGAIN_MS)
 
@@ -292,19 +228,8 @@ class _Steps:
             self._begin()
 
     def _begin(self) -> None:
-        run = self._status.runs + 1
-        name = application_name(self._view.rebalance.metadata, run, self._now)
-        self._set(
-            state=RebalanceState.PENDING_PROPOSAL,
-            runs=run,
-            wish=wish_of(self._spec),
-            application=ApplicationStatus(name=name, launcher=self._view.launcher),
-            started_at=self._now,
-            finished_at=None,
-            outcome=None,
-        )
-        self._again_in(0)
-        self._tell("RunBegun", f"Application {name} is begun")
+        self._set(state=RebalanceState.PENDING_PROPOSAL)
+        self._name_run(self._view.rebalance.metadata, wish_of(self._spec))
 
     # ---- what is told ----
 
@@ -314,24 +239,4 @@ class _Steps:
         published = verdicts(
             rebalance, self._status, problems=self._view.problems, unmet=self._unmet
         )
-        self._set(
-            observed_generation=rebalance.metadata.generation,
-            conditions=merge(
-                rebalance.status.conditions,
-                published,
-                observed_generation=rebalance.metadata.generation,
-                now=self._now,
-            ),
-        )
-        self._step.status = self._status
-        return self._step
-
-    def _tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
-        self._step.told.append(Told(is_warning, reason, message))
-
-    def _set(self, **changes: Any) -> None:
-        self._status = replace(self._status, **changes)
-
-    def _again_in(self, wait_ms: int) -> None:
-        known = self._step.look_again_ms
-        self._step.look_again_ms = wait_ms if known is None else min(known, wait_ms)
+        return self._with_conditions(rebalance.metadata, published)

@@ -6,12 +6,9 @@ from enum import StrEnum
 
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
-from chiplog_core.model.spark import SparkLauncher
-from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import Standings
 from chiplog_core.rebalance.measured import Broker
-from chiplog_core.spark.runs import Seen
-from chiplog_core.spark.topic_choice import Unmet
+from chiplog_core.spark.following import RunView
 
 
 class Wish(StrEnum):
@@ -32,22 +29,12 @@ POSSIBLE: Mapping[Wish, frozenset[RebalanceState]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebalanceView:
+class RebalanceView(RunView):
     """A Rebalance and all that decides about it, at one moment."""
 
     rebalance: Rebalance
-    problems: tuple[Problem, ...] = ()
-    """Why what it asks for cannot be done, as long as it is not changed."""
-    unmet: Unmet | None = None
-    """Why it cannot be measured now, as where the cluster is missing."""
     topics: Sequence[str] = ()
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
-    launcher: SparkLauncher = SparkLauncher.JOB
-    """What would run an application that is begun now."""
-    seen: Seen | None = None
-    """The application that the status names; None where that is not known: nothing is concluded."""
-    refusal: str = ""
-    """Why the API server did not let that application be made; empty where it was not asked."""
     standings: Standings | None = None
     """The partitions as the maps have them; None where that is not known: nothing is concluded."""

@@ -1,9 +1,7 @@
 """What is to be done next about one Verification: a pure function of what there is.
 
-A run is begun in two writes. First the status names its application; then, from that status, the
-application is made: whoever takes over in between finds the name and goes on. What the status
-names and nobody has seen is made; what was seen and is gone has failed. A run that is over is
-never begun again by itself: there is one for each wish, or for each time of the schedule.
+A run is followed as `following` says. One that is over is never begun again by itself: there is one
+for each wish, or for each time of the schedule.
 """
 
 from collections.abc import Mapping
@@ -11,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from chiplog_core.conditions import merge
 from chiplog_core.cron import read_cron
 from chiplog_core.durations import duration_ms
 from chiplog_core.limits import MAX_RUN_HISTORY
-from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, PastRun, RunState
 from chiplog_core.model.verification import (
     Repair,
@@ -26,24 +22,12 @@ from chiplog_core.model.verification import (
     VerificationStatus,
 )
 from chiplog_core.planner.settings import paused
-from chiplog_core.problems import Problem
+from chiplog_core.spark.following import Following, RunView
 from chiplog_core.spark.repair_fleet import Standing
 from chiplog_core.spark.repairs import ENDED, accused_by, after_run, next_repairs
-from chiplog_core.spark.results import MAX_VIOLATIONS
-from chiplog_core.spark.runs import (
-    GRACE,
-    LOOK_AGAIN_MS,
-    Done,
-    Failed,
-    NotThere,
-    Seen,
-    application_name,
-    digest,
-    is_watched,
-    observed,
-    progress,
-)
-from chiplog_core.spark.steps import Launch, Remove, Step, Told
+from chiplog_core.spark.results import MAX_VIOLATIONS, Result
+from chiplog_core.spark.runs import LOOK_AGAIN_MS, digest, is_watched
+from chiplog_core.spark.steps import Launch, Remove, Step
 from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics
 from chiplog_core.spark.verification_report import Finding, finding_of, verdicts
 
@@ -51,24 +35,14 @@ MAX_LOOK_AGAIN_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerificationView:
+class VerificationView(RunView):
     """A Verification and all that decides about it, at one moment."""
 
     verification: Verification
-    problems: tuple[Problem, ...] = ()
-    """Why what it asks for cannot be done, as long as it is not changed."""
-    unmet: Unmet | None = None
-    """Why no run can begin now, as where the cluster is missing."""
     topics: Topics = field(default_factory=dict)
     """The topics of the cluster."""
-    launcher: SparkLauncher = SparkLauncher.JOB
-    """What would run an application that is begun now."""
-    seen: Seen | None = None
-    """The application that the status names; None where that is not known: nothing is concluded."""
     standing: Standing | None = None
     """The cluster, for repairs; None where it is not known: nothing is concluded."""
-    refusal: str = ""
-    """Why the API server did not let that application be made; empty where it was not asked."""
 
 
 def next_step(view: VerificationView, now: datetime) -> Step[VerificationStatus]:
@@ -76,7 +50,7 @@ def next_step(view: VerificationView, now: datetime) -> Step[VerificationStatus]
     verification = view.verification
     if verification.metadata.deletion_timestamp is not None:
         return Step(status=verification.status)
-    return _Steps(view, now).step()
+    return _Steps(view, verification.spec, verification.status, now).step()
 
 
 def wish_of(spec: VerificationSpec) -> str:
@@ -92,15 +66,7 @@ def wish_of(spec: VerificationSpec) -> str:
     )
 
 
-class _Steps:
-    def __init__(self, view: VerificationView, now: datetime) -> None:
-        self._view = view
-        self._now = now.replace(microsecond=0)  # Kubernetes keeps whole seconds
-        self._spec = view.verification.spec
-        self._status = view.verification.status
-        self._step: Step[VerificationStatus] = Step(status=self._status)
-        self._unmet = view.unmet
-
+class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
     def step(self) -> Step[VerificationStatus]:
         # Before what the run may have proven: nothing is ordered that the status does not name.
         self._repair()
@@ -111,52 +77,11 @@ class _Steps:
 
     # ---- the run there is ----
 
-    @property
-    def _is_active(self) -> bool:
-        status = self._status
-        return status.application is not None and status.finished_at is None
-
-    def _look_at_run(self) -> None:
-        known, seen = self._status.application, self._view.seen
-        if known is None or not is_watched(known):
-            return
-        self._again_in(LOOK_AGAIN_MS)
-        if seen is None:
-            return
-        if not self._is_active:
-            self._look_at_rest(known, seen)
-            return
-        waited = self._now - (self._status.started_at or self._now)
-        found = progress(known, seen, waited=waited, time_limit=self._spec.time_limit)
-        self._set(application=observed(known, seen))
-        if isinstance(found, NotThere):
-            self._launch(known)
-        elif isinstance(found, Done):
-            self._finish(finding_of(found.result))
-        elif isinstance(found, Failed):
-            if found.must_remove:
-                self._step.actions.append(Remove(known.name, known.launcher))
-            self._finish(Finding(reason=found.reason, message=found.message))
-
-    def _look_at_rest(self, known: ApplicationStatus, seen: Seen) -> None:
-        """The run is over by its result; its application is to end as well."""
-        over = self._now - (self._status.finished_at or self._now)
-        if seen.state is RunState.GONE:
-            # Also where it was never seen: it is not made any more.
-            self._set(application=replace(known, state=RunState.GONE, message=""))
-            return
-        self._set(application=observed(known, seen))
-        if is_watched(self._status.application) and over > GRACE:
-            self._step.actions.append(Remove(known.name, known.launcher))
-
     def _launch(self, known: ApplicationStatus) -> None:
-        if self._view.refusal:
-            self._finish(Finding(reason="LaunchRefused", message=self._view.refusal))
-            return
         chosen = choose_topics(self._spec, self._view.topics)
         if self._view.problems:
             message = "; ".join(map(str, self._view.problems))
-            self._finish(Finding(reason=self._view.problems[0].reason.value, message=message))
+            self._failed(self._view.problems[0].reason.value, message)
         elif self._view.unmet is not None:
             self._unmet = self._view.unmet
         elif isinstance(chosen, Unmet):
@@ -165,6 +90,12 @@ class _Steps:
             self._step.actions.append(
                 Launch(known.name, known.launcher, request_of(self._spec, chosen))
             )
+
+    def _done(self, result: Result) -> None:
+        self._finish(finding_of(result))
+
+    def _failed(self, reason: str, message: str) -> None:
+        self._finish(Finding(reason=reason, message=message))
 
     def _finish(self, finding: Finding) -> None:
         known, status = self._status.application, self._status
@@ -191,16 +122,9 @@ class _Steps:
             violations_total=finding.result.violations_total if finding.result else 0,
             reason=finding.reason[:128],
         )
-        if known.state is RunState.WANTED:
-            # It was never seen and is not made any more.
-            self._set(application=replace(known, state=RunState.GONE))
+        self._end_run()
         history = (past, *(one for one in status.history if one.application != known.name))
-        self._set(
-            phase=phase,
-            finished_at=self._now,
-            outcome=finding.outcome,
-            history=history[: 2 * MAX_RUN_HISTORY],
-        )
+        self._set(phase=phase, outcome=finding.outcome, history=history[: 2 * MAX_RUN_HISTORY])
         if phase is VerificationPhase.SUCCEEDED:
             self._set(last_success=self._now)
         self._finding = finding
@@ -217,7 +141,7 @@ class _Steps:
             proven = accused_by(run, finding, self._now)
             if finding.accused_total > len(finding.accused):
                 message = f"{finding.accused_total} replicas are accused, too many to repair any"
-                self._step.told.append(Told(True, "RefetchRefused", message))
+                self._tell("RefetchRefused", message, is_warning=True)
         self._set(repairs=after_run(self._status.repairs, proven))
 
     def _repair(self) -> None:
@@ -272,20 +196,9 @@ class _Steps:
         return read_cron(self._spec.schedule).last_until(self._now, after=since)
 
     def _begin(self, scheduled: datetime | None) -> None:
-        run = self._status.runs + 1
-        name = application_name(self._view.verification.metadata, run, self._now)
-        self._set(
-            phase=VerificationPhase.PENDING,
-            runs=run,
-            wish=wish_of(self._spec),
-            application=ApplicationStatus(name=name, launcher=self._view.launcher),
-            started_at=self._now,
-            finished_at=None,
-            outcome=None,
-            scheduled_at=scheduled or self._status.scheduled_at,
-        )
-        self._again_in(0)
-        self._step.told.append(Told(False, "RunBegun", f"Application {name} is begun"))
+        scheduled_at = scheduled or self._status.scheduled_at
+        self._set(phase=VerificationPhase.PENDING, scheduled_at=scheduled_at)
+        self._name_run(self._view.verification.metadata, wish_of(self._spec))
 
     def _forget_old_runs(self) -> None:
         """Runs beyond the limits go with all their objects."""
@@ -326,24 +239,7 @@ class _Steps:
             finding=self._finding,
             is_wish_met=self._status.wish == wish_of(self._spec),
         )
-        self._set(
-            observed_generation=verification.metadata.generation,
-            conditions=merge(
-                verification.status.conditions,
-                published,
-                observed_generation=verification.metadata.generation,
-                now=self._now,
-            ),
-        )
-        self._step.status = self._status
-        return self._step
-
-    def _set(self, **changes: Any) -> None:
-        self._status = replace(self._status, **changes)
-
-    def _again_in(self, wait_ms: int) -> None:
-        known = self._step.look_again_ms
-        self._step.look_again_ms = wait_ms if known is None else min(known, wait_ms)
+        return self._with_conditions(verification.metadata, published)
 
 
 def request_of(spec: VerificationSpec, topics: tuple[str, ...]) -> Mapping[str, Any]:

@@ -1,0 +1,185 @@
+"""How one run of a Spark job is followed, for all kinds that run jobs.
+
+A run is begun in two writes. First the status names its application; then, from that status, the
+application is made: whoever takes over in between finds the name and goes on. What the status
+names and nobody has seen is made; what was seen and is gone has failed. When the run is over by its
+result, its application is to end as well, and is removed where it does not.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from chiplog_core.conditions import Verdict, merge
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.rebalance import RebalanceSpec
+from chiplog_core.model.rebalance_status import RebalanceStatus
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_run import ApplicationStatus, RunState
+from chiplog_core.model.verification import VerificationSpec, VerificationStatus
+from chiplog_core.problems import Problem
+from chiplog_core.spark.results import Result
+from chiplog_core.spark.runs import (
+    GRACE,
+    LOOK_AGAIN_MS,
+    Done,
+    Failed,
+    NotThere,
+    Seen,
+    application_name,
+    is_watched,
+    observed,
+    progress,
+)
+from chiplog_core.spark.steps import Remove, Step, Told
+from chiplog_core.spark.topic_choice import Unmet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """What decides about an object that runs jobs, of whichever kind it is, at one moment."""
+
+    problems: tuple[Problem, ...] = ()
+    """Why what it asks for cannot be done, as long as it is not changed."""
+    unmet: Unmet | None = None
+    """Why no run can begin now, as where the cluster is missing."""
+    launcher: SparkLauncher = SparkLauncher.JOB
+    """What would run an application that is begun now."""
+    seen: Seen | None = None
+    """The application that the status names; None where that is not known: nothing is concluded."""
+    refusal: str = ""
+    """Why the API server did not let that application be made; empty where it was not asked."""
+
+
+V = TypeVar("V", bound=RunView)
+P = TypeVar("P", VerificationSpec, RebalanceSpec)
+S = TypeVar("S", VerificationStatus, RebalanceStatus)
+
+
+class Following(ABC, Generic[V, P, S]):
+    """One look at an object that runs jobs; each kind adds when a run begins and what it is for."""
+
+    def __init__(self, view: V, spec: P, status: S, now: datetime) -> None:
+        self._view = view
+        self._now = now.replace(microsecond=0)  # Kubernetes keeps whole seconds
+        self._spec: P = spec
+        self._status: S = status
+        self._step: Step[S] = Step(status=status)
+        self._unmet = view.unmet
+
+    # ---- what a kind adds ----
+
+    @abstractmethod
+    def _launch(self, known: ApplicationStatus) -> None:
+        """Ask for the application, if what it needs is there; it is not made yet."""
+
+    @abstractmethod
+    def _done(self, result: Result) -> None:
+        """The job did what it was told. `_end_run` is called in here."""
+
+    @abstractmethod
+    def _failed(self, reason: str, message: str) -> None:
+        """The job will not do it any more. `_end_run` is called in here."""
+
+    @property
+    def _is_in_the_way(self) -> bool:
+        """Whether another run waits for the end of an application whose run is over."""
+        return False
+
+    # ---- the run there is ----
+
+    @property
+    def _is_active(self) -> bool:
+        return self._status.application is not None and self._status.finished_at is None
+
+    def _look_at_run(self) -> None:
+        known, seen = self._status.application, self._view.seen
+        if known is None or not is_watched(known):
+            return
+        self._again_in(LOOK_AGAIN_MS)
+        if seen is None:
+            return
+        if not self._is_active:
+            self._look_at_rest(known, seen)
+            return
+        waited = self._now - (self._status.started_at or self._now)
+        found = progress(known, seen, waited=waited, time_limit=self._spec.time_limit)
+        self._set(application=observed(known, seen))
+        if isinstance(found, NotThere):
+            self._launch_unless_refused(known)
+        elif isinstance(found, Done):
+            self._done(found.result)
+        elif isinstance(found, Failed):
+            if found.must_remove:
+                self._remove(known)
+            self._failed(found.reason, found.message)
+
+    def _launch_unless_refused(self, known: ApplicationStatus) -> None:
+        if self._view.refusal:
+            self._failed("LaunchRefused", self._view.refusal)
+        else:
+            self._launch(known)
+
+    def _look_at_rest(self, known: ApplicationStatus, seen: Seen) -> None:
+        """The run is over by its result, or was given up; its application is to end as well."""
+        over = self._now - (self._status.finished_at or self._now)
+        if seen.state is RunState.GONE:
+            # Also where it was never seen: it is not made any more.
+            self._set(application=replace(known, state=RunState.GONE, message=""))
+            return
+        self._set(application=observed(known, seen))
+        if is_watched(self._status.application) and (over > GRACE or self._is_in_the_way):
+            self._remove(known)
+
+    def _remove(self, known: ApplicationStatus) -> None:
+        self._step.actions.append(Remove(known.name, known.launcher))
+
+    def _end_run(self) -> None:
+        known = self._status.application
+        assert known is not None, "only a run that was begun ends"
+        if known.state is RunState.WANTED:
+            # It was never seen and is not made any more.
+            self._set(application=replace(known, state=RunState.GONE))
+        self._set(finished_at=self._now)
+
+    # ---- the next one ----
+
+    def _name_run(self, metadata: Metadata, wish: str) -> None:
+        """The first of the two writes."""
+        run = self._status.runs + 1
+        name = application_name(metadata, run, self._now)
+        self._set(
+            runs=run,
+            wish=wish,
+            application=ApplicationStatus(name=name, launcher=self._view.launcher),
+            started_at=self._now,
+            finished_at=None,
+            outcome=None,
+        )
+        self._again_in(0)
+        self._tell("RunBegun", f"Application {name} is begun")
+
+    # ---- what comes of the look ----
+
+    def _with_conditions(self, metadata: Metadata, published: Iterable[Verdict]) -> Step[S]:
+        conditions = merge(
+            self._status.conditions,
+            published,
+            observed_generation=metadata.generation,
+            now=self._now,
+        )
+        self._set(observed_generation=metadata.generation, conditions=conditions)
+        self._step.status = self._status
+        return self._step
+
+    def _tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
+        self._step.told.append(Told(is_warning, reason, message))
+
+    def _set(self, **changes: Any) -> None:
+        self._status = replace(self._status, **changes)
+
+    def _again_in(self, wait_ms: int) -> None:
+        known = self._step.look_again_ms
+        self._step.look_again_ms = wait_ms if known is None else min(known, wait_ms)
