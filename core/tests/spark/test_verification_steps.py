@@ -351,6 +351,8 @@ def test_an_application_that_is_refused_is_not_asked_for_again() -> None:
     world = World()
     world.look()
     world.look(refusal="jobs.batch is forbidden")
+    assert world.status.application is not None
+    assert world.status.application.state is RunState.GONE
     world.look(seconds=600)
 
     assert world.ready() == ("False", "LaunchRefused")
