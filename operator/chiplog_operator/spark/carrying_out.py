@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from chiplog_core import api, labels, names, ports
+from chiplog_core.limits import MAX_LABEL_LENGTH
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import Rebalance
@@ -35,8 +36,6 @@ JOB_OF: Final[Mapping[str, tuple[JobKind, Job]]] = {
     api.VERIFICATION.kind: (JobKind.VERIFICATION, Job.VERIFY),
     api.REBALANCE.kind: (JobKind.REBALANCE, Job.REBALANCE),
 }
-
-MAX_LABEL_LENGTH: Final = 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
