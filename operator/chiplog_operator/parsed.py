@@ -1,6 +1,6 @@
 """Objects as values, each read once."""
 
-from collections.abc import Container, Sized
+from collections.abc import Container, Mapping, Sized
 from typing import Generic, Protocol, TypeVar
 
 from chiplog_core.manifest.reading import Unknown, read
@@ -45,6 +45,11 @@ class Parsed(Generic[R]):
             found = invalid.problems
         self._known[key] = (manifest, found)
         return found
+
+    def readable(self, there: Mapping[ObjectKey, Manifest]) -> dict[ObjectKey, R]:
+        """Those that read."""
+        found = {key: self.read(manifest) for key, manifest in there.items()}
+        return {key: one for key, one in found.items() if not isinstance(one, tuple)}
 
     def sweep(self, there: _Keys) -> None:
         """Forget objects that are gone, when they have become many."""

@@ -1,7 +1,7 @@
 """Carries out what `chiplog_core.spark` asks for: actions, then the status, then Events."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
@@ -134,9 +134,9 @@ class CarryingOut:
             )
         return True
 
-    def forget_all_but(self, is_kept: Callable[[str, str], bool]) -> None:
-        """Refusals of applications that nobody names any more."""
-        self._refusals = {key: one for key, one in self._refusals.items() if is_kept(*key)}
+    def forget_all_but(self, named: Container[tuple[str, str]]) -> None:
+        """Refusals of applications that nobody names any more; `named` by namespace and name."""
+        self._refusals = {key: one for key, one in self._refusals.items() if key in named}
 
 
 def _as_it_is_now(asker: Asker, caches: Caches) -> Metadata:

@@ -6,7 +6,7 @@ application, and what it leaves undone the next one does.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -46,7 +46,7 @@ from chiplog_operator.clock import Clock
 from chiplog_operator.observe import Observer
 from chiplog_operator.parsed import Parsed, metadata_of
 from chiplog_operator.spark.applications import Offered
-from chiplog_operator.spark.carrying_out import CarryingOut, Tools
+from chiplog_operator.spark.carrying_out import Asker, CarryingOut, Tools
 from chiplog_operator.targets import KIND_OF
 from chiplog_operator.together import together
 from chiplog_operator.writes import NotInCharge
@@ -137,11 +137,15 @@ class SparkLooks:
             for key, manifest in self.parts.caches[kind].objects.items()
         }
         self._due = {name: one for name, one in self._due.items() if name in there}
-        self._verifications.sweep(self.parts.caches[kinds.VERIFICATIONS].objects)
-        self._rebalances.sweep(self.parts.caches[kinds.REBALANCES].objects)
-        known = self._readable()
+        verifications = self.parts.caches[kinds.VERIFICATIONS].objects
+        rebalances = self.parts.caches[kinds.REBALANCES].objects
+        self._verifications.sweep(verifications)
+        self._rebalances.sweep(rebalances)
+        known = self._verifications.readable(verifications)
+        others = self._rebalances.readable(rebalances)
+        self._carrying_out.forget_all_but(_named([*known.values(), *others.values()]))
         self.parts.board.show(known)
-        if len(known) == len(self.parts.caches[kinds.VERIFICATIONS].objects):
+        if len(known) == len(verifications):
             await self.parts.tools.repairing.withdraw(known)
 
         async def look(name: tuple[Kind, ObjectKey]) -> None:
@@ -166,14 +170,6 @@ class SparkLooks:
     ) -> bool:
         known = self._due.get(name)
         return known is None or known.manifest is not there[name] or known.at_s <= now_s
-
-    def _readable(self) -> dict[ObjectKey, Verification]:
-        found = {}
-        for key, manifest in self.parts.caches[kinds.VERIFICATIONS].objects.items():
-            one = self._verifications.read(manifest)
-            if isinstance(one, Verification):
-                found[key] = one
-        return found
 
     async def _look(self, kind: Kind, manifest: Manifest) -> float:
         """In how many seconds to look again."""
@@ -215,7 +211,8 @@ class SparkLooks:
         if found.spec.repair is Repair.NONE and not found.status.repairs:
             return await self._step(key, cluster, view)
         async with self._repairing:
-            standing = self.parts.tools.repairing.standing(key, found, self._readable().values())
+            known = self._verifications.readable(self.parts.caches[kinds.VERIFICATIONS].objects)
+            standing = self.parts.tools.repairing.standing(key, found, known.values())
             return await self._step(key, cluster, replace(view, standing=standing))
 
     async def _step(
@@ -359,6 +356,15 @@ class _Offer:
         if self.unmet is None and self.problems:
             return Unmet(self.problems[0].reason.value, told(self.problems))
         return self.unmet
+
+
+def _named(askers: Iterable[Asker]) -> set[tuple[str, str]]:
+    """The applications that statuses name, by namespace and name."""
+    return {
+        (one.metadata.namespace, one.status.application.name)
+        for one in askers
+        if one.status.application is not None
+    }
 
 
 def _wait_s(look_again_ms: int | None, *, is_done: bool) -> float:

@@ -16,6 +16,7 @@ from chiplog_operator.spark.board import VerificationBoard
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
 from tests.shell.memory_api import Call
 from tests.shell.test_groups import Running
+from tests.shell.test_verifications import no_quota
 
 NAME, TOPIC = "even", "clicks"
 WRITES = {"create", "patch", "apply", "replace"}
@@ -147,6 +148,21 @@ class Spark:
 @pytest.fixture
 def it(bench: Bench) -> Spark:
     return Spark(bench)
+
+
+def test_a_job_that_is_refused_is_told_of_and_not_tried_for_ever(it: Spark) -> None:
+    tries: list[Call] = []
+
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            it.bench.api.fault = no_quota(tries)
+            await it.apply()
+            await it.bench.live(60)
+            assert it.ready() == ("False", "LaunchRefused")
+            assert len(tries) == 1
+
+    it.bench.run(scenario())
 
 
 def test_it_is_measured_approved_and_carried_out(it: Spark) -> None:

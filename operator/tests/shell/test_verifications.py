@@ -11,7 +11,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.spark.board import VerificationBoard
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
-from tests.shell.memory_api import Call
+from tests.shell.memory_api import Call, Fault
 from tests.shell.test_groups import Running
 
 WRITES = {"create", "patch", "apply"}
@@ -40,6 +40,11 @@ class Spark:
         }
         await self.bench.api.create(kinds.VERIFICATIONS, manifest, field_manager="kubectl")
         await self.bench.live(3)
+
+    async def change(self, name: str = "all", **spec: Any) -> None:
+        await self.bench.api.patch(
+            kinds.VERIFICATIONS, NAMESPACE, name, {"spec": spec}, field_manager="kubectl"
+        )
 
     def status(self, name: str = "all") -> dict[str, Any]:
         found: dict[str, Any] = self.bench.one(kinds.VERIFICATIONS, name).get("status", {})
@@ -87,6 +92,18 @@ class Spark:
         registry = CollectorRegistry()
         registry.register(self.board)
         return generate_latest(registry).decode()
+
+
+def no_quota(tries: list[Call]) -> Fault:
+    """No Job may be made; whoever tries is listed."""
+
+    def refuse(call: Call) -> ApiError | None:
+        if call.verb == "create" and call.kind == "Job":
+            tries.append(call)
+            return Forbidden("jobs.batch is forbidden: exceeded quota")
+        return None
+
+    return refuse
 
 
 @pytest.fixture
@@ -170,23 +187,40 @@ def test_violations_reach_status_condition_event_and_metric(it: Spark) -> None:
 
 
 def test_a_job_that_is_refused_is_told_of_and_not_tried_for_ever(it: Spark) -> None:
-    tries = []
-
-    def refuse(call: Call) -> ApiError | None:
-        if call.verb == "create" and call.kind == "Job":
-            tries.append(call)
-            return Forbidden("jobs.batch is forbidden: exceeded quota")
-        return None
+    tries: list[Call] = []
 
     async def scenario() -> None:
         async with it.bench.running():
             await it.begin()
-            it.bench.api.fault = refuse
+            it.bench.api.fault = no_quota(tries)
             await it.apply()
             await it.bench.live(60)
             assert it.ready() == ("False", "LaunchRefused")
             assert "exceeded quota" in it.status()["outcome"]["message"]
             assert len(tries) == 1
+
+    it.bench.run(scenario())
+
+
+def test_refusals_are_kept_no_longer_than_their_applications_are_named(it: Spark) -> None:
+    async def scenario() -> None:
+        async with it.bench.running() as system:
+            assert system.spark is not None
+            await it.begin()
+            it.bench.api.fault = no_quota([])
+            await it.apply()
+            for limit in ("1h", "2h", "3h"):
+                await it.bench.live(21)
+                assert it.ready() == ("False", "LaunchRefused")
+                await it.change(timeLimit=limit)
+            await it.bench.live(21)
+            assert it.status()["runs"] == 4
+            refused = set(system.spark._carrying_out._refusals)
+            assert refused == {(NAMESPACE, it.status()["application"]["name"])}
+
+            await it.bench.api.delete(kinds.VERIFICATIONS, NAMESPACE, "all")
+            await it.bench.live(21)
+            assert system.spark._carrying_out._refusals == {}
 
     it.bench.run(scenario())
 
