@@ -58,9 +58,13 @@ class CarryingOut:
     tools: Tools
     _refusals: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def refusal(self, namespace: str, name: str) -> str:
-        """Why the API server did not let an application be made; empty where it did not say."""
-        return self._refusals.get((namespace, name), "")
+    def refusal(self, asker: Asker) -> str:
+        """Why the API server did not let the application be made that the status names; empty
+        where it did not say."""
+        application = asker.status.application
+        if application is None:
+            return ""
+        return self._refusals.get((asker.metadata.namespace, application.name), "")
 
     async def carry_out(
         self, key: ClusterKey, asker: Asker, cluster: BrokerCluster | None, step: Step[S]

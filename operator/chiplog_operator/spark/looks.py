@@ -15,38 +15,23 @@ from chiplog_core.conditions import merge
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import Rebalance
-from chiplog_core.model.rebalance_status import Proposal, RebalanceState, RebalanceStatus
-from chiplog_core.model.spark import SparkLauncher
-from chiplog_core.model.spark_run import ApplicationStatus
+from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.verification import Repair, Verification, VerificationStatus
 from chiplog_core.planner.actions import Report
-from chiplog_core.planner.verdicts import refused, told
+from chiplog_core.planner.verdicts import refused
 from chiplog_core.problems import Problem
-from chiplog_core.rebalance.approval import Standings, standings
-from chiplog_core.rebalance.members import brokers_of
 from chiplog_core.spark import rebalance_steps, verification_steps
-from chiplog_core.spark.choice import choose
-from chiplog_core.spark.conf import check_spark
-from chiplog_core.spark.rebalance_view import RebalanceView
-from chiplog_core.spark.runs import Seen, is_watched
-from chiplog_core.spark.topic_choice import Topics, Unmet
 from chiplog_core.spark.verification_steps import VerificationView
-from chiplog_core.topic_name import is_internal
-from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_in_cluster
-from chiplog_core.validate.verification import (
-    check_verification,
-    check_verification_in_cluster,
-)
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import ObjectKey, key_of, labels_of, uid_of
+from chiplog_kube.manifests import ObjectKey, key_of
 from chiplog_operator.caches import JOB_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.observe import Observer
 from chiplog_operator.parsed import Parsed, metadata_of
-from chiplog_operator.spark.applications import Offered
 from chiplog_operator.spark.carrying_out import Asker, CarryingOut, Tools
+from chiplog_operator.spark.facts import Facts
 from chiplog_operator.targets import KIND_OF
 from chiplog_operator.together import together
 from chiplog_operator.writes import NotInCharge
@@ -98,9 +83,17 @@ class SparkLooks:
     _repairing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """What is ordered for one is counted by the next."""
     _carrying_out: CarryingOut = field(init=False)
+    _facts: Facts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._carrying_out = CarryingOut(self.parts.tools)
+        parts, tools = self.parts, self.parts.tools
+        self._carrying_out = CarryingOut(tools)
+        self._facts = Facts(
+            caches=parts.caches,
+            observer=parts.observer,
+            applications=tools.applications,
+            spark_image=tools.spark_image,
+        )
 
     def wake(self) -> None:
         """Something is wished for."""
@@ -191,23 +184,9 @@ class SparkLooks:
             problems = () if isinstance(found, Verification) else found
             await self._refuse(VERIFICATION, manifest, problems, VerificationStatus())
             return RESYNC_S
-        observer = self.parts.observer
-        cluster, application = observer.cluster(key), found.status.application
-        offer = await self._offer(cluster, found.metadata.namespace, application)
-        unmet = self._unmet(key, cluster) or offer.unmet
-        problems = (*check_verification(found), *offer.problems)
-        if cluster is not None:
-            problems += check_verification_in_cluster(found, cluster)
-        namespace = found.metadata.namespace
-        view = VerificationView(
-            verification=found,
-            problems=problems,
-            unmet=unmet,
-            topics=self._topics(key),
-            launcher=offer.launcher,
-            seen=await self._seen(namespace, application),
-            refusal=self._carrying_out.refusal(namespace, application.name) if application else "",
-        )
+        cluster = self.parts.observer.cluster(key)
+        refusal = self._carrying_out.refusal(found)
+        view = await self._facts.of_verification(found, key, cluster, refusal)
         if found.spec.repair is Repair.NONE and not found.status.repairs:
             return await self._step(key, cluster, view)
         async with self._repairing:
@@ -230,96 +209,12 @@ class SparkLooks:
             not_ready = RebalanceStatus(state=RebalanceState.NOT_READY)
             await self._refuse(REBALANCE, manifest, problems, not_ready)
             return RESYNC_S
-        observer = self.parts.observer
-        cluster, application = observer.cluster(key), found.status.application
-        namespace = found.metadata.namespace
-        offer = await self._offer(cluster, namespace, application)
-        problems = check_rebalance(found)
-        if cluster is not None:
-            problems += check_rebalance_in_cluster(found, cluster)
-        view = RebalanceView(
-            rebalance=found,
-            problems=problems,
-            # What would run a job is nothing to moves that were approved.
-            unmet=self._unmet(key, cluster) or offer.as_unmet,
-            topics=sorted(name for name in self._topics(key) if not is_internal(name)),
-            brokers=brokers_of(observer.glance(key)),
-            launcher=offer.launcher,
-            seen=await self._seen(namespace, application),
-            refusal=self._carrying_out.refusal(namespace, application.name) if application else "",
-            standings=None if cluster is None else self._standings(key, found.status.proposal),
-        )
+        cluster = self.parts.observer.cluster(key)
+        refusal = self._carrying_out.refusal(found)
+        view = await self._facts.of_rebalance(found, key, cluster, refusal)
         step = rebalance_steps.next_step(view, self.parts.clock.now())
         is_done = await self._carrying_out.carry_out(key, found, cluster, step)
         return _wait_s(step.look_again_ms, is_done=is_done)
-
-    def _standings(self, key: ClusterKey, proposal: Proposal | None) -> Standings | None:
-        """Of the topics that the proposal is about; None where a map does not read."""
-        maps = self.parts.observer.maps(key)
-        if maps is None:
-            return None
-        about = {move.topic for move in (proposal.leader_moves if proposal else ())}
-        return standings(one.spec for name, one in maps.items() if name in about)
-
-    async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
-        if application is None or not is_watched(application):
-            return None
-        return await self.parts.tools.applications.see(namespace, application)
-
-    def _unmet(self, key: ClusterKey, cluster: BrokerCluster | None) -> Unmet | None:
-        about = self.parts.observer.metadata(key)
-        if not about.uid:
-            message = (
-                f"there is no BrokerCluster {key.name} in namespace {key.namespace}: make it, or "
-                "delete this object. A cluster in a namespace that the operator does not watch "
-                "counts as none"
-            )
-            return Unmet("ClusterNotFound", message)
-        if cluster is None:
-            return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is wrong")
-        if about.deletion_timestamp is not None:
-            return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
-        spark = cluster.spec.spark
-        problems = () if spark is None else check_spark(spark)
-        if problems:
-            told = "; ".join(map(str, problems))
-            return Unmet("ClusterSettings", f"of BrokerCluster {key.name}: {told}")
-        if not self.parts.tools.spark_image and (spark is None or spark.image is None):
-            message = "there is no image for Spark jobs: set spec.spark.image of the BrokerCluster"
-            return Unmet("NoImage", message)
-        return None
-
-    async def _offer(
-        self,
-        cluster: BrokerCluster | None,
-        namespace: str,
-        application: ApplicationStatus | None,
-    ) -> "_Offer":
-        """Which launcher would run an application that is begun now."""
-        if cluster is None or is_watched(application):
-            return _Offer()
-        spark = cluster.spec.spark
-        wanted = SparkLauncher.AUTO if spark is None else spark.launcher
-        offered = Offered()
-        if wanted is not SparkLauncher.JOB:
-            offered = await self.parts.tools.applications.offered(namespace)
-            if offered.unknown:
-                return _Offer(unmet=Unmet("LauncherUnknown", offered.unknown))
-        chosen = choose(wanted, offered.versions)
-        if isinstance(chosen, Problem):
-            return _Offer(problems=(chosen,))
-        return _Offer(launcher=chosen)
-
-    def _topics(self, key: ClusterKey) -> Topics:
-        """Every topic that is served, with the labels of its Topic."""
-        caches = self.parts.caches
-        of_uid = {uid_of(one): labels_of(one) for one in caches.members(kinds.TOPICS, key)}
-        found = {}
-        for manifest in caches.members(kinds.PARTITION_MAPS, key):
-            spec = manifest.get("spec") or {}
-            if spec.get("current") and isinstance(spec.get("topicName"), str):
-                found[spec["topicName"]] = of_uid.get(spec.get("ownerUID", ""), {})
-        return found
 
     async def _refuse(
         self,
@@ -342,20 +237,6 @@ class SparkLooks:
         told = replace(status, observed_generation=about.generation, conditions=conditions)
         report = Report(kind=kind, metadata=about, status=told)
         await self.parts.tools.executor.execute(key, [report])
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    launcher: SparkLauncher = SparkLauncher.JOB
-    problems: tuple[Problem, ...] = ()
-    unmet: Unmet | None = None
-
-    @property
-    def as_unmet(self) -> Unmet | None:
-        """Why no application could be begun now."""
-        if self.unmet is None and self.problems:
-            return Unmet(self.problems[0].reason.value, told(self.problems))
-        return self.unmet
 
 
 def _named(askers: Iterable[Asker]) -> set[tuple[str, str]]:

@@ -1,0 +1,164 @@
+"""What is known when an object that runs Spark jobs is looked at: of its cluster and its run."""
+
+from dataclasses import dataclass
+
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.rebalance import Rebalance
+from chiplog_core.model.rebalance_status import Proposal
+from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_run import ApplicationStatus
+from chiplog_core.model.verification import Verification
+from chiplog_core.planner.verdicts import told
+from chiplog_core.problems import Problem
+from chiplog_core.rebalance.approval import Standings, standings
+from chiplog_core.rebalance.members import brokers_of
+from chiplog_core.spark.choice import choose
+from chiplog_core.spark.conf import check_spark
+from chiplog_core.spark.rebalance_view import RebalanceView
+from chiplog_core.spark.runs import Seen, is_watched
+from chiplog_core.spark.topic_choice import Topics, Unmet
+from chiplog_core.spark.verification_steps import VerificationView
+from chiplog_core.topic_name import is_internal
+from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_in_cluster
+from chiplog_core.validate.verification import (
+    check_verification,
+    check_verification_in_cluster,
+)
+from chiplog_kube import kinds
+from chiplog_kube.manifests import labels_of, uid_of
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.observe import Observer
+from chiplog_operator.spark.applications import Applications, Offered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """For one operator process."""
+
+    caches: Caches
+    observer: Observer
+    applications: Applications
+    spark_image: str
+
+    async def of_verification(
+        self, asker: Verification, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
+    ) -> VerificationView:
+        """All but what its repairs depend on."""
+        namespace, application = asker.metadata.namespace, asker.status.application
+        offer = await self._offer(cluster, namespace, application)
+        unmet = self._unmet(key, cluster) or offer.unmet
+        problems = (*check_verification(asker), *offer.problems)
+        if cluster is not None:
+            problems += check_verification_in_cluster(asker, cluster)
+        return VerificationView(
+            verification=asker,
+            problems=problems,
+            unmet=unmet,
+            topics=self._topics(key),
+            launcher=offer.launcher,
+            seen=await self._seen(namespace, application),
+            refusal=refusal,
+        )
+
+    async def of_rebalance(
+        self, asker: Rebalance, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
+    ) -> RebalanceView:
+        """All that decides about it."""
+        namespace, application = asker.metadata.namespace, asker.status.application
+        offer = await self._offer(cluster, namespace, application)
+        problems = check_rebalance(asker)
+        if cluster is not None:
+            problems += check_rebalance_in_cluster(asker, cluster)
+        return RebalanceView(
+            rebalance=asker,
+            problems=problems,
+            # What would run a job is nothing to moves that were approved.
+            unmet=self._unmet(key, cluster) or offer.as_unmet,
+            topics=sorted(name for name in self._topics(key) if not is_internal(name)),
+            brokers=brokers_of(self.observer.glance(key)),
+            launcher=offer.launcher,
+            seen=await self._seen(namespace, application),
+            refusal=refusal,
+            standings=None if cluster is None else self._standings(key, asker.status.proposal),
+        )
+
+    def _standings(self, key: ClusterKey, proposal: Proposal | None) -> Standings | None:
+        """Of the topics that the proposal is about; None where a map does not read."""
+        maps = self.observer.maps(key)
+        if maps is None:
+            return None
+        about = {move.topic for move in (proposal.leader_moves if proposal else ())}
+        return standings(one.spec for name, one in maps.items() if name in about)
+
+    async def _seen(self, namespace: str, application: ApplicationStatus | None) -> Seen | None:
+        if application is None or not is_watched(application):
+            return None
+        return await self.applications.see(namespace, application)
+
+    def _unmet(self, key: ClusterKey, cluster: BrokerCluster | None) -> Unmet | None:
+        about = self.observer.metadata(key)
+        if not about.uid:
+            message = (
+                f"there is no BrokerCluster {key.name} in namespace {key.namespace}: make it, or "
+                "delete this object. A cluster in a namespace that the operator does not watch "
+                "counts as none"
+            )
+            return Unmet("ClusterNotFound", message)
+        if cluster is None:
+            return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is wrong")
+        if about.deletion_timestamp is not None:
+            return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
+        spark = cluster.spec.spark
+        problems = () if spark is None else check_spark(spark)
+        if problems:
+            told = "; ".join(map(str, problems))
+            return Unmet("ClusterSettings", f"of BrokerCluster {key.name}: {told}")
+        if not self.spark_image and (spark is None or spark.image is None):
+            message = "there is no image for Spark jobs: set spec.spark.image of the BrokerCluster"
+            return Unmet("NoImage", message)
+        return None
+
+    async def _offer(
+        self,
+        cluster: BrokerCluster | None,
+        namespace: str,
+        application: ApplicationStatus | None,
+    ) -> "_Offer":
+        """Which launcher would run an application that is begun now."""
+        if cluster is None or is_watched(application):
+            return _Offer()
+        spark = cluster.spec.spark
+        wanted = SparkLauncher.AUTO if spark is None else spark.launcher
+        offered = Offered()
+        if wanted is not SparkLauncher.JOB:
+            offered = await self.applications.offered(namespace)
+            if offered.unknown:
+                return _Offer(unmet=Unmet("LauncherUnknown", offered.unknown))
+        chosen = choose(wanted, offered.versions)
+        if isinstance(chosen, Problem):
+            return _Offer(problems=(chosen,))
+        return _Offer(launcher=chosen)
+
+    def _topics(self, key: ClusterKey) -> Topics:
+        """Every topic that is served, with the labels of its Topic."""
+        of_uid = {uid_of(one): labels_of(one) for one in self.caches.members(kinds.TOPICS, key)}
+        found = {}
+        for manifest in self.caches.members(kinds.PARTITION_MAPS, key):
+            spec = manifest.get("spec") or {}
+            if spec.get("current") and isinstance(spec.get("topicName"), str):
+                found[spec["topicName"]] = of_uid.get(spec.get("ownerUID", ""), {})
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    launcher: SparkLauncher = SparkLauncher.JOB
+    problems: tuple[Problem, ...] = ()
+    unmet: Unmet | None = None
+
+    @property
+    def as_unmet(self) -> Unmet | None:
+        """Why no application could be begun now."""
+        if self.unmet is None and self.problems:
+            return Unmet(self.problems[0].reason.value, told(self.problems))
+        return self.unmet
