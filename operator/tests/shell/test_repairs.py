@@ -22,6 +22,12 @@ class Repairs(Spark):
         self.bench.groups = None
         await running.begin(config={"default.replication.factor": 3, "min.insync.replicas": 2})
 
+    async def begin_with_damaged(self, *replicas: int, **spec: Any) -> None:
+        """A run has just proven these to be damaged."""
+        await self.begin()
+        await self.apply(topics=["orders"], **spec)
+        await self.prove(*replicas)
+
     def topic_id(self) -> str:
         spec = self.bench.one(kinds.PARTITION_MAPS, f"{CLUSTER}.orders")["spec"]
         found: str = spec["current"]
@@ -87,9 +93,7 @@ def it(bench: Bench) -> Repairs:
 def test_a_replica_is_ordered_and_the_order_withdrawn_when_it_is_done(it: Repairs) -> None:
     async def scenario() -> None:
         async with it.bench.running():
-            await it.begin()
-            await it.apply(topics=["orders"], repair="Refetch")
-            await it.prove(3)
+            await it.begin_with_damaged(3, repair="Refetch")
             await it.bench.live(6)
             assert it.repairs() == [(3, "Ordered")]
             (order,) = it.orders(3)
@@ -114,9 +118,7 @@ def test_a_replica_is_ordered_and_the_order_withdrawn_when_it_is_done(it: Repair
 def test_nothing_is_ordered_where_the_policy_does_not_say_so(it: Repairs) -> None:
     async def scenario() -> None:
         async with it.bench.running():
-            await it.begin()
-            await it.apply(topics=["orders"])
-            await it.prove(3)
+            await it.begin_with_damaged(3)
             await it.bench.live(30)
             assert it.status()["phase"] == "ViolationsFound"
             assert (it.repairs(), it.orders(3)) == ([], [])
@@ -127,9 +129,7 @@ def test_nothing_is_ordered_where_the_policy_does_not_say_so(it: Repairs) -> Non
 def test_two_of_a_partition_are_told_and_left(it: Repairs) -> None:
     async def scenario() -> None:
         async with it.bench.running():
-            await it.begin()
-            await it.apply(topics=["orders"], repair="Refetch")
-            await it.prove(2, 3)
+            await it.begin_with_damaged(2, 3, repair="Refetch")
             await it.bench.live(30)
             assert it.repairs() == [(2, "Waiting"), (3, "Waiting")]
             assert [it.orders(one) for one in (1, 2, 3)] == [[], [], []]
@@ -155,9 +155,7 @@ def test_two_verifications_do_not_take_two_replicas_of_a_partition(it: Repairs) 
 def test_an_order_of_a_verification_that_is_deleted_is_withdrawn(it: Repairs) -> None:
     async def scenario() -> None:
         async with it.bench.running():
-            await it.begin()
-            await it.apply(topics=["orders"], repair="Refetch")
-            await it.prove(3)
+            await it.begin_with_damaged(3, repair="Refetch")
             await it.bench.live(6)
             assert it.orders(3)
             await it.bench.api.delete(kinds.VERIFICATIONS, NAMESPACE, "all")
@@ -181,9 +179,7 @@ def test_an_operator_that_dies_at_any_write_orders_once(it: Repairs, kind: str) 
 
     async def scenario() -> None:
         async with it.bench.running():
-            await it.begin()
-            await it.apply(topics=["orders"], repair="Refetch")
-            await it.prove(3)
+            await it.begin_with_damaged(3, repair="Refetch")
             it.bench.api.fault_after = break_after
             await it.bench.live(4.5)
         assert died
