@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.shell import CommandFailed
@@ -23,6 +24,17 @@ def gather(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
     yield "events", said(kubectl, "get", "events", "--sort-by=.lastTimestamp")
     yield from logs(Kubectl(kubectl.kubeconfig, operator.NAMESPACE), "operator")
     yield from logs(kubectl, "broker")
+
+
+@contextmanager
+def printed(kubectl: Kubectl) -> Iterator[None]:
+    """What fails in the block, outside of a test, prints what was found where it happened."""
+    try:
+        yield
+    except BaseException:
+        for title, text in gather(kubectl):
+            print(f"---- {title}\n{text}")
+        raise
 
 
 def logs(kubectl: Kubectl, what: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """Fixtures: a cluster that may be hurt, with volumes of their own, and what became of it."""
 
-import json
 import logging
 from collections.abc import Iterator
 
@@ -13,12 +12,10 @@ from e2e.chaos.report import table
 from e2e.chaos.run import Result
 from e2e.chaos.scene import Scene
 from e2e.chaos.workload import PARTITIONS
-from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
-from e2e.main import evidence
-from e2e.main.broker_cluster import ORDERS, BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.broker_cluster import ORDERS, BrokerClusterUnderTest
 from e2e.main.operator import Operator
+from e2e.main.setting_up import cluster_in, make_topic
 
 NAME, NAMESPACE = "chaos", "e2e-chaos"
 # A disk that can be filled, and held back without holding back others.
@@ -50,18 +47,8 @@ def quiet() -> None:
 @pytest.fixture(scope="module")
 def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
     """Three brokers in a namespace of their own, which every test leaves whole."""
-    kubectl = Kubectl(target.kubeconfig, NAMESPACE)
-    kubectl.recreate_namespace()
-    one = BrokerClusterUnderTest(kubectl, NAME)
-    try:
-        kubectl.apply(broker_cluster())
-        one.wait_cluster_ready()
-    except BaseException:
-        for title, text in evidence.gather(kubectl):
-            print(f"---- {title}\n{text}")
-        raise
-    yield one
-    kubectl.delete_namespace()
+    with cluster_in(target, NAMESPACE, broker_cluster(), NAME) as one:
+        yield one
 
 
 @pytest.fixture
@@ -71,13 +58,7 @@ def scene(
     """A topic of its own for each fault, on a cluster that is whole."""
     fault: Fault = request.getfixturevalue("fault")
     topic = fault.name.lower().replace(" ", "-")
-    manifest = topic_manifest(topic, PARTITIONS, NAME, replicas=3, config=SAFE)
-    cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", topic)
-    bootstrap = cluster.bootstrap
-    eventually(
-        f"clients are told of {topic}", lambda: told(bootstrap).is_whole(topic, PARTITIONS), 30
-    )
+    make_topic(cluster, topic, PARTITIONS, replicas=3, config=SAFE)
     operator.wait_whole()
     yield Scene(cluster, operator, topic)
     cluster.kubectl("delete", "kt", topic, "--wait=false")

@@ -3,7 +3,6 @@
 The volume is a file system of a fixed size, and somebody else's file takes all that is left of it.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,10 +14,9 @@ from e2e import measured
 from e2e.chaos.disk_faults import filled
 from e2e.chaos.scene import Scene
 from e2e.clients.by_librdkafka import QUIET, Librdkafka, place
-from e2e.cluster.kubectl import eventually
-from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
+from e2e.main.setting_up import make_topic
 
 TOPIC = "full-disk"
 SAFE = {"min.insync.replicas": 2}
@@ -84,10 +82,7 @@ class Impatient:
 
 @pytest.fixture
 def scene(cluster: BrokerClusterUnderTest, operator: Operator) -> Iterator[Scene]:
-    manifest = topic_manifest(TOPIC, 1, cluster.name, replicas=3, config=SAFE)
-    cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", TOPIC)
-    eventually("clients are told of it", lambda: told(cluster.bootstrap).is_whole(TOPIC, 1), 30)
+    make_topic(cluster, TOPIC, replicas=3, config=SAFE)
     yield Scene(cluster, operator, TOPIC)
     cluster.kubectl("delete", "kt", TOPIC, "--wait=false")
 

@@ -1,8 +1,6 @@
 """Fixtures: one cluster that all tests share, and topics of their own."""
 
-import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Protocol
 
 import pytest
@@ -10,12 +8,11 @@ import pytest
 from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e import measured
-from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
 from e2e.main import evidence
-from e2e.main.broker_cluster import BrokerClusterUnderTest, example, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
+from e2e.main.setting_up import cluster_in, make_topic, wait_told
 
 NAMESPACE = "e2e-main"
 CONFIG: dict[str, object] = {
@@ -34,34 +31,14 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
 
     Tests may use `orders` and leave records in it; everything else they make they remove.
     """
-    kubectl = Kubectl(target.kubeconfig, NAMESPACE)
-    kubectl.recreate_namespace()
-    kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
-    one = BrokerClusterUnderTest(kubectl)
-    try:
-        kubectl.apply(example(CONFIG))
-        cluster_s, topic_s = one.wait_cluster_ready(), one.wait_ready("kt", "orders")
-        measured.note(
-            f"{NAMESPACE}: cluster Ready after {cluster_s:.1f} s, orders {topic_s:.1f} s more"
-        )
-        # The second is made with the cluster, whether anybody is in a group or not.
-        for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
-            eventually(
-                f"clients are told of {topic}",
-                partial(is_whole, one.bootstrap, topic, partitions),
-                30,
-            )
-    except BaseException:
-        # Setting up fails outside of a test: what was found is printed where it happened.
-        for title, text in evidence.gather(kubectl):
-            print(f"---- {title}\n{text}")
-        raise
-    yield one
-    kubectl.delete_namespace()
-
-
-def is_whole(bootstrap: str, topic: str, partitions: int) -> bool:
-    return told(bootstrap).is_whole(topic, partitions)
+    with cluster_in(target, NAMESPACE, example(CONFIG)) as one:
+        with evidence.printed(one.kubectl):
+            topic_s = one.wait_ready("kt", "orders")
+            # The second is made with the cluster, whether anybody is in a group or not.
+            for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
+                wait_told(one, topic, partitions)
+        measured.note(f"{NAMESPACE}: orders Ready {topic_s:.1f} s after its cluster")
+        yield one
 
 
 class NewTopic(Protocol):
@@ -74,18 +51,8 @@ def new_topic(cluster: BrokerClusterUnderTest) -> Iterator[NewTopic]:
     made: list[str] = []
 
     def apply(name: str, partitions: int = 1, **spec: object) -> str:
-        manifest = topic_manifest(name, partitions, cluster.name, **spec)
         made.append(name)
-        cluster.kubectl.apply(json.dumps(manifest))
-        cluster.wait_ready("kt", name, 60)
-        kafka_name = str(spec.get("topicName", name))
-        bootstrap = cluster.bootstrap
-        eventually(
-            f"clients are told of {kafka_name}",
-            lambda: told(bootstrap).is_whole(kafka_name, partitions),
-            20,
-        )
-        return kafka_name
+        return make_topic(cluster, name, partitions, **spec)
 
     yield apply
     if made:

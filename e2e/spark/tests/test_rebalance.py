@@ -1,6 +1,5 @@
 """A Rebalance on Kubernetes: measured, proposed, approved, and carried out while clients work."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,15 +13,17 @@ from e2e import measured
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
-from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Target
 from e2e.main import evidence
-from e2e.main.broker_cluster import BrokerClusterUnderTest, example, topic_manifest
+from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.cluster_metadata import told
 from e2e.main.operator import Operator
 from e2e.main.replicas import places, wait_in_sync
+from e2e.main.setting_up import cluster_in, make_topic
 from e2e.main.traffic import Traffic
 from e2e.spark.rebalances import Counted, RebalanceUnderTest, counted, lead_all
+from e2e.spark.small import small_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
 
@@ -39,17 +40,6 @@ MOVE_LIMIT_S = 30
 UNTOUCHED_S = 5
 EVEN = 0.05
 """How far from an even share a broker may end."""
-SPARK = {
-    "launcher": "Job",
-    "driver": {"memory": "512m"},
-    "executor": {"instances": 1, "memory": "512m"},
-    # Little of the nodes is asked for: brokers run beside it.
-    "sparkConf": {
-        "spark.kubernetes.driver.request.cores": "200m",
-        "spark.kubernetes.executor.request.cores": "200m",
-    },
-    "retries": 0,
-}
 
 
 @pytest.fixture(scope="module")
@@ -57,34 +47,18 @@ def cluster(
     target: Target, operator: Operator, spark_jobs_image: str
 ) -> Iterator[BrokerClusterUnderTest]:
     """Three brokers, of which the first leads everything that users have."""
-    kubectl = Kubectl(target.kubeconfig, NAMESPACE)
-    kubectl.recreate_namespace()
-    kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
     manifest, _ = yaml.safe_load_all(example({}))
-    manifest["spec"]["spark"] = {**SPARK, "image": spark_jobs_image}
-    one = BrokerClusterUnderTest(kubectl, manifest["metadata"]["name"])
-    try:
-        operator.wait_whole()
-        kubectl.apply(yaml.safe_dump(manifest))
-        one.wait_cluster_ready()
-        for topic, partitions in PARTITIONS.items():
-            new_topic(one, topic, partitions)
-        wait_in_sync(one)
-        for topic in PARTITIONS:
-            lead_all(one, topic, 1)
-        eventually("clients are told that broker 1 leads all", lambda: led(one) == {1: 18}, 30)
-    except BaseException:
-        for title, text in evidence.gather(kubectl):
-            print(f"---- {title}\n{text}")
-        raise
-    yield one
-    kubectl.delete_namespace()
-
-
-def new_topic(cluster: BrokerClusterUnderTest, name: str, partitions: int) -> None:
-    manifest = topic_manifest(name, partitions, cluster.name, replicas=SIZE)
-    cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", name, 60)
+    manifest["spec"]["spark"] = small_jobs(spark_jobs_image, executors=1)
+    operator.wait_whole()
+    with cluster_in(target, NAMESPACE, yaml.safe_dump(manifest)) as one:
+        with evidence.printed(one.kubectl):
+            for topic, partitions in PARTITIONS.items():
+                make_topic(one, topic, partitions, replicas=SIZE)
+            wait_in_sync(one)
+            for topic in PARTITIONS:
+                lead_all(one, topic, 1)
+            eventually("clients are told that broker 1 leads all", lambda: led(one) == {1: 18}, 30)
+        yield one
 
 
 def led(cluster: BrokerClusterUnderTest) -> Counter[int]:

@@ -26,16 +26,17 @@ from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
 from e2e.cluster import containers
-from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Target
 from e2e.lanes import is_full
 from e2e.loopback.damage import flip_a_bit
-from e2e.main import evidence
-from e2e.main.broker_cluster import BrokerClusterUnderTest, example, topic_manifest
-from e2e.main.cluster_metadata import told
+from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
 from e2e.main.replicas import places, pod_of, wait_in_sync
+from e2e.main.setting_up import cluster_in, make_topic
+from e2e.spark import small
 from e2e.spark.planted import cut, lose_front, outdated, overwrite, records_in, remove, segments
+from e2e.spark.small import small_jobs
 from e2e.spark.verifications import Verifications, condition
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 if is_full() else 600)]
@@ -60,24 +61,12 @@ EXPIRING = {**SMALL_SEGMENTS, "retention.bytes": 2 * 2**20}
 RUN_LIMIT_S = 1200 if is_full() else 240
 # An image, or a pod, that is not there is waited for two minutes.
 PATIENCE_S = 200
-# Little of each node is asked for: several drivers wait beside each other.
-SMALL = {
-    "spark.kubernetes.driver.request.cores": "200m",
-    "spark.kubernetes.executor.request.cores": "200m",
-}
 
 
 def broker_cluster(image: str) -> tuple[str, str]:
     """The first example without its topic; jobs are small, and run as plain Jobs."""
     cluster, _ = yaml.safe_load_all(example(CONFIG))
-    cluster["spec"]["spark"] = {
-        "launcher": "Job",
-        "image": image,
-        "driver": {"memory": "512m"},
-        "executor": {"instances": 2, "memory": "512m"},
-        "sparkConf": SMALL,
-        "retries": 0,
-    }
+    cluster["spec"]["spark"] = small_jobs(image, executors=2)
     return str(cluster["metadata"]["name"]), str(yaml.safe_dump(cluster))
 
 
@@ -86,21 +75,10 @@ def cluster(
     target: Target, operator: Operator, spark_jobs_image: str
 ) -> Iterator[BrokerClusterUnderTest]:
     """Three brokers in a namespace that admits nothing but restricted pods."""
-    kubectl = Kubectl(target.kubeconfig, NAMESPACE)
-    kubectl.recreate_namespace()
-    kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
     name, manifest = broker_cluster(spark_jobs_image)
-    one = BrokerClusterUnderTest(kubectl, name)
-    try:
-        operator.wait_whole()
-        kubectl.apply(manifest)
-        one.wait_cluster_ready()
-    except BaseException:
-        for title, text in evidence.gather(kubectl):
-            print(f"---- {title}\n{text}")
-        raise
-    yield one
-    kubectl.delete_namespace()
+    operator.wait_whole()
+    with cluster_in(target, NAMESPACE, manifest, name) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +97,7 @@ def hopeless(cluster: BrokerClusterUnderTest, verifications: Verifications) -> V
 
 def new_topic(cluster: BrokerClusterUnderTest, name: str, partitions: int, **config: Any) -> None:
     """With three replicas; returns when clients can use it."""
-    manifest = topic_manifest(name, partitions, cluster.name, replicas=SIZE, config=config)
-    cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", name, 60)
-    bootstrap = cluster.bootstrap
-    eventually(
-        f"clients are told of {name}", lambda: told(bootstrap).is_whole(name, partitions), 30
-    )
+    make_topic(cluster, name, partitions, replicas=SIZE, config=config)
 
 
 def produce(
@@ -403,7 +375,7 @@ def test_damage_on_one_disk_is_named(
 
 # A heap that is there from the beginning, in a pod that has no room for more.
 TOO_SMALL = {
-    **SMALL,
+    **small.CONF,
     "spark.driver.extraJavaOptions": "-Xms512m -XX:+AlwaysPreTouch",
     "spark.driver.memoryOverhead": "8m",
 }
