@@ -19,6 +19,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from e2e.bench.rig import spent
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.standalone import StandaloneBroker
@@ -59,18 +60,19 @@ def fill(bootstrap: str, megabytes: int) -> None:
 
 def row(broker: StandaloneBroker, splits: int) -> tuple[str, ...]:
     """Of one Spark with so many tasks at once."""
-    before_s, began_s = processor_s(broker.pid), time.monotonic()
+    began_s = time.monotonic()
     command = [sys.executable, "-m", "e2e.spark.throughput_of", broker.bootstrap, TOPIC]
-    done = subprocess.run(
-        [*command, str(splits), str(end_offsets(broker.bootstrap, TOPIC, range(1))[0])],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    with spent(broker) as used:
+        done = subprocess.run(
+            [*command, str(splits), str(end_offsets(broker.bootstrap, TOPIC, range(1))[0])],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
-    busy = (processor_s(broker.pid) - before_s) / (time.monotonic() - began_s)
+    busy = used.cpu_s / (time.monotonic() - began_s)
     found = json.loads(done.stdout.splitlines()[-1])
     return (
         str(splits),
@@ -79,12 +81,6 @@ def row(broker: StandaloneBroker, splits: int) -> tuple[str, ...]:
         f"{found['read']:.1f}",
         f"{busy:.0%}",
     )
-
-
-def processor_s(pid: int) -> float:
-    """What a process has used of processors (proc(5), utime and stime)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":
