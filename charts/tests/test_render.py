@@ -71,6 +71,18 @@ def test_the_definitions_are_templates_and_can_be_left_out(helm: Path) -> None:
     assert by_kind(without, "CustomResourceDefinition") == []
 
 
+def test_the_definitions_have_the_annotations_of_the_values_and_are_kept(helm: Path) -> None:
+    wanted = {"argocd.argoproj.io/sync-options": "Prune=false", "helm.sh/resource-policy": "drop"}
+    found = manifests(
+        render(helm, OPERATOR, "--set-json", f"crds.annotations={json.dumps(wanted)}")
+    )
+    for definition in by_kind(found, "CustomResourceDefinition"):
+        assert definition["metadata"]["annotations"] == {
+            **wanted,
+            "helm.sh/resource-policy": "keep",
+        }
+
+
 def test_for_all_namespaces_there_is_one_cluster_role(helm: Path) -> None:
     found = manifests(render(helm, OPERATOR, "--namespace", "chiplog-system"))
     granted = rights(one(found, "ClusterRole")["rules"])
@@ -148,6 +160,30 @@ def test_selectors_find_the_operators_pods(helm: Path) -> None:
         *(constraint["labelSelector"] for constraint in spread),
     ]
     assert all(selector["matchLabels"].items() <= own.items() for selector in selectors)
+
+
+@pytest.mark.parametrize("namespaces", [[], ["monitoring", "team-a"]])
+def test_the_operators_ports_are_for_probes_and_metrics_alone(
+    helm: Path, namespaces: list[str]
+) -> None:
+    value = f"networkPolicy.metricsNamespaces={json.dumps(namespaces)}"
+    found = manifests(render(helm, OPERATOR, "--set-json", value))
+    spec = one(found, "NetworkPolicy")["spec"]
+    own = one(found, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= own.items()
+    assert spec["policyTypes"] == ["Ingress"]
+    probes, metrics = spec["ingress"]
+    assert probes == {"ports": [{"port": 8080, "protocol": "TCP"}]}
+    assert metrics.pop("ports") == [{"port": 9404, "protocol": "TCP"}]
+    chosen = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}
+    from_them = {"from": [{"namespaceSelector": {"matchExpressions": [chosen]}}]}
+    assert metrics == (from_them if namespaces else {})
+    assert {port["containerPort"] for port in container(found)["ports"]} == {8080, 9404}
+
+
+def test_without_a_network_policy(helm: Path) -> None:
+    found = manifests(render(helm, OPERATOR, "--set", "networkPolicy.enabled=false"))
+    assert by_kind(found, "NetworkPolicy") == []
 
 
 def test_a_single_operator_has_no_disruption_budget(helm: Path) -> None:
@@ -255,19 +291,82 @@ def test_topics_and_groups_of_a_cluster_elsewhere(helm: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("path", "value", "told"),
     [
-        ("cluster.spec.replica", "3"),
-        ("cluster.spec.replicas", "0"),
-        ("cluster.spec.storage.size", '"many"'),
-        ("cluster.name", '"Demo"'),
-        ("topicPrefix", '"Staging"'),
-        ("topics", '[{"name":"a","spec":{"config":{"retention.mss":1}}}]'),
-        ("topics", '[{"name":"a","spec":{"config":{"retention.ms":9007199254740993}}}]'),
-        ("topics", '[{"name":"a","spec":{"topicName":"a b"}}]'),
-        ("topics", '[{"spec":{}}]'),
-        ("consumerGroups", '[{"name":"a","spec":{"reset":{"id":"1"}}}]'),
+        ("cluster.spec.replica", "3", "'replica'"),
+        ("cluster.spec.replicas", "0", "/replicas'"),
+        ("cluster.spec.storage.size", '"many"', "/storage/size'"),
+        ("cluster.name", '"Demo"', "/cluster/name'"),
+        ("topicPrefix", '"Staging"', "'/topicPrefix'"),
+        ("groupPrefix", '"a b"', "'/groupPrefix'"),
+        ("topics", '[{"name":"a","spec":{"config":{"retention.mss":1}}}]', "'retention.mss'"),
+        (
+            "topics",
+            '[{"name":"a","spec":{"config":{"retention.ms":9007199254740993}}}]',
+            "/config/retention.ms'",
+        ),
+        ("topics", '[{"name":"a","spec":{"topicName":"a b"}}]', "/topicName'"),
+        ("topics", '[{"spec":{}}]', "'name'"),
+        ("consumerGroups", '[{"name":"a","spec":{"reset":{"id":"1"}}}]', "'strategy'"),
+        ("verifications", '[{"name":"a","spec":{"checks":["Crcc"]}}]', "/checks/0'"),
+        ("verifications", '[{"name":"a","spec":{"clusterRef":{"name":"b"}}}]', "'clusterRef'"),
     ],
 )
-def test_a_mistake_in_the_values_is_refused(helm: Path, path: str, value: str) -> None:
-    assert "don't meet the specifications" in refused(helm, "--set-json", f"{path}={value}")
+def test_a_mistake_in_the_values_is_refused_with_its_field(
+    helm: Path, path: str, value: str, told: str
+) -> None:
+    said = refused(helm, "--set-json", f"{path}={value}")
+    assert "don't meet the specifications" in said
+    assert told in said
+
+
+VERIFICATION = {
+    "name": "weekly",
+    "spec": {"topics": ["orders", "__consumer_offsets"], "schedule": "0 3 * * 0", "suspend": False},
+    "labels": {"team": "a"},
+}
+GROUPS = [
+    {"name": "billing"},
+    {
+        "name": "fraud",
+        "spec": {
+            "groupId": "Fraud",
+            "reset": {
+                "id": "one",
+                "strategy": "to-earliest",
+                "dryRun": False,
+                "topics": [{"topic": "orders", "partitions": [0]}, {"topic": "payments"}],
+            },
+        },
+    },
+]
+
+
+def test_the_environment_is_put_before_every_name_of_a_topic_and_of_a_group(helm: Path) -> None:
+    found = manifests(
+        render(
+            *(helm, CLUSTER, "--set", "topicPrefix=dev.,groupPrefix=d-"),
+            *("--set-json", f"consumerGroups={json.dumps(GROUPS)}"),
+            *("--set-json", f"verifications={json.dumps([VERIFICATION])}"),
+        )
+    )
+    plain, odd = by_kind(found, "ConsumerGroup")
+    assert plain["metadata"]["name"] == "d-billing"
+    assert plain["spec"] == {"clusterRef": {"name": "chiplog"}}
+    assert odd["metadata"]["name"] == "d-fraud"
+    assert odd["spec"]["groupId"] == "d-Fraud"
+    assert odd["spec"]["reset"] == {
+        "id": "one",
+        "strategy": "to-earliest",
+        "dryRun": False,
+        "topics": [{"topic": "dev.orders", "partitions": [0]}, {"topic": "dev.payments"}],
+    }
+    verification = one(found, "Verification")
+    assert verification["metadata"]["name"] == "dev.weekly"
+    assert verification["metadata"]["labels"]["team"] == "a"
+    assert verification["spec"] == {
+        "clusterRef": {"name": "chiplog"},
+        "topics": ["dev.orders", "__consumer_offsets"],
+        "schedule": "0 3 * * 0",
+        "suspend": False,
+    }

@@ -29,3 +29,8 @@ name: {{ include "chiplog-cluster.name" . }}
 namespace: {{ .Values.cluster.namespace }}
 {{- end }}
 {{- end -}}
+
+{{/* What clients call the topic `name` of the values. The cluster's own have no environment. */}}
+{{- define "chiplog-cluster.topic" -}}
+{{- if not (hasPrefix "__" .name) }}{{ .root.Values.topicPrefix }}{{ end }}{{ .name -}}
+{{- end -}}
