@@ -150,6 +150,21 @@ def test_every_value_has_a_schema_and_every_schema_a_value(chart: Path) -> None:
             assert set(value) == set(below), name
 
 
+@pytest.mark.parametrize("chart", ALL, ids=chart_name)
+def test_templates_ask_nobody_and_leave_nothing_to_chance(chart: Path) -> None:
+    """Else the same chart and values make something else tomorrow, which GitOps tools undo."""
+    asks = re.compile(
+        r"\b(lookup|now|date|ago|htmlDate|uuidv4|rand[A-Z]\w+|shuffle|gen[A-Z]\w+|getHostByName|env)\b"
+        r"|\.Release\.(IsInstall|IsUpgrade|Revision)\b|\.Capabilities\b"
+    )
+    for path in (chart / "templates").rglob("*"):
+        if path.is_file():
+            for action in re.findall(r"{{.*?}}", path.read_text(), re.DOTALL):
+                assert not asks.search(re.sub(r'/\*.*?\*/|"[^"]*"', "", action)), (
+                    f"{path}: {action}"
+                )
+
+
 def test_a_number_that_helm_would_round_is_refused() -> None:
     spec = generate.spec_schema(Topic)["properties"]
     assert spec["config"]["properties"]["retention.ms"]["maximum"] == 2**53 - 1
