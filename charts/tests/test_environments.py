@@ -14,6 +14,7 @@ from chiplog_core.validate.consumer_group import check_group
 from chiplog_core.validate.topic import check_topic
 from chiplog_core.validate.verification import check_verification
 from e2e.cluster import build
+from e2e.cluster.shell import run
 
 EXAMPLES = CLUSTER / "examples" / "environments"
 ENVIRONMENTS = ("dev", "staging", "production")
@@ -52,6 +53,15 @@ def test_an_environment_says_nothing_that_is_in_common(environment: str) -> None
     own = yaml.safe_load((EXAMPLES / f"{environment}.yaml").read_text())
     assert not set(own) & set(yaml.safe_load(COMMON.read_text()))
     assert own["topicPrefix"] == own["groupPrefix"] == f"{environment}."
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_lint_finds_nothing(environment: str) -> None:
+    values = ("-f", str(COMMON), "-f", str(EXAMPLES / f"{environment}.yaml"))
+    told = run(str(build.program("helm")), "lint", "--strict", str(CLUSTER), *values)
+    assert "0 chart(s) failed" in told
 
 
 @pytest.mark.cluster

@@ -225,9 +225,22 @@ def test_the_operators_own_command_line_takes_the_charts_arguments(
     assert chosen.namespace == "x"  # the pod's, by POD_NAMESPACE
 
 
-def test_a_value_that_does_not_exist_is_refused(helm: Path) -> None:
-    assert "watchNamespace" in refused(helm, "--set", "watchNamespace=a", chart=OPERATOR)
-    assert "logLevel" in refused(helm, "--set", "logLevel=loud", chart=OPERATOR)
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("watchNamespace", '"a"', "'watchNamespace'"),
+        ("watchNamespaces", '["A b"]', "'/watchNamespaces/0'"),
+        ("logLevel", '"loud"', "'/logLevel'"),
+        ("replicas", '"2"', "'/replicas'"),
+        ("networkPolicy.metricsNamespaces", '["a","a"]', "'/networkPolicy/metricsNamespaces'"),
+        ("crds.annotations", '{"a":1}', "'/crds/annotations/a'"),
+        ("resources.request", '{"cpu":"1"}', "'request'"),
+    ],
+)
+def test_a_mistake_in_the_operators_values_is_refused_with_its_field(
+    helm: Path, path: str, value: str, told: str
+) -> None:
+    assert told in refused(helm, "--set-json", f"{path}={value}", chart=OPERATOR)
 
 
 # ---- a cluster ----
