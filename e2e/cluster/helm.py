@@ -29,9 +29,16 @@ class Helm:
     def install(
         self, release: str, chart: Path, *arguments: str, values: Mapping[str, object] | None = None
     ) -> str:
-        """Install a chart, or bring an installed one to this state, and wait until it works."""
+        """Install a chart, or bring an installed one to this state, and wait until it works.
+
+        `upgrade --install` would not do: it does not hand all flags to the install it becomes.
+        """
+        act = ("upgrade",) if self.has(release) else ("install", "--create-namespace")
         return self(
-            *("upgrade", "--install", release, str(chart), "--create-namespace"),
-            *("--wait", "--timeout", "3m", "--values", "-", *arguments),
+            *(*act, release, str(chart), "--wait", "--timeout", "3m", "--values", "-", *arguments),
             input_text=json.dumps(values or {}),
         )
+
+    def has(self, release: str) -> bool:
+        """Whether there is such a release, in whatever state."""
+        return release in self("list", "--all", "--short").split()

@@ -42,7 +42,7 @@ class Operator:
         Helm(self.kubeconfig, NAMESPACE).install(
             *(RELEASE, CHART),
             # Definitions that a test applied by itself belong to the release from now on.
-            "--take-ownership",
+            *("--take-ownership", "--force-conflicts"),
             *("--set-string", f"image.reference={self.references['chiplog/operator']}"),
             *("--set-string", f"brokerImage.reference={self.references['chiplog/broker']}"),
         )

@@ -1,0 +1,234 @@
+"""The three charts from nothing to an uninstall, and installed again: records outlive it all."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+import yaml
+
+from e2e import measured
+from e2e.clients.by_librdkafka import Librdkafka
+from e2e.clients.client import Landed, Record
+from e2e.clients.topics import end_offsets
+from e2e.cluster import images, layout, node
+from e2e.cluster.helm import Helm
+from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.target import Target
+from e2e.main import evidence
+from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, example
+from e2e.main.operator import NAMESPACE as OPERATORS
+from e2e.main.operator import RELEASE, Operator
+from e2e.main.replicas import wait_in_sync
+from e2e.main.setting_up import RESTRICTED, wait_told
+from e2e.main.traffic import Traffic
+from e2e.platform import monitoring_kinds
+from e2e.platform.releases import Release
+
+# The definitions are taken away, and with them whatever others have made.
+RUNS_LAST = True
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]
+
+NAMESPACE = "e2e-releases"
+TOPIC, PREFIX, PARTITIONS = "shop.orders", "shop.", 3
+ROLL_LIMIT_S = 300
+RECORDS = [Record(b"%03d" % number, b"key") for number in range(100)]
+SAFE = {"min.insync.replicas": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """Of the three charts."""
+
+    operator: Release
+    cluster: Release
+    monitoring: Release
+
+
+@pytest.fixture
+def releases(target: Target, operator: Operator) -> Iterator[Releases]:
+    """Names for them, on a Kubernetes that has never heard of Chiplog; restored afterwards."""
+    system, namespace = Helm(target.kubeconfig, OPERATORS), Helm(target.kubeconfig, NAMESPACE)
+    kubectl = Kubectl(target.kubeconfig, NAMESPACE)
+    operator.uninstall()
+    remove_definitions(kubectl)
+    monitoring_kinds.install(kubectl)
+    kubectl.recreate_namespace()
+    kubectl("label", "namespace", NAMESPACE, RESTRICTED)
+    try:
+        with evidence.printed(kubectl):
+            yield Releases(
+                Release(system, RELEASE, "chiplog-operator"),
+                Release(namespace, "demo", "chiplog-cluster"),
+                Release(system, "monitoring", "chiplog-monitoring"),
+            )
+    finally:
+        Release(system, "monitoring", "chiplog-monitoring").uninstall()
+        monitoring_kinds.remove(kubectl)
+        operator.install()
+        operator.wait_whole()
+        kubectl.delete_namespace()
+
+
+def remove_definitions(kubectl: Kubectl) -> None:
+    if found := definitions(kubectl):
+        kubectl("delete", "crd", *found, "--timeout=90s")
+
+
+def definitions(kubectl: Kubectl) -> dict[str, str]:
+    """Uid of each of ours, by name."""
+    return {
+        one["metadata"]["name"]: one["metadata"]["uid"]
+        for one in kubectl.get("crd")["items"]
+        if one["spec"]["group"] == "chiplog.dev"
+    }
+
+
+def operator_values(references: Mapping[str, str], level: str) -> dict[str, object]:
+    return {
+        "image": {"reference": references["chiplog/operator"]},
+        "brokerImage": {"reference": references["chiplog/broker"]},
+        "logLevel": level,
+    }
+
+
+def cluster_values(retention_ms: int) -> dict[str, object]:
+    """The first example, as values."""
+    cluster, _ = yaml.safe_load_all(example({}))
+    config = {**SAFE, "retention.ms": retention_ms}
+    return {
+        "cluster": {"name": "demo", "spec": cluster["spec"]},
+        "topicPrefix": PREFIX,
+        "topics": [
+            {
+                "name": "orders",
+                "spec": {"partitions": PARTITIONS, "replicas": 3, "config": config},
+            }
+        ],
+        "consumerGroups": [{"name": "readers", "spec": {"maxLag": {"records": 1000}}}],
+    }
+
+
+def under_another_name(image: images.Image) -> str:
+    """The same image, which pods take for another one; the reference."""
+    other = images.Image(image.name, f"{image.tag}-next")
+    for one in layout.NODES:
+        names = (f"docker.io/{image.reference}", f"docker.io/{other.reference}")
+        node.ctr(one, "images", "tag", "--force", *names)
+    return other.reference
+
+
+def wait_rolled(cluster: BrokerClusterUnderTest, image: str) -> None:
+    """Until every broker runs this image, and the cluster is whole."""
+
+    def rolled() -> bool:
+        pods = cluster.kubectl.get("pods", *("-l", f"chiplog.dev/cluster={cluster.name}"))["items"]
+        found = {pod["spec"]["containers"][0]["image"] for pod in pods}
+        assert (len(pods), found) == (3, {image}), found
+        return True
+
+    eventually(f"all brokers run {image}", rolled, ROLL_LIMIT_S, every_s=1)
+    cluster.wait_cluster_ready()
+    wait_in_sync(cluster)
+
+
+def retention_ms(cluster: BrokerClusterUnderTest) -> str:
+    """Of the topic, as brokers are told."""
+    return str(cluster.map_of(TOPIC)["spec"]["config"].get("retention.ms"))
+
+
+def stored(cluster: BrokerClusterUnderTest) -> list[list[Landed]]:
+    """Every record, by partition."""
+    ends = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
+    return [
+        Librdkafka().consume(cluster.bootstrap, TOPIC, partition, end) if end else []
+        for partition, end in enumerate(ends)
+    ]
+
+
+def volumes(cluster: BrokerClusterUnderTest) -> dict[str, str]:
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in cluster.own("pvc")}
+
+
+@pytest.mark.usefixtures("faults")  # it names images in the nodes' own stores
+def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
+    target: Target, operator: Operator, releases: Releases
+) -> None:
+    cluster = BrokerClusterUnderTest(Kubectl(target.kubeconfig, NAMESPACE))
+    first = operator.references
+    releases.operator.install(operator_values(first, "info"))
+    releases.cluster.install(cluster_values(3_600_000))
+    releases.monitoring.install({})
+    cluster.wait_cluster_ready()
+    wait_told(cluster, TOPIC, PARTITIONS)
+    Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
+    wait_in_sync(cluster)
+    before, kept = definitions(cluster.kubectl), volumes(cluster)
+    assert len(before) >= 7
+    assert len(kept) == 3
+
+    upgraded_and_rolled_back(cluster, releases, operator)
+    assert definitions(cluster.kubectl) == before
+
+    records, pods = stored(cluster), cluster.broker_pods()
+    assert sum(map(len, records)) > len(RECORDS)
+    releases.operator.uninstall()
+    assert not operator.pods()
+    check_lives_on(cluster, pods, kept)
+    assert definitions(cluster.kubectl) == before
+
+    reigns = cluster.reigns()
+    releases.operator.install(operator_values(first, "info"))
+    operator.wait_whole()
+    # What it does to a change shows that it is in charge of what it found.
+    releases.cluster.upgrade(cluster_values(7_200_000))
+    eventually("a change is carried out", lambda: retention_ms(cluster) == "7200000", 60)
+    cluster.wait_cluster_ready()
+    check_lives_on(cluster, pods, kept)
+    assert cluster.reigns() == reigns, "nothing moved"
+    now = stored(cluster)
+    assert all(new[: len(old)] == old for old, new in zip(records, now, strict=True))
+
+
+def upgraded_and_rolled_back(
+    cluster: BrokerClusterUnderTest, releases: Releases, operator: Operator
+) -> None:
+    """To other images and values and back, under load: no record is lost."""
+    first = operator.references
+    by_name = {image.name: image for image in images.built()}
+    second = {name: under_another_name(by_name[name]) for name in first}
+    with Traffic(cluster.bootstrap, TOPIC, PARTITIONS, delivery_limit_ms=60_000) as traffic:
+        releases.operator.upgrade(operator_values(second, "debug"))
+        wait_rolled(cluster, second["chiplog/broker"])
+        releases.cluster.upgrade(cluster_values(86_400_000))
+        eventually("retention is another one", lambda: retention_ms(cluster) == "86400000", 60)
+        releases.operator.rollback(1)
+        releases.cluster.rollback(1)
+        wait_rolled(cluster, first["chiplog/broker"])
+        eventually("retention is the first one", lambda: retention_ms(cluster) == "3600000", 60)
+    noticed = traffic.noticed
+    gaps = ", ".join(f"{one:.1f}" for one in noticed.longest_gaps_s().values())
+    measured.note(
+        f"helm upgrade and rollback, each of which restarts all brokers: {traffic.sent} records "
+        f"sent, {len(noticed.errors)} refused, longest gaps per partition {gaps} s"
+    )
+    assert not noticed.errors, noticed.errors[:5]
+    assert len(noticed.acknowledged) == traffic.sent
+    levels = {
+        argument
+        for pod in operator.pods()
+        for argument in pod["spec"]["containers"][0]["args"]
+        if argument.startswith("--log-level")
+    }
+    assert levels == {"--log-level=info"}
+
+
+def check_lives_on(
+    cluster: BrokerClusterUnderTest, pods: dict[str, Life], kept: dict[str, str]
+) -> None:
+    """The same processes on the same volumes take and give records."""
+    assert cluster.broker_pods() == pods
+    assert volumes(cluster) == kept
+    before = sum(end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS)))
+    Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
+    after = sum(end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS)))
+    assert after == before + len(RECORDS)
