@@ -25,7 +25,7 @@ pytest.register_assert_rewrite("e2e.clients.first_hour")
 
 # Lanes with real clients. kafka-python does not close the sockets of connections that were refused,
 # and waits for answers when it is collected: whenever that is, no test of ours is to blame.
-REAL = ("clients", "cluster", "lifecycle", "main", "spark")
+REAL = ("clients", "cluster", "lifecycle", "main", "platform", "spark")
 LEFT_OPEN = (
     "ignore:unclosed <socket:ResourceWarning",
     "ignore:Exception ignored in. <function KafkaProducer:pytest.PytestUnraisableExceptionWarning",

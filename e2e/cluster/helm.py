@@ -41,4 +41,4 @@ class Helm:
 
     def has(self, release: str) -> bool:
         """Whether there is such a release, in whatever state."""
-        return release in self("list", "--all", "--short").split()
+        return release in self("list", "--short").split()

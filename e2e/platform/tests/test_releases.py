@@ -172,7 +172,7 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     records, pods = stored(cluster), cluster.broker_pods()
     assert sum(map(len, records)) > len(RECORDS)
     releases.operator.uninstall()
-    assert not operator.pods()
+    eventually("no operator runs", lambda: not operator.pods(), 60)
     check_lives_on(cluster, pods, kept)
     assert definitions(cluster.kubectl) == before
 
