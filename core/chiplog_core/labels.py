@@ -8,10 +8,12 @@ CLUSTER = f"{api.GROUP}/cluster"
 BROKER_ID = f"{api.GROUP}/broker-id"
 """Label of a broker's own objects: its id."""
 
+NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OPERATOR = "chiplog-operator"
-"""Value of `MANAGED_BY`, and the field manager of everything the operator decides."""
+"""Value of `MANAGED_BY`, and the field manager of everything the operator decides. Its own pods
+have it as `NAME`."""
 
 KAFKA_ADMIN = "chiplog-kafka-admin"
 """Field manager of what Kafka's admin clients asked for."""
@@ -58,7 +60,7 @@ TOPIC_FINALIZER = f"{api.GROUP}/topic"
 def of_cluster(cluster: str) -> dict[str, str]:
     """Labels of everything the operator makes for a cluster."""
     return {
-        "app.kubernetes.io/name": "chiplog",
+        NAME: "chiplog",
         "app.kubernetes.io/instance": cluster,
         "app.kubernetes.io/part-of": "chiplog",
         MANAGED_BY: OPERATOR,

@@ -38,6 +38,9 @@ MAX_REFETCHES = 100
 MAX_ENDPOINTS = 16
 
 MAX_LISTENERS = 10
+MAX_LISTENER_PEERS = 20
+MAX_PEER_ITEMS = 20
+"""Labels, values or address blocks in one part of a listener's peer."""
 MAX_CONFIG_ENTRIES = 100
 MAX_CONDITIONS = 20
 MAX_GROUP_TOPICS = 100

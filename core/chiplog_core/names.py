@@ -92,6 +92,11 @@ def disruption_budget(cluster: str) -> str:
     return f"{cluster}-brokers"
 
 
+def network_policy(cluster: str) -> str:
+    """The NetworkPolicy over all brokers."""
+    return f"{cluster}-brokers"
+
+
 def broker(cluster: str, broker_id: BrokerId) -> str:
     """The broker's Broker object."""
     return f"{cluster}-{broker_id}"

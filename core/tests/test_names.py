@@ -41,6 +41,7 @@ def test_the_objects_of_a_cluster() -> None:
     assert names.broker_config("demo") == "demo-broker-config"
     assert names.internal_secret("demo") == "demo-internal"
     assert names.disruption_budget("demo") == "demo-brokers"
+    assert names.network_policy("demo") == "demo-brokers"
     assert names.partition_map("demo", "orders") == "demo.orders"
 
 

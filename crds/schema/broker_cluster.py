@@ -146,5 +146,18 @@ BROKER_CLUSTER = Definition(
                 field=".nodePortBase",
             ),
         ),
+        "spec.listeners[].networkPolicyPeers[]": (
+            Rule(
+                "has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",
+                "a peer names nobody: set podSelector, namespaceSelector or ipBlock; {} as a "
+                "selector means all",
+            ),
+            Rule(
+                "!has(self.ipBlock) || !(has(self.podSelector) || has(self.namespaceSelector))",
+                "ipBlock is set beside a selector, and addresses cannot be both: make it a peer "
+                "of its own",
+                field=".ipBlock",
+            ),
+        ),
     },
 )

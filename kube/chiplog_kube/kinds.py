@@ -53,6 +53,7 @@ APACHE_APPLICATIONS = Kind("spark.apache.org/v1", "SparkApplication", "sparkappl
 STATEFUL_SETS = Kind("apps/v1", "StatefulSet", "statefulsets")
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases")
 DISRUPTION_BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICIES = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 ROLES = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 DEFINITIONS = Kind(

@@ -72,12 +72,14 @@ class Applier:
         clock: Clock,
         authority: Authority,
         broker_image: str,
+        operator_namespace: str = "",
     ) -> None:
         self._api = api
         self._caches = caches
         self._clock = clock
         self._authority = authority
         self._broker_image = broker_image
+        self._operator_namespace = operator_namespace
         self._known: dict[ClusterKey, _Known] = {}
 
     def revisions(
@@ -129,7 +131,11 @@ class Applier:
         self, known: _Known, cluster: BrokerCluster, brokers: Sequence[BrokerId]
     ) -> list[Manifest]:
         """All manifests; nobody changes them."""
-        settings = BuildSettings(broker_image=self._broker_image, internal_password=known.password)
+        settings = BuildSettings(
+            broker_image=self._broker_image,
+            internal_password=known.password,
+            operator_namespace=self._operator_namespace,
+        )
         given = (build.essence(cluster), tuple(brokers), settings)
         if known.wanted_of != given:
             known.wanted_of, known.wanted = given, build.manifests(cluster, brokers, settings)

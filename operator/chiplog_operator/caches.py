@@ -48,6 +48,7 @@ OWNED_KINDS = (
     kinds.CONFIG_MAPS,
     kinds.SERVICES,
     kinds.DISRUPTION_BUDGETS,
+    kinds.NETWORK_POLICIES,
     kinds.SERVICE_ACCOUNTS,
     kinds.ROLES,
     kinds.ROLE_BINDINGS,

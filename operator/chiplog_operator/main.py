@@ -158,6 +158,7 @@ async def _lead(
         instance=leadership.me,
         broker_image=chosen.broker_image,
         spark_image=chosen.spark_image,
+        operator_namespace=os.environ.get("POD_NAMESPACE", ""),
         namespaces=chosen.watch_namespaces,
     )
     clock = SystemClock()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chiplog_core.ids import TopicId
 from chiplog_core.planner.plan import plan
+from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import Applier
@@ -40,6 +41,9 @@ class Settings:
     broker_image: str
     spark_image: str = ""
     """Of Spark jobs, for clusters that name none; without one, these have to."""
+    operator_namespace: str = ""
+    """Where the operator's own pods are; empty where it is no pod. It then neither makes nor
+    watches NetworkPolicies, which name its pods."""
     namespaces: Sequence[str] = ()
     """Where to look for clusters; everywhere where empty."""
     watched_users: Sequence[Kind] = ()
@@ -125,6 +129,7 @@ class System:
             namespaces=settings.namespaces,
             spread=chance.spread,
             watched_users=settings.watched_users,
+            unwatched=() if settings.operator_namespace else (kinds.NETWORK_POLICIES,),
             listed_users=USER_KINDS if spark is None else (*USER_KINDS, *JOB_KINDS),
         )
         results = WriteResults(clock)
@@ -158,6 +163,7 @@ class System:
                 clock=clock,
                 authority=authority,
                 broker_image=settings.broker_image,
+                operator_namespace=settings.operator_namespace,
             ),
             clock=clock,
             meter=meter,

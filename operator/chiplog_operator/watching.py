@@ -43,9 +43,11 @@ class Watching:
         spread: Callable[[], float],
         watched_users: Sequence[Kind] = (),
         listed_users: Sequence[Kind] = USER_KINDS,
+        unwatched: Sequence[Kind] = (),
     ) -> None:
         """`watched_users`: users' kinds that nobody else watches (a simulator has no Kopf).
-        `listed_users`: those that anybody here looks at."""
+        `listed_users`: those that anybody here looks at. `unwatched`: labelled kinds that this
+        operator has no use for."""
         self._listed_users = listed_users
         self._clock = clock
         self._caches = caches
@@ -54,7 +56,8 @@ class Watching:
         self._users_listed = False
         self._reflectors: list[Reflector] = []
         pace = Pace(spread=spread)
-        for scope in self._scopes(watched_users):
+        labelled = [kind for kind in LABELLED_KINDS if kind not in unwatched]
+        for scope in self._scopes(watched_users, labelled):
             heard: Heard | None = None
             if scope.kind is kinds.LEASES:
                 heard = liveness.heard(scope.namespace)
@@ -65,15 +68,14 @@ class Watching:
                 Reflector(api, scope, cache, clock=clock, heard=heard, pace=pace)
             )
 
-    def _scopes(self, watched_users: Sequence[Kind]) -> list[Scope]:
+    def _scopes(self, watched_users: Sequence[Kind], labelled: Sequence[Kind]) -> list[Scope]:
         found = [Scope(kind=kinds.NODES)]
         for namespace in self._namespaces:
             found += [
                 Scope(kind=kind, namespace=namespace) for kind in (*DECIDED_KINDS, *watched_users)
             ]
             found += [
-                Scope(kind=kind, namespace=namespace, labels=labels.CLUSTER)
-                for kind in LABELLED_KINDS
+                Scope(kind=kind, namespace=namespace, labels=labels.CLUSTER) for kind in labelled
             ]
         return found
 

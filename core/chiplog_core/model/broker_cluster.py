@@ -18,6 +18,7 @@ from chiplog_core.limits import (
 )
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.listener import Listener, ListenerStatus
+from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.model.pod import Image, PodTemplate, PullPolicy, Resources
 from chiplog_core.model.references import ConfigScalar
 from chiplog_core.model.resource import UsersResource
@@ -83,6 +84,10 @@ class BrokerClusterSpec:
         "Where clients connect. Where not set: one listener of type internal on port 9092.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
+    network_policy: Annotated[
+        NetworkPolicySettings | None,
+        "The NetworkPolicy that the operator makes for the brokers. Where not set, it makes one.",
+    ] = None
     rack: Annotated[Rack | None, "Spreads replicas over zones or racks."] = None
     durability: Annotated[
         Durability,

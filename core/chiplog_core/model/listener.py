@@ -5,8 +5,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from chiplog_core import ports
-from chiplog_core.limits import MAX_NAME_LENGTH
-from chiplog_core.manifest.constraints import Length, Pattern, Range
+from chiplog_core.limits import MAX_LISTENER_PEERS, MAX_NAME_LENGTH
+from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.network_policy import NetworkPolicyPeer
 
 INTERNAL_LISTENER_NAME = "internal"
 """The brokers' own listener, which they and the operator use among themselves."""
@@ -60,6 +61,13 @@ class Listener:
         "on. Where not set, Kubernetes chooses ports.",
         Range(ports.MIN_NODE_PORT, ports.MAX_NODE_PORT),
     ] = None
+    network_policy_peers: Annotated[
+        tuple[NetworkPolicyPeer, ...],
+        "Who may connect, as `from` in a NetworkPolicy. Where not set, or where the cluster has no "
+        "NetworkPolicy: everybody. Through a node port or load balancer, clients usually have the "
+        "address of a node.",
+        Items(MAX_LISTENER_PEERS),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
+from chiplog_core.model.network_policy import NetworkPolicyPeer
 from chiplog_core.model.topic_policies import TopicPolicies
 from chiplog_core.names import (
     CLUSTER_NAME_MEANING,
@@ -114,6 +115,19 @@ def _listener(listener: Listener, field: str) -> Iterator[Problem]:
     if listener.type is not ListenerType.NODE_PORT and listener.node_port_base is not None:
         message = "is set, but only type nodeport uses it"
         yield Problem(f"{field}.nodePortBase", message, "remove it")
+    for place, peer in enumerate(listener.network_policy_peers):
+        yield from _peer(peer, f"{field}.networkPolicyPeers[{place}]")
+
+
+def _peer(peer: NetworkPolicyPeer, field: str) -> Iterator[Problem]:
+    """The API server's own rules of a NetworkPolicy's peers: it would refuse the whole policy."""
+    has_selector = peer.pod_selector is not None or peer.namespace_selector is not None
+    if peer.ip_block is None and not has_selector:
+        remedy = "set podSelector, namespaceSelector or ipBlock; {} as a selector means all"
+        yield Problem(field, "names nobody", remedy)
+    if peer.ip_block is not None and has_selector:
+        message = "is set beside a selector, and addresses cannot be both"
+        yield Problem(f"{field}.ipBlock", message, "make it a peer of its own")
 
 
 def _config(cluster: BrokerCluster) -> Iterator[Problem]:

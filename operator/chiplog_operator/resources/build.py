@@ -16,6 +16,7 @@ from chiplog_operator.resources.access import role, role_binding, service_accoun
 from chiplog_operator.resources.config_map import config_map, properties
 from chiplog_operator.resources.disruption_budget import disruption_budget
 from chiplog_operator.resources.lease import broker_lease
+from chiplog_operator.resources.network_policy import network_policies
 from chiplog_operator.resources.pod import pod_template
 from chiplog_operator.resources.secret import internal_secret
 from chiplog_operator.resources.services import (
@@ -31,6 +32,7 @@ KINDS: tuple[Kind, ...] = (
     kinds.CONFIG_MAPS,
     kinds.SERVICES,
     kinds.DISRUPTION_BUDGETS,
+    kinds.NETWORK_POLICIES,
     kinds.SERVICE_ACCOUNTS,
     kinds.ROLES,
     kinds.ROLE_BINDINGS,
@@ -59,6 +61,7 @@ def manifests(
         bootstrap_service(cluster),
         *external_services(cluster, ids),
         disruption_budget(cluster),
+        *network_policies(cluster, settings),
         *(service_account(cluster, broker_id) for broker_id in ids),
         *(role(cluster, broker_id) for broker_id in ids),
         *(role_binding(cluster, broker_id) for broker_id in ids),

@@ -11,3 +11,5 @@ class BuildSettings:
     """Image of the brokers of clusters that name none."""
     internal_password: str = field(repr=False)
     """Of the cluster's internal listener: drawn once, then read from its Secret."""
+    operator_namespace: str = ""
+    """Where the operator's own pods are; empty where it is no pod itself."""

@@ -23,7 +23,11 @@ Make: TypeAlias = Callable[..., Made]
 
 @pytest.fixture
 def settings() -> BuildSettings:
-    return BuildSettings(broker_image="chiplog/broker:1", internal_password="a secret word")  # noqa: S106
+    return BuildSettings(
+        broker_image="chiplog/broker:1",
+        internal_password="a secret word",  # noqa: S106 - of this test
+        operator_namespace="chiplog-system",
+    )
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def test_a_cluster_becomes_exactly_these_objects(cluster_with: ClusterWith, make
         ("Service", "demo-kafka-bootstrap"),
         ("Service", "demo-kafka-external-bootstrap"),
         ("PodDisruptionBudget", "demo-brokers"),
+        ("NetworkPolicy", "demo-brokers"),
         *((kind, name.format(broker)) for kind, name in of_a_broker for broker in (1, 3)),
     }
 

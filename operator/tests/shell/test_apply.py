@@ -10,6 +10,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.quantities import Quantity
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Unavailable
@@ -39,6 +40,7 @@ class Shell:
             clock=bench.clock,
             authority=bench.authority,
             broker_image="chiplog/broker:1",
+            operator_namespace="chiplog-system",
         )
 
     async def cluster(self, **spec: Any) -> BrokerCluster:
@@ -276,6 +278,46 @@ def test_an_external_listener_taken_away_takes_its_services(bench: Any, shell: S
     bench.run(scenario())
     names = [one["metadata"]["name"] for one in bench.api.all_of(kinds.SERVICES)]
     assert names == ["demo-kafka-bootstrap", "demo-kafka-brokers"]
+
+
+def test_the_network_policy_is_repaired_and_goes_when_it_is_turned_off(
+    bench: Any, shell: Shell
+) -> None:
+    async def scenario() -> None:
+        cluster = await shell.cluster()
+        await shell.apply(cluster)
+        (made,) = bench.api.all_of(kinds.NETWORK_POLICIES)
+        name = made["metadata"]["name"]
+        opened = {"metadata": {"annotations": None}, "spec": {"ingress": [{}]}}
+        await bench.api.patch(kinds.NETWORK_POLICIES, "shop", name, opened, field_manager="kubectl")
+        assert await shell.writes_of_a_second_time(cluster) == [f"apply NetworkPolicy {name}"]
+        (mended,) = bench.api.all_of(kinds.NETWORK_POLICIES)
+        assert mended["spec"] == made["spec"]
+        without = replace(cluster.spec, network_policy=NetworkPolicySettings(enabled=False))
+        await shell.apply(replace(cluster, spec=without))
+        assert bench.api.all_of(kinds.NETWORK_POLICIES) == []
+        await shell.apply(cluster)
+        assert bench.one(kinds.NETWORK_POLICIES, name)["spec"] == made["spec"]
+
+    bench.run(scenario())
+
+
+def test_a_network_policy_of_somebody_else_stays(bench: Any, shell: Shell) -> None:
+    async def scenario() -> None:
+        stranger = {
+            "metadata": {
+                "namespace": "shop",
+                "name": "mine",
+                "labels": {"chiplog.dev/cluster": "demo"},
+            }
+        }
+        await bench.api.create(kinds.NETWORK_POLICIES, stranger, field_manager="kubectl")
+        cluster = await shell.cluster(networkPolicy={"enabled": False})
+        await shell.apply(cluster)
+
+    bench.run(scenario())
+    (left,) = bench.api.all_of(kinds.NETWORK_POLICIES)
+    assert left["metadata"]["name"] == "mine"
 
 
 def test_a_refusal_is_told_and_no_answer_is_tried_again(bench: Any, shell: Shell) -> None:

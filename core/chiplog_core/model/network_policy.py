@@ -1,0 +1,92 @@
+"""Who may connect to brokers, as far as a network plugin that enforces NetworkPolicies goes.
+
+Peers are those of a NetworkPolicy, field by field, so that what users know of them holds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.limits import MAX_PEER_ITEMS
+from chiplog_core.manifest.constraints import Entries, Items, Length, Pattern
+from chiplog_core.model.pod import LabelKey, LabelValue
+
+Cidr = Annotated[
+    str,
+    Length(49, minimum=4),
+    Pattern("[0-9A-Fa-f.:]+/[0-9]{1,3}", "an IP address block, like 10.0.0.0/8"),
+]
+
+
+class LabelOperator(StrEnum):
+    """How the value of a label is compared."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRequirement:
+    """What a label has to be."""
+
+    key: Annotated[LabelKey, "Key of the label."]
+    operator: Annotated[LabelOperator, "How the label is compared with values."]
+    values: Annotated[
+        tuple[LabelValue, ...],
+        "For In and NotIn: the values it is compared with.",
+        Items(MAX_PEER_ITEMS),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSelector:
+    """Chooses by labels, as everywhere in Kubernetes; an empty one chooses all."""
+
+    match_labels: Annotated[
+        Mapping[str, LabelValue], "Labels that must be there, all of them.", Entries(MAX_PEER_ITEMS)
+    ] = field(default_factory=dict)
+    match_expressions: Annotated[
+        tuple[LabelRequirement, ...], "What holds for labels, all of it.", Items(MAX_PEER_ITEMS)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IpBlock:
+    """Addresses outside of the Kubernetes cluster."""
+
+    cidr: Annotated[Cidr, "The addresses, like 10.0.0.0/8."]
+    except_: Annotated[
+        tuple[Cidr, ...], "Blocks within cidr that are not meant.", Items(MAX_PEER_ITEMS)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPolicyPeer:
+    """Who may connect: pods, or addresses."""
+
+    pod_selector: Annotated[
+        LabelSelector | None,
+        "Pods with these labels, in the cluster's namespace or in those of namespaceSelector.",
+    ] = None
+    namespace_selector: Annotated[
+        LabelSelector | None,
+        "Namespaces with these labels; all their pods, or those of podSelector.",
+    ] = None
+    ip_block: Annotated[
+        IpBlock | None, "Addresses outside of the Kubernetes cluster. Stands alone."
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPolicySettings:
+    """The NetworkPolicy that the operator makes for the brokers."""
+
+    enabled: Annotated[
+        bool,
+        "Make a NetworkPolicy: only brokers reach the brokers' own listener, only the operator "
+        "their health port, and clients as networkPolicyPeers of each listener says. Where false, "
+        "one that the operator made before is removed.",
+    ] = True

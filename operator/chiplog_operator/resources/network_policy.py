@@ -1,0 +1,60 @@
+"""The NetworkPolicy: who may connect to brokers.
+
+It is a second lock. The internal listener asks for the cluster's password in any case, and the
+operator's questions are signed. Probes come from the kubelet of the pod's own node, which
+Kubernetes never lets a policy keep out.
+"""
+
+from collections.abc import Sequence
+
+from chiplog_core import labels, names, ports
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.network_policy import NetworkPolicySettings
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_operator.resources.listeners import listeners
+from chiplog_operator.resources.objects import brokers_selector, cluster_object
+from chiplog_operator.resources.settings import BuildSettings
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""Label that the API server gives every namespace: its name."""
+
+
+def network_policies(cluster: BrokerCluster, settings: BuildSettings) -> list[Manifest]:
+    """The one policy over the pods of all brokers, or none.
+
+    None where the operator is no pod: the policy would keep it from the brokers' health port.
+    """
+    chosen = cluster.spec.network_policy or NetworkPolicySettings()
+    if not chosen.enabled or not settings.operator_namespace:
+        return []
+    spec = {
+        "podSelector": {"matchLabels": brokers_selector(cluster)},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            _rule(ports.INTERNAL, [{"podSelector": {"matchLabels": brokers_selector(cluster)}}]),
+            _rule(ports.HEALTH, [_operator(settings.operator_namespace)]),
+            _rule(ports.METRICS),
+            *(
+                _rule(one.port, [write(peer) for peer in one.network_policy_peers])
+                for one in listeners(cluster)
+            ),
+        ],
+    }
+    name = names.network_policy(cluster.metadata.name)
+    return [cluster_object(kinds.NETWORK_POLICIES, name, cluster, {"spec": spec})]
+
+
+def _operator(namespace: str) -> dict[str, object]:
+    """Both selectors in one peer: the operator's pods of that namespace, and no others."""
+    return {
+        "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
+        "podSelector": {"matchLabels": {labels.NAME: labels.OPERATOR}},
+    }
+
+
+def _rule(port: int, peers: Sequence[object] = ()) -> dict[str, object]:
+    """Who may connect to a port; everybody where no peer is named."""
+    rule: dict[str, object] = {"ports": [{"protocol": "TCP", "port": port}]}
+    return {**rule, "from": list(peers)} if peers else rule
