@@ -9,6 +9,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 from collections.abc import Mapping
 from typing import Any
 
+from chiplog_core.api_access import TOKEN_PATH, projected_volume
 from chiplog_core.spark.application import (
     REQUEST_FOLDER,
     USER_ID,
@@ -28,6 +29,8 @@ WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
 """Where the processes are started, since Spark makes folders there: all else is read-only."""
 
 WORK_VOLUME = "chiplog-work"
+API_VOLUME = "chiplog-api-access"
+"""The driver's token; executors have none."""
 
 READ_BY_GROUP = 0o440
 """Mode of mounted Secrets: the pod's fsGroup reads them, others do not."""
@@ -59,21 +62,25 @@ def driver_template(application: Application) -> Manifest:
         path=REQUEST_FOLDER,
     )
     volumes = (request, *application.volumes)
-    return _template(application, DRIVER_CONTAINER, volumes, may_use_api=True)
+    template = _template(application, DRIVER_CONTAINER, volumes)
+    (container,) = template["spec"]["containers"]
+    template["spec"]["volumes"].append({"name": API_VOLUME, **projected_volume()})
+    container["volumeMounts"].append(
+        {"name": API_VOLUME, "mountPath": TOKEN_PATH, "readOnly": True}
+    )
+    return template
 
 
 def executor_template(application: Application) -> Manifest:
     """The executors' `PodTemplateSpec`, without image, arguments and resources."""
-    return _template(application, EXECUTOR_CONTAINER, application.volumes, may_use_api=False)
+    return _template(application, EXECUTOR_CONTAINER, application.volumes)
 
 
-def _template(
-    application: Application, container: str, volumes: tuple[Volume, ...], *, may_use_api: bool
-) -> Manifest:
+def _template(application: Application, container: str, volumes: tuple[Volume, ...]) -> Manifest:
     return {
         "metadata": {"labels": application.all_labels},
         "spec": {
-            "automountServiceAccountToken": may_use_api,
+            "automountServiceAccountToken": False,
             # Variables for every Service of the namespace would grow with it, and say nothing.
             "enableServiceLinks": False,
             "securityContext": {

@@ -16,6 +16,7 @@ from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1bet
 from kubernetes import client
 from pydantic import BaseModel, ValidationError
 
+from chiplog_core.api_access import projected_volume
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark.application import Application, Owner
 from chiplog_core.spark.choice import given_to, launch
@@ -167,7 +168,7 @@ def test_pods_pass_the_restricted_standard(
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] == 185
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        allowed = {"emptyDir", "configMap", "secret", "persistentVolumeClaim"}
+        allowed = {"emptyDir", "configMap", "secret", "projected", "persistentVolumeClaim"}
         assert all(set(one) <= {"name", *allowed} for one in spec["volumes"])
         (container,) = spec["containers"]
         assert container["securityContext"] == {
@@ -186,8 +187,19 @@ def test_pods_pass_the_restricted_standard(
 @pytest.mark.parametrize(("launcher", "application"), EACH)
 def test_only_the_driver_may_use_the_api(launcher: SparkLauncher, application: Application) -> None:
     driver, executor = pod_specs(launcher, application)
-    assert driver["spec"]["automountServiceAccountToken"] is True
-    assert executor["spec"]["automountServiceAccountToken"] is False
+    for pod in (driver, executor):
+        assert pod["spec"]["automountServiceAccountToken"] is False
+    (mount,) = [one for one in _mounts(driver) if one["mountPath"].startswith("/var/run/secrets")]
+    assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+    (volume,) = [one for one in driver["spec"]["volumes"] if one["name"] == mount["name"]]
+    assert volume == {"name": mount["name"], **projected_volume()}
+    assert not [one for one in executor["spec"]["volumes"] if "projected" in one]
+
+
+def _mounts(pod: Made) -> list[Made]:
+    (container,) = pod["spec"]["containers"]
+    mounts: list[Made] = container["volumeMounts"]
+    return mounts
 
 
 @pytest.mark.parametrize(("launcher", "application"), EACH)

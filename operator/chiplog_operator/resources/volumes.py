@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from chiplog_core import names
+from chiplog_core.api_access import TOKEN_PATH, projected_volume
 from chiplog_core.model.broker_cluster import BrokerCluster
 
 DATA_VOLUME = "data"
@@ -11,10 +12,6 @@ DATA_VOLUME = "data"
 DATA_PATH = "/var/lib/chiplog"
 CONFIG_PATH = "/etc/chiplog"
 SECRET_PATH = "/etc/chiplog-internal"  # noqa: S105 - a path
-TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
-
-# Kubernetes' own lifetime of such a token: an hour, and some seconds by which it is known.
-TOKEN_LIFETIME_S = 3_607
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,24 +50,6 @@ def pod_volumes(cluster: BrokerCluster) -> list[PodVolume]:
             path=SECRET_PATH,
             source={"secret": {"secretName": names.internal_secret(name), "defaultMode": 0o440}},
         ),
-        PodVolume(name="api-access", path=TOKEN_PATH, source={"projected": _api_access()}),
+        PodVolume(name="api-access", path=TOKEN_PATH, source=projected_volume()),
         PodVolume(name="tmp", path="/tmp", source={"emptyDir": {}}, read_only=False),  # noqa: S108
     ]
-
-
-def _api_access() -> dict[str, object]:
-    """What a pod would get by itself, but only this one: a token, the CA, the namespace."""
-    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
-    return {
-        "defaultMode": 0o440,
-        "sources": [
-            {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_LIFETIME_S}},
-            {
-                "configMap": {
-                    "name": "kube-root-ca.crt",
-                    "items": [{"key": "ca.crt", "path": "ca.crt"}],
-                }
-            },
-            {"downwardAPI": {"items": [namespace]}},
-        ],
-    }
