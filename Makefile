@@ -79,7 +79,7 @@ cluster-down: setup ## Stop it and leave no trace on this machine
 	@$(BIN)/python -m e2e.cluster down
 
 .PHONY: images
-images: setup ## Build the images that changed and load them into the nodes (SPARK=1: the Spark jobs' too)
+images: setup ## Build the images that changed and load them into the nodes (SPARK=1: the Spark jobs' too); prints where their SBOMs are
 	@$(BIN)/python -m e2e.cluster images $(if $(SPARK),--spark)
 
 .PHONY: tools

@@ -60,7 +60,7 @@ def images_command(
     with refusals():
         require_local()
         for image in [*images.load_all(), *([spark_image.load()] if spark else [])]:
-            console.print(image.reference)
+            console.print(f"{image.reference} {image.bill}")
 
 
 @app.command("kill-node")

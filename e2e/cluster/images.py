@@ -10,14 +10,14 @@ import os
 import shutil
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from e2e.cluster import build, debian, layout, node
+from e2e.cluster import build, debian, debian_packages, image_labels, layout, node, sbom
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
 from e2e.cluster.layout import Node
@@ -44,15 +44,24 @@ class Image:
     def archive(self) -> Path:
         return layout.cache() / "images" / f"{self.name.replace('/', '-')}-{self.tag}.tar"
 
+    @property
+    def bill(self) -> Path:
+        """Its bill of materials, the same as in the image."""
+        return self.archive.with_suffix(".cdx.json")
+
 
 def version() -> str:
     project = tomllib.loads((layout.CHECKOUT / "pyproject.toml").read_text())["project"]
     return str(project["version"])
 
 
+SAID = (Path(image_labels.__file__), Path(sbom.__file__))
+"""What images say of themselves is part of what they are made from: of the base, hence of all."""
+
+
 def base() -> Image:
     """The image all others stand on."""
-    key = content_key([Path(debian.__file__)])
+    key = content_key([Path(debian.__file__), *SAID])
     return Image("chiplog/base", f"{version()}-{key}")
 
 
@@ -65,6 +74,10 @@ def build_base() -> Image:
         work = layout.cache() / "work" / f"base-{os.getpid()}"
         try:
             debian.make_tree(work)
+            status = (work / debian_packages.INSTALLED).read_text()
+            bill = work / sbom.PATH
+            bill.parent.mkdir(parents=True)
+            write_bill(image, sbom.debian_packages(status, debian.RELEASE), bill)
             pack(image, work)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -78,12 +91,26 @@ def pack(image: Image, tree: Path) -> None:
         buildah("add", "--quiet", container, str(tree), "/")
         buildah(
             *("config", "--user", f"{debian.UID}:{debian.UID}", "--env", "PYTHONSAFEPATH=1"),
-            *("--env", "PYTHONUNBUFFERED=1", "--env", "LANG=C.UTF-8", container),
+            *("--env", "PYTHONUNBUFFERED=1", "--env", "LANG=C.UTF-8"),
+            *(*image_labels.options(image.name, image.tag), container),
         )
         buildah("commit", "--quiet", container, image.reference)
     finally:
         buildah("rm", container)
     save(image)
+
+
+def write_bill(image: Image, parts: Iterable[sbom.Part], path: Path) -> None:
+    """Write an image's bill of materials to where it is put into the image, and beside its archive.
+
+    The archive comes last: where it is, the bill is, too.
+    """
+    text = sbom.document(image.name, image.tag, parts)
+    path.write_text(text)
+    image.bill.parent.mkdir(parents=True, exist_ok=True)
+    making = image.bill.with_suffix(f".{os.getpid()}")
+    making.write_text(text)
+    making.rename(image.bill)
 
 
 def build_pause() -> Image:
@@ -174,6 +201,12 @@ def build_component(component: Component) -> Image:
         copy_packages(component.packages, context)
         if not is_stored(below):
             buildah("pull", "--quiet", f"oci-archive:{below.archive}")
+        parts = [
+            sbom.chiplog(version()),
+            *sbom.debian_packages(installed_in(below), debian.RELEASE),
+            *sbom.wheels(context / "wheels"),
+        ]
+        write_bill(image, parts, context / sbom.FILE_NAME)
         build_from(component.dockerfile, context, below=below, image=image)
         save(image)
     return image
@@ -192,6 +225,15 @@ def copy_packages(packages: Sequence[Path], context: Path) -> None:
             shutil.copy(package, target)
 
 
+def installed_in(image: Image) -> str:
+    """What Debian's package manager says is installed in an image that is stored."""
+    container = buildah("from", "--pull-never", image.reference).strip().splitlines()[-1]
+    try:
+        return buildah("run", container, "cat", f"/{debian_packages.INSTALLED}")
+    finally:
+        buildah("rm", container)
+
+
 def is_stored(image: Image) -> bool:
     """Whether buildah has it, beside or instead of its archive."""
     return image.reference in buildah("images", "--format", "{{.Name}}:{{.Tag}}")
@@ -202,6 +244,7 @@ def build_from(dockerfile: Path, context: Path, *, below: Image, image: Image) -
     buildah(
         *("bud", "--quiet", "--layers=false", "--pull-never"),
         *("--build-arg", f"BASE_IMAGE={below.reference}", "--tag", image.reference),
+        *image_labels.options(image.name, image.tag, f"{below.name}:{below.tag}"),
         *("--file", str(dockerfile), str(context)),
     )
 

@@ -6,10 +6,11 @@ of those changes. The image is no part of `images.built()`: whoever needs it ask
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from e2e.cluster import debian_packages, images, layout, spark_wheels
+from e2e.cluster import debian, debian_packages, images, layout, sbom, spark_wheels
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
 from e2e.cluster.images import Image, buildah
@@ -20,6 +21,7 @@ LOCK = layout.CHECKOUT / "requirements" / "spark.lock"
 FOLDER = layout.CHECKOUT / "spark-jobs"
 JARS = FOLDER / "pom.xml"
 """What Spark itself does not have: Delta Lake."""
+UNUSED = FOLDER / "runtime" / "unused.txt"
 BROKER = layout.CHECKOUT / "broker-image" / "chiplog_broker"
 PACKAGES = (
     images.CORE,
@@ -44,9 +46,26 @@ def build() -> Image:
         context = Path(folder)
         images.copy_packages(PACKAGES, context)
         shutil.copytree(jars(JARS), context / "jars")
+        images.write_bill(image, parts(below, context / "jars"), context / sbom.FILE_NAME)
         images.build_from(dockerfile, context, below=below, image=image)
         images.save(image)
     return image
+
+
+def parts(below: Image, added: Path) -> Iterator[sbom.Part]:
+    """What is in it: of the runtime below, and the jars that are added."""
+    wheels = spark_wheels.wheels(LOCK)
+    yield sbom.chiplog(images.version())
+    yield from sbom.debian_packages(images.installed_in(below), debian.RELEASE)
+    yield from sbom.wheels(wheels)
+    yield from sbom.jars_of_wheel(wheels, spark_wheels.SOURCE_ONLY, unused())
+    yield from sbom.jars(added)
+
+
+def unused() -> list[str]:
+    """Patterns of what the runtime takes out of the installed packages."""
+    lines = UNUSED.read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def load() -> Image:
@@ -72,20 +91,11 @@ def build_runtime(image: Image) -> None:
         context = Path(folder)
         if not images.is_stored(below):
             buildah("pull", "--quiet", f"oci-archive:{below.archive}")
-        debian_packages.download(JAVA, installed_in(below), context / "debs")
+        debian_packages.download(JAVA, images.installed_in(below), context / "debs")
         shutil.copytree(
             spark_wheels.wheels(LOCK),
             context / "wheels",
             copy_function=os.link,  # half a gigabyte, in the same file system
         )
-        shutil.copy(FOLDER / "runtime" / "unused.txt", context)
+        shutil.copy(UNUSED, context)
         images.build_from(FOLDER / "runtime" / "Dockerfile", context, below=below, image=image)
-
-
-def installed_in(image: Image) -> str:
-    """What Debian's package manager says is installed in an image."""
-    container = buildah("from", "--pull-never", image.reference).strip().splitlines()[-1]
-    try:
-        return buildah("run", container, "cat", f"/{debian_packages.INSTALLED}")
-    finally:
-        buildah("rm", container)
