@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
         "",
         {
             "pyspark/jars/kept-core_2.13-1.2.jar": jar(),
-            "pyspark/jars/swallows-7.jar": jar(("org.told", "swallows", "7"), ("a", "b", "1")),
+            "pyspark/jars/swallows-7.jar": jar(("a", "b", "1"), ("org.told", "swallows", "7")),
             "pyspark/jars/hive-cli-3.jar": b"not kept",
             "pyspark/jars/repl/inside-1.jar": b"not kept either",
             "pyspark/notes.txt": b"no jar",
