@@ -51,11 +51,11 @@ class Applied:
 class _Known:
     """What was applied for one cluster."""
 
-    password: str = ""
+    password: str = field(default="", repr=False)
     at: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
     """(kind, name) -> the hash that was applied, and when."""
     wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings] | None = None
-    wanted: list[Manifest] = field(default_factory=list)
+    wanted: list[Manifest] = field(default_factory=list, repr=False)
     """What is made of that: kept, because most looks at a cluster find it as it was."""
     revision_of: BrokerCluster | None = None
     revision: str = ""

@@ -1,0 +1,117 @@
+"""What holds a secret does not show it: not as text, not in a line of a log, not in an error.
+
+There is no filter behind the loggers that could know a secret by its looks. Instead, whatever
+holds one leaves it out where it is printed, and errors say what is wrong without the value.
+"""
+
+import io
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chiplog_broker.errors import CannotStart
+from chiplog_broker.ports.clock import SystemClock
+from chiplog_broker.security.credentials import REREAD_AFTER_S, Credentials, FileCredentials
+from chiplog_broker.security.scram import Mechanism, derived_keys
+from chiplog_core.log_lines import JsonFormatter
+from chiplog_kube.connection import Connection, Token
+from chiplog_operator.apply import _Known
+from chiplog_operator.resources.settings import BuildSettings
+from e2e.platform.canary import Canary
+
+PASSWORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=12, max_size=43)
+BAD = st.sampled_from(["", "\x00", "\x07", "\n", "é", "ß", "\u200b", "💧"])
+
+
+def holders(secret: str) -> list[object]:
+    """Everything that has a secret in it, as the programs make it."""
+    keys = derived_keys(Mechanism.SCRAM_SHA_512, secret.encode())
+    return [
+        BuildSettings(broker_image="b", internal_password=secret),
+        Credentials("chiplog", secret),
+        keys,
+        Token(secret),
+        Connection(server="https://a", key=secret.encode(), credentials=Token(secret)),
+        _Known(password=secret, wanted=[{"data": {"password": secret}}]),
+    ]
+
+
+def logged(message: str, *arguments: object, **extra: object) -> str:
+    """A line as operator and brokers write it."""
+    record = logging.LogRecord("x", logging.INFO, "x", 1, message, arguments, None)
+    vars(record).update(extra)
+    return JsonFormatter().format(record)
+
+
+@settings(max_examples=25, deadline=None)
+@given(PASSWORDS)
+def test_nothing_that_holds_a_secret_shows_it(secret: str) -> None:
+    canary = Canary("the password", secret)
+    for holder in holders(secret):
+        for text in (
+            repr(holder),
+            f"{holder}",
+            logged("made %s", holder),
+            logged("made", what=holder),
+            logged("made", what=[{"of": holder}]),
+        ):
+            assert canary.found_in(text) is None, type(holder).__name__
+    assert canary.found_in(logged("made", what=secret)), "a line is searched as it is written"
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(PASSWORDS, BAD, st.booleans())
+def test_a_password_that_cannot_be_used_is_refused_without_saying_it(
+    tmp_path: Path, secret: str, bad: str, is_first: bool
+) -> None:
+    (tmp_path / "username").write_text("chiplog")
+    (tmp_path / "password").write_text(f"{bad}{secret}" if is_first else f"{secret}{bad}x")
+    try:
+        read = FileCredentials(tmp_path, SystemClock())
+    except CannotStart as problem:
+        said = str(problem) + str(problem.__cause__) + logged("x", reason=str(problem))
+        assert Canary("the password", secret).found_in(said) is None
+    else:
+        assert secret in read.accepted()[0].password
+
+
+class Later:
+    """A clock on which every look is due."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        self._now_s += 2 * REREAD_AFTER_S
+        return self._now_s
+
+    def wall_ms(self) -> int:
+        return 0
+
+
+def test_a_new_password_that_cannot_be_read_is_told_of_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(JsonFormatter())
+    (tmp_path / "username").write_text("chiplog")
+    (tmp_path / "password").write_text("a-good-old-password")
+    source = FileCredentials(tmp_path, Later())  # type: ignore[arg-type] # what it asks of a clock
+    logger = logging.getLogger("chiplog_broker.security.credentials")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    for password in ("a-new-pässword-of-mine", "a-good-new-password"):
+        (tmp_path / "password").write_text(password)
+        source.accepted()
+        source.accepted()
+    events = [json.loads(line)["event"] for line in lines.getvalue().splitlines()]
+    assert events == ["credentials_unreadable", "credentials_changed"]
+    for secret in ("a-good-old-password", "a-new-p", "ssword-of-mine", "a-good-new-password"):
+        assert secret not in lines.getvalue()
