@@ -7,6 +7,7 @@ import pytest
 
 from chiplog_core import names, ports
 from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.reaching import reaches
 from e2e.cluster.target import Target
 from e2e.main import operator as release
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
@@ -32,15 +33,6 @@ spec:
 """
 """In the brokers' own namespace, and named like the operator: it is still a stranger."""
 
-CONNECT = """
-import socket
-try:
-    socket.create_connection(('%s', %d), 2).close()
-    print('open')
-except OSError:
-    print('closed')
-"""
-
 
 @pytest.fixture(scope="module")
 def cluster(
@@ -50,10 +42,6 @@ def cluster(
         one.kubectl.apply(POD.replace("IMAGE", base_image))
         one.kubectl("wait", "pod", STRANGER, "--for=condition=Ready", "--timeout=60s")
         yield one
-
-
-def reaches(kubectl: Kubectl, pod: str, address: str, port: int) -> bool:
-    return kubectl.execute(pod, "python3", "-c", CONNECT % (address, port)).strip() == "open"
 
 
 @pytest.mark.usefixtures("faults")

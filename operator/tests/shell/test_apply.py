@@ -21,6 +21,10 @@ from chiplog_operator.writes import NotInCharge
 
 IDS = (BrokerId(1), BrokerId(2))
 CREATE_SERVICE = ("create", "Service")
+STRANGER = {
+    "metadata": {"namespace": "shop", "name": "mine", "labels": {"chiplog.dev/cluster": "demo"}}
+}
+"""An object of somebody else, with a label of ours."""
 
 
 class Deaf:
@@ -248,14 +252,7 @@ def test_a_forgotten_broker_is_not_stopped(bench: Any, shell: Shell) -> None:
 
 def test_what_is_not_ours_is_left_alone(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
-        stranger = {
-            "metadata": {
-                "namespace": "shop",
-                "name": "mine",
-                "labels": {"chiplog.dev/cluster": "demo"},
-            }
-        }
-        await bench.api.create(kinds.CONFIG_MAPS, stranger, field_manager="kubectl")
+        await bench.api.create(kinds.CONFIG_MAPS, STRANGER, field_manager="kubectl")
         await shell.apply(await shell.cluster())
 
     bench.run(scenario())
@@ -304,14 +301,7 @@ def test_the_network_policy_is_repaired_and_goes_when_it_is_turned_off(
 
 def test_a_network_policy_of_somebody_else_stays(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
-        stranger = {
-            "metadata": {
-                "namespace": "shop",
-                "name": "mine",
-                "labels": {"chiplog.dev/cluster": "demo"},
-            }
-        }
-        await bench.api.create(kinds.NETWORK_POLICIES, stranger, field_manager="kubectl")
+        await bench.api.create(kinds.NETWORK_POLICIES, STRANGER, field_manager="kubectl")
         cluster = await shell.cluster(networkPolicy={"enabled": False})
         await shell.apply(cluster)
 
