@@ -52,7 +52,9 @@ def submitted(before: Progress) -> Progress:
 def not_submitted(before: Progress, output: str) -> Progress:
     """spark-submit failed, or there was no way to call it."""
     count = before.submissions + 1
-    error = f"failed to run spark-submit: {output.strip()[-2000:]}"
+    # Without Java's stack, which may be longer than all that is kept, and says nothing of why.
+    said = "\n".join(one for one in output.splitlines() if not one.startswith(("\tat ", "\t... ")))
+    error = f"failed to run spark-submit: {said.strip()[-2000:]}"
     return Progress(State.SUBMISSION_FAILED, error, before.executions, count)
 
 
