@@ -35,18 +35,18 @@ def stored(bootstrap: str, topic: str, partitions: Iterable[int], first: int = 0
     consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, number, first) for number in numbers])
     found: list[Row] = []
-    open_ones = len(numbers)
+    unread = set(numbers)
     try:
-        while open_ones:
-            messages = consumer.consume(1_000, timeout=LIMIT_S)
-            assert messages, f"{topic}: nothing came within {LIMIT_S} s"
-            for one in messages:
-                error = one.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its only name
-                    open_ones -= 1
-                    continue
-                must_arrive(error, one)
-                found.append(row_of(one))
+        while unread:
+            # Not `consume`: it waits until it has as many as it may bring, or all of its time.
+            one = consumer.poll(LIMIT_S)
+            assert one is not None, f"{topic}: nothing came within {LIMIT_S} s"
+            error = one.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its only name
+                unread.discard(one.partition())
+                continue
+            must_arrive(error, one)
+            found.append(row_of(one))
     finally:
         consumer.close()
     return sorted(found, key=lambda row: (row.partition, row.offset))
