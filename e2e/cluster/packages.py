@@ -1,8 +1,11 @@
 """What the local cluster takes from Debian and, where it is missing, a Go toolchain."""
 
+import fcntl
 import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import layout
@@ -34,19 +37,37 @@ GO_LOCK = layout.CHECKOUT / "requirements" / "go-toolchain.lock"
 def install() -> None:
     """Install the Debian packages that are missing."""
     missing = sorted({package for program, package in PACKAGES.items() if not present(program)})
-    if not missing:
-        return
-    with step(f"installing {', '.join(missing)}"):
-        environment = {"DEBIAN_FRONTEND": "noninteractive", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    if missing:
+        from_debian(*missing)
+
+
+def from_debian(*packages: str) -> None:
+    """Install Debian packages. Raises `Refused` where apt-get cannot."""
+    names = ", ".join(packages)
+    environment = {"DEBIAN_FRONTEND": "noninteractive", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    with step(f"installing {names}"), apt_alone():
         try:
             run("apt-get", "update", "-qq", env=environment, timeout_s=300)
             run(
-                *("apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing),
+                *("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages),
                 env=environment,
                 timeout_s=900,
             )
         except CommandFailed as failed:
-            raise Refused(f"apt-get cannot install {', '.join(missing)}: {failed}") from failed
+            raise Refused(f"apt-get cannot install {names}: {failed}") from failed
+
+
+@contextmanager
+def apt_alone() -> Iterator[None]:
+    """Wait until nobody else of us uses apt-get: on a lock that is held it fails at once.
+
+    On a bare machine lanes that run side by side install their programs at the same time.
+    """
+    lock = layout.cache() / "apt-get.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def present(program: str) -> bool:

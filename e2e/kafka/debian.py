@@ -1,8 +1,6 @@
 """Java and Maven, from Debian where this machine has none."""
 
-from e2e.cluster.console import Refused, step
-from e2e.cluster.packages import present
-from e2e.cluster.shell import CommandFailed, run
+from e2e.cluster.packages import from_debian, present
 
 # Program -> the package that brings it. Kafka's broker needs Java 17 or newer.
 PACKAGES = {
@@ -19,16 +17,5 @@ def program(name: str) -> str:
     Raises `Refused` where it is missing and apt-get cannot install it.
     """
     if not present(name):
-        package = PACKAGES[name]
-        with step(f"installing {package}"):
-            environment = {
-                "DEBIAN_FRONTEND": "noninteractive",
-                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            }
-            install = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
-            try:
-                run("apt-get", "update", "-qq", env=environment, timeout_s=300)
-                run(*install, env=environment, timeout_s=900)
-            except CommandFailed as failed:
-                raise Refused(f"{name} is missing: apt-get install {package}: {failed}") from failed
+        from_debian(PACKAGES[name])
     return name

@@ -1,5 +1,6 @@
 """Where the cluster cannot run it says so in one line, with status 2, and what would work."""
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from e2e.cluster import layout, preflight, target
 from e2e.cluster.console import Refused
-from e2e.cluster.packages import go_version
+from e2e.cluster.packages import apt_alone, go_version
 
 
 def test_without_root_the_two_ways_that_work_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +79,15 @@ def test_kind_without_an_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_go_version() -> None:
     assert go_version("go version go1.26.8 linux/amd64") == (1, 26)
     assert go_version("nonsense") == (0, 0)
+
+
+def test_apt_get_is_run_by_one_process_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with apt_alone():
+        (lock,) = layout.cache().iterdir()
+        with lock.open() as another, pytest.raises(BlockingIOError):
+            fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with lock.open() as another:
+        fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
