@@ -16,7 +16,7 @@ from e2e.kafka.process import BrokerProcess
 from e2e.spark.topic_rows import Row, stored
 
 from .test_export import EPOCH, FOR_EVER, asked, produce
-from .test_killed_driver import LIMIT_S, driver, kill_when
+from .test_killed_driver import LIMIT_S, driver, kill_when, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -81,7 +81,7 @@ def test_a_table_has_each_offset_once_however_often_a_commit_is_tried(
 
     def ends() -> None:
         with driver(request, tmp_path, submit()) as child:
-            assert child.wait(LIMIT_S) == 0, (tmp_path / "output").read_text()[-4_000:]
+            assert child.wait(LIMIT_S) == 0, said(tmp_path)
 
     def has_recorded_the_second() -> bool:
         return any(ours.glob("commits/*2.json"))
@@ -99,13 +99,10 @@ def test_a_table_has_each_offset_once_however_often_a_commit_is_tried(
 
     # As if it had been killed after the table had the commit, and before that was cleared away.
     shutil.copytree(tmp_path / "kept", staged)
-    ends()
-    assert rows(table) == everything
-    assert not any(ours.glob("staging/*"))
-
     produce(broker, TOPIC, 1, range(700, 900))
     ends()
     assert rows(table) == stored(broker.bootstrap, TOPIC, range(2))
+    assert not any(ours.glob("staging/*"))
     result = Result.from_json((tmp_path / "result.json").read_text(), application="export")
     assert result.state is ResultState.SUCCEEDED
     numbers = [action["txn"]["version"] for action in log_of(table) if "txn" in action]
