@@ -42,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_real(item):
             item.add_marker(pytest.mark.filterwarnings(*LEFT_OPEN))
+        if "spark_jobs_image" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark_image)
 
 
 def is_real(item: pytest.Item) -> bool:
@@ -153,7 +155,7 @@ def base_image() -> str:
 
 @pytest.fixture(scope="session")
 def spark_jobs_image(target: Target) -> str:
-    """The image of the Spark jobs, loaded where the nodes are ours: only lane `spark` waits."""
+    """The image of the Spark jobs, loaded where the nodes are ours: who asks for it is marked."""
     return (spark_image.load() if target.has_faults else spark_image.build()).reference
 
 

@@ -15,7 +15,7 @@ def make_e2e(checkout: Path, lane: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "e2e.lanes", "--collect-only", "-q"],
         cwd=checkout,
-        env={**os.environ, "LANE": lane},
+        env={**os.environ, "LANE": lane, "FULL": ""},
         capture_output=True,
         text=True,
         timeout=200,
@@ -37,6 +37,10 @@ def test_every_lane_is_a_marker(pytestconfig: pytest.Config) -> None:
     markers = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
     assert set(lanes.LANES) <= markers
     assert not set(lanes.PLANNED) & set(lanes.LANES)
+
+
+def test_make_test_runs_every_lane() -> None:
+    assert {*lanes.ALL.split(" or "), "lifecycle"} == set(lanes.LANES)
 
 
 def test_a_lane_has_its_tests_and_no_others(checkout: Path) -> None:
@@ -61,7 +65,7 @@ def test_a_users_first_hour_is_spent_twice(checkout: Path) -> None:
 
 def test_what_needs_more_than_python_and_a_moment_is_kept_out_of_make_check(checkout: Path) -> None:
     makefile = (checkout / "Makefile").read_text()
-    kept_out = " and ".join(f"not {name}" for name in (*lanes.ALL.split(" or "), "spark"))
+    kept_out = " and ".join(f"not {name}" for name in lanes.ALL.split(" or "))
     assert f'-m "{kept_out}"' in makefile
 
 
@@ -70,6 +74,24 @@ def test_what_needs_the_cluster_is_run_by_one_process(checkout: Path, lane: str)
     collected = [line for line in make_e2e(checkout, lane).stdout.splitlines() if "::" in line]
     assert collected
     assert {lot_of(line) for line in collected} == {"cluster"}
+
+
+def test_without_a_lane_spark_runs_in_one_process_and_not_in_its_image(checkout: Path) -> None:
+    """Of a JVM for each of two processes one would be too many."""
+    lane, all_lanes = (
+        {line for line in make_e2e(checkout, one).stdout.splitlines() if "::" in line}
+        for one in ("spark", "")
+    )
+    in_the_image = {
+        f"e2e/{name}.py"
+        for name in (
+            "cluster/tests/test_spark_image",
+            "spark/tests/test_rebalance",
+            "spark/tests/test_verification",
+        )
+    }
+    assert {line.partition("::")[0] for line in lane - all_lanes} == in_the_image
+    assert {lot_of(line) for line in lane & all_lanes} == {"without a cluster"}
 
 
 def test_spark_jobs_on_kubernetes_are_run_beside_no_other_user_of_it() -> None:
