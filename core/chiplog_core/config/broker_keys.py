@@ -343,6 +343,13 @@ BROKER_RACK: Final[ConfigKey[str]] = ConfigKey(
     set_by="spec.rack",
     doc="The rack or zone a broker is in.",
 )
+METRICS_PARTITIONS = ConfigKey(
+    name="chiplog.metrics.partitions",
+    value_type=BOOLEAN,
+    default=False,
+    set_by="spec.metrics.partitions",
+    doc="Whether a broker's metrics name partitions, and not only topics.",
+)
 
 
 def _topic_defaults() -> Iterator[ConfigKey[Any]]:
@@ -415,6 +422,7 @@ BROKER_KEYS = KeyTable(
         ADVERTISED_LISTENERS,
         LOG_DIRS,
         BROKER_RACK,
+        METRICS_PARTITIONS,
     ),
 )
 

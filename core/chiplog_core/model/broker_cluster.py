@@ -57,6 +57,17 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """What brokers tell Prometheus."""
+
+    partitions: Annotated[
+        bool,
+        "Name partitions and not only topics: offsets, leader, replicas and size of each. That is "
+        "about ten series for every partition. A change takes effect without a restart.",
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
     """Brokers that are being worked on."""
 
@@ -152,6 +163,7 @@ class BrokerClusterSpec:
     consumer_groups: Annotated[
         GroupSettings | None, "What the operator does about consumer groups."
     ] = None
+    metrics: Annotated[MetricsSettings | None, "What brokers tell Prometheus."] = None
     spark: Annotated[
         SparkSettings | None, "How jobs that verify, rebalance or export data are run."
     ] = None

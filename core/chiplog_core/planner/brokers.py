@@ -19,7 +19,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.planner.actions import Action, Create, Replace
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.sessions import in_its_session
-from chiplog_core.planner.settings import Settings
+from chiplog_core.planner.settings import Settings, told_to_brokers
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 from chiplog_core.unbuilt import Feature, unless_built
@@ -158,12 +158,12 @@ def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
     """With rack, endpoints and configuration as they are now."""
-    inherited = spec.config if settings.inherited is None else settings.inherited
+    inherited = settings.inherited
     return replace(
         spec,
         rack=_rack(world, cluster, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
-        config=inherited,
+        config=spec.config if inherited is None else told_to_brokers(cluster, inherited),
     )
 
 

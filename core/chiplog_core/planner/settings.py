@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chiplog_core import labels
-from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS
+from chiplog_core.config.broker_keys import (
+    DEFAULT_REPLICATION_FACTOR,
+    METRICS_PARTITIONS,
+    NUM_PARTITIONS,
+)
 from chiplog_core.config.effective import broker_value, topic_defaults
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import DURABILITY
@@ -63,9 +67,21 @@ def find_settings(world: World) -> Settings:
     )
 
 
+def told_to_brokers(cluster: BrokerCluster, inherited: Mapping[str, str]) -> Mapping[str, str]:
+    """What Broker objects hold: what topics inherit, and what is for brokers alone."""
+    metrics = cluster.spec.metrics
+    if metrics is None or not metrics.partitions:
+        return inherited  # the default needs no word
+    key = METRICS_PARTITIONS
+    return {**inherited, key.name: key.format(metrics.partitions)}
+
+
 def _last_inherited(world: World) -> Mapping[str, str] | None:
-    brokers = (broker for _, broker in sorted(world.brokers.items()))
-    return next((broker.spec.config for broker in brokers if not broker.spec.retired), None)
+    for _, broker in sorted(world.brokers.items()):
+        if not broker.spec.retired:
+            told = broker.spec.config
+            return {key: told[key] for key in told if key != METRICS_PARTITIONS.name}
+    return None
 
 
 def paused(metadata: Metadata) -> bool:

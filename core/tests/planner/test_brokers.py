@@ -6,6 +6,7 @@ from typing import Any
 
 from chiplog_core import labels
 from chiplog_core.conditions import Condition, ConditionStatus
+from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.planner.actions import Create, RestartPod
@@ -411,3 +412,26 @@ def test_the_status_counts_what_there_is() -> None:
     assert condition(kubernetes, "Ready").message == "broker 2: was killed"
     assert condition(kubernetes, "Stable").status is ConditionStatus.FALSE
     assert status.selector == "chiplog.dev/cluster=demo,app.kubernetes.io/component=broker"
+
+
+def test_brokers_are_told_whether_metrics_name_partitions_and_topics_are_not() -> None:
+    key = METRICS_PARTITIONS.name
+    kubernetes = running(1)
+    kubernetes.apply(topic())
+    kubernetes.settle()
+    (broker_id,) = kubernetes.brokers
+
+    def told() -> str | None:
+        return kubernetes.brokers[broker_id].spec.config.get(key)
+
+    assert told() is None, "the default needs no word"
+    kubernetes.configure(1, metrics={"partitions": True})
+    kubernetes.settle()
+    assert told() == "true"
+    kubernetes.configure(1, metrics={"partitions": False}, config={"log.retention.hour": 1})
+    kubernetes.settle()
+    assert told() == "true", "a spec with a mistake in it changes nothing"
+    assert all(key not in one.spec.inherited_config for one in kubernetes.maps.values())
+    kubernetes.configure(1)
+    kubernetes.settle()
+    assert told() is None
