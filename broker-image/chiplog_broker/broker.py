@@ -45,8 +45,7 @@ from chiplog_core.config import broker_keys as keys
 from chiplog_core.config.effective import TopicConfig, broker_value, topic_defaults
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
+    from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
 
 logger = logging.getLogger(__name__)
@@ -208,11 +207,13 @@ class Broker:
             # No mark is left, so the next start reads what is really there.
             logger.error("not_closed_cleanly", extra={"reason": str(failed)})
 
-    def registry(self) -> "CollectorRegistry":
+    def exposition(self) -> "Exposition":
         """What `/metrics` serves."""
-        from chiplog_broker.server.exposition import registry  # noqa: PLC0415
+        from chiplog_broker.server.exposition.scrape import Exposition  # noqa: PLC0415
 
-        return registry(self._cluster, self._replicas, self.requests, self.fetch_sessions)
+        return Exposition(
+            self._cluster, self._replicas, self.requests, self.fetch_sessions, self._config
+        )
 
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
         configs = {one.name: topic_log_config(one) for one in self._membership.known_topics()}

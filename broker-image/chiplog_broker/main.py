@@ -162,7 +162,7 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
             return
         await start
         begun.push_async_callback(broker.stop)
-        metrics = await serve_metrics(broker.registry(), *addresses.metrics)
+        metrics = await serve_metrics(broker.exposition(), *addresses.metrics)
         begun.push_async_callback(metrics.cleanup)
         ended = loop.create_task(broker.deposed())
         await asyncio.wait({ended, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,10 +91,8 @@ class Deposed(Broker):
     async def start(self) -> None:
         self.health.started = True
 
-    def registry(self) -> "object":  # type: ignore[override]
-        from prometheus_client import CollectorRegistry  # noqa: PLC0415 - as the broker does
-
-        return CollectorRegistry()
+    def exposition(self) -> Any:
+        """Nobody scrapes it."""
 
     async def deposed(self) -> str:
         return "another process was admitted in its place"

@@ -5,7 +5,7 @@ makes a client look for the leader, the second tells it that there is nothing to
 """
 
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.errors import ROUTINE, PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.protocol.errors import ErrorCode
@@ -80,6 +80,18 @@ class Leaders:
         except PartitionError:
             self._check_exists(topic, index)
             raise
+
+    def produce_failed(self, topic: str, index: int, code: ErrorCode) -> None:
+        """A batch was refused; counted where the partition is here and that is not routine."""
+        partition = self._replicas.get(topic, index)
+        if partition is not None and code not in ROUTINE:
+            partition.counters.failed_produces += 1
+
+    def fetch_failed(self, topic: str, index: int, code: ErrorCode) -> None:
+        """As `produce_failed`, for a fetch that is answered with an error."""
+        partition = self._replicas.get(topic, index)
+        if partition is not None and code not in ROUTINE:
+            partition.counters.failed_fetches += 1
 
     def _check_exists(self, topic: str, index: int) -> None:
         view = self._cluster.topic(topic)

@@ -62,7 +62,9 @@ class ProduceHandler:
                 partition.records or memoryview(b""), now_ms, for_all=acks == ACKS_ALL
             )
         except (PartitionError, *REFUSALS) as refused:
-            return ProducePartitionResponse(index, code_of(refused), error_message=str(refused))
+            code = code_of(refused)
+            self._leaders.produce_failed(topic, index, code)
+            return ProducePartitionResponse(index, code, error_message=str(refused))
         if acks == ACKS_ALL and replica.high_watermark <= appended.last_offset:
             position = len(pending.answers)
             settled = partial(pending.settle, position)

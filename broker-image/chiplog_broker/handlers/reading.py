@@ -81,6 +81,8 @@ class Reading:
         self.opens: Callable[[FetchResponse], int] | None = None
         """Where a session begins with this fetch: returns its id for the answer."""
         self._found: list[tuple[Partition, int]] = []
+        self._looked: list[Partition] = []
+        """At what the last attempt looked, to be counted when it is the one that is sent."""
         self._bytes = 0
         self._has_more = False
         self._is_urgent = False
@@ -112,9 +114,12 @@ class Reading:
         self._bytes = 0
         self._has_more = self._is_urgent = False
         self._found.clear()
+        self._looked.clear()
 
     def sent(self, response: FetchResponse) -> FetchResponse:
         """The last attempt is what is sent."""
+        for partition in self._looked:
+            partition.counters.fetches += 1
         for partition, size_bytes in self._found:
             partition.counters.bytes_out += size_bytes
             if partition.following is not None:
@@ -148,6 +153,7 @@ class Reading:
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
         """What there is for this reader. Raises `PartitionError` and `REFUSALS`."""
+        self._looked.append(partition)
         if self._near:
             nearer = partition.best_to_read(self._near, wanted.fetch_offset)
             if nearer is not None:
@@ -164,9 +170,13 @@ class Reading:
             return found
         return self._with(found, partition, records, high_watermark)
 
-    def refused(self, wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-        """An error in the place of records, which is not waited with."""
+    def refused(
+        self, topic: str | None, wanted: FetchPartition, code: ErrorCode
+    ) -> FetchPartitionResponse:
+        """An error in the place of records, which is not waited with: its fetch is answered."""
         self._is_urgent = True
+        if topic is not None:
+            self._leaders.fetch_failed(topic, wanted.partition, code)
         return unreadable(wanted, code)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
@@ -220,7 +230,8 @@ class Reading:
     def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
         name = self.name_of(topic.name, topic.topic_id)
         if name is None:
-            answers = [self.refused(one, ErrorCode.unknown_topic_id) for one in topic.partitions]
+            unknown = ErrorCode.unknown_topic_id
+            answers = [self.refused(None, one, unknown) for one in topic.partitions]
         else:
             answers = [self._partition(name, one) for one in topic.partitions]
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
@@ -229,7 +240,7 @@ class Reading:
         try:
             return self.read(self.find(topic, wanted), wanted)
         except (PartitionError, *REFUSALS) as refused:
-            return self.refused(wanted, code_of(refused))
+            return self.refused(topic, wanted, code_of(refused))
 
     def _with(
         self, found: FetchPartitionResponse, partition: Partition, records: LogSlice, end: int

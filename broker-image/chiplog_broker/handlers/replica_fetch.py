@@ -18,6 +18,7 @@ from chiplog_broker.protocol.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
+    FetchResponse,
 )
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
@@ -71,10 +72,16 @@ class ReplicaReading(Reading):
         followers.rests(self._follower, entry)
         return True
 
+    def sent(self, response: FetchResponse) -> FetchResponse:
+        """What followers copy is not counted as given to consumers, as in Kafka."""
+        self._found.clear()
+        return super().sent(response)
+
     def _queue(self, partition: Partition) -> FetchQueue:
         return partition.replica_fetchers
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
+        self._looked.append(partition)
         followers = partition.followers
         if followers is None or not followers.admits(self._follower):
             raise PartitionError(ErrorCode.stale_broker_epoch)

@@ -83,7 +83,7 @@ class SessionReading:
             entry.watch(reading.watchers(partition))
             found = reading.read(partition, wanted)
         except (PartitionError, *REFUSALS) as refused:
-            return reading.refused(wanted, code_of(refused))
+            return reading.refused(name, wanted, code_of(refused))
         if entry.is_news(found):
             return found
         if reading.rests(partition, entry):

@@ -1,11 +1,27 @@
 """From what a replica refuses to Kafka's error codes: the one place where they meet."""
 
+from typing import Final
+
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.errors import RecordsError
 from chiplog_broker.storage.errors import StorageError
 
 Refusal = RecordsError | StorageError
 REFUSALS = (RecordsError, StorageError)
+ROUTINE: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.stale_broker_epoch,
+        ErrorCode.offset_out_of_range,
+        ErrorCode.offset_not_available,
+    }
+)
+"""What clients are answered in the ordinary course of things: they look elsewhere, or begin
+elsewhere. It is not counted as failed, and in Apache Kafka neither."""
 
 
 class PartitionError(Exception):

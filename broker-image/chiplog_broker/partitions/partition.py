@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
+from chiplog_broker.partitions.counters import PartitionCounters
 from chiplog_broker.partitions.errors import PartitionError, code_of
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
@@ -59,21 +60,6 @@ class Surroundings:
     """Whether consumers may be reading from followers, which then hear at once what is safe."""
 
 
-class PartitionCounters:
-    """What went in and out since the broker started."""
-
-    __slots__ = ("bytes_in", "bytes_out", "follower_bytes_out", "records_in", "sent_to_followers")
-
-    def __init__(self) -> None:
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.records_in = 0
-        self.follower_bytes_out = 0
-        """Of those bytes out, what consumers were given while another broker led."""
-        self.sent_to_followers = 0
-        """Answers that sent a consumer to a follower in its rack."""
-
-
 class Partition:
     """A replica as its clients see it. Everything runs on the event loop's thread."""
 
@@ -93,6 +79,7 @@ class Partition:
         "following",
         "has_min_isr",
         "high_watermark",
+        "in_sync",
         "is_isolated",
         "is_whole",
         "leader_epoch",
@@ -116,6 +103,8 @@ class Partition:
         """The newest reign of which it is known that its leader had all of this high watermark."""
         self.has_min_isr = True
         """Whether enough in-sync replicas live for acks=all to mean what it says."""
+        self.in_sync: tuple[int, ...] | None = None
+        """Who was in sync and alive by the last map; None before the first one."""
         self.is_isolated = False
         """Whether it leads, and for too long nobody was heard that could know better."""
         self.reign_s = NEVER_S
@@ -292,6 +281,7 @@ class Partition:
 
         Raises `PartitionError`, `RecordsError`, `StorageError`.
         """
+        self.counters.produces += 1
         try:
             self._check_takes(for_all=for_all)
             appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)

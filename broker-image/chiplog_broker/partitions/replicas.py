@@ -15,6 +15,7 @@ from uuid import UUID
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
+from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.partitions.partition import Partition, Surroundings
@@ -69,6 +70,8 @@ class Replicas:
         self._indexes: dict[str, set[int]] = {}
         self._changing = asyncio.Lock()
         self.sync_latency = Histogram()
+        self.isr_changes = IsrChanges()
+        """Of what is led here."""
         self.troubled: Callable[[], None] = _nobody
         """Called when a replica here cannot go on by itself, or can again."""
         self.outdated: Callable[[str], None] = _nobody_applies
@@ -201,10 +204,17 @@ class Replicas:
                     partition = await self._open(topic, view.index, config)
                 partition.configure(config)
                 partition.has_min_isr = len(view.isr) >= topic.min_isr
+                self._note_in_sync(partition, view)
                 await self._check_whole(name, view)
                 partition.is_whole = not self._directory.is_refetching(name)
                 await self._take_part(partition, view, topic.min_isr)
             self.on_changed(topic.name)
+
+    def _note_in_sync(self, partition: Partition, view: PartitionView) -> None:
+        """Only leaders count what changed, so that all brokers' counts can be added up."""
+        if view.leader_id == self._broker_id:
+            self.isr_changes.saw(partition.in_sync, view.isr)
+        partition.in_sync = view.isr
 
     async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:
         """Make room for a copy of what was found damaged, where somebody else can give it.

@@ -9,8 +9,8 @@ from chiplog_broker.server.incarnation import Incarnation
 
 if TYPE_CHECKING:
     from aiohttp import web
-    from prometheus_client import CollectorRegistry
 
+    from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
 
 Answer = Callable[[], tuple[bool, str]]
@@ -40,13 +40,13 @@ async def serve_health(
     return await start(app, host, port)
 
 
-async def serve_metrics(registry: "CollectorRegistry", host: str, port: int) -> "web.AppRunner":
+async def serve_metrics(exposition: "Exposition", host: str, port: int) -> "web.AppRunner":
     """Answer Prometheus until the returned runner is cleaned up."""
     from aiohttp import web  # noqa: PLC0415
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415
+    from prometheus_client import CONTENT_TYPE_LATEST  # noqa: PLC0415
 
     async def scrape(_: web.Request) -> web.Response:
-        body = generate_latest(registry)
+        body = await exposition.text()
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()

@@ -1,6 +1,6 @@
 """What is counted while requests are served: plain integers, nothing else.
 
-Names, labels and families are made when a scrape comes (`exposition.py`).
+Names, labels and families are made when a scrape comes (`exposition`).
 """
 
 from chiplog_broker.histogram import Histogram

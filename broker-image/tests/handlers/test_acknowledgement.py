@@ -233,7 +233,7 @@ def test_producers_are_refused_before_the_disk_is_full(kit: "Kit") -> None:
             ((code, records),) = await client.fetch(topic_id, (0, 0))
             assert code is OK
             assert records
-            registry = kit.broker.registry()
+            registry = kit.broker.exposition().registry
             assert registry.get_sample_value("chiplog_broker_disk_full") == 1
             assert registry.get_sample_value("chiplog_broker_disk_free_bytes") == 999_999
             assert kit.broker.health.liveness()[0]

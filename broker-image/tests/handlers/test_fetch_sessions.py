@@ -418,7 +418,7 @@ def test_slots_are_the_brokers_own_setting_and_metrics_tell_of_them(kit: "Kit") 
             assert second.session_id == 0
             samples = {
                 sample.name: sample.value
-                for family in kit.broker.registry().collect()
+                for family in kit.broker.exposition().registry.collect()
                 for sample in family.samples
             }
             prefix = "kafka_server_fetchsessioncache"

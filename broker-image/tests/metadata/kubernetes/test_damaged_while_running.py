@@ -62,7 +62,7 @@ def test_a_leader_that_reads_what_is_damaged_resigns_and_is_rebuilt(brokers: Bro
         await brokers.eventually(lambda: told_of(brokers, 1) == [(f"orders-0/{LOG}", 0, False)])
         assert brokers.replicas(1) == [None]
         where = {"topic": "orders", "partition": "0", "file": f"orders-0/{LOG}", "offset": "0"}
-        registry = brokers.up[1].broker.registry()
+        registry = brokers.up[1].broker.exposition().registry
         labels = where | {"refetching": "false"}
         assert registry.get_sample_value("chiplog_broker_damaged_replica", labels) == 1
         assert await fetched(brokers, 1) is ErrorCode.kafka_storage_error
@@ -103,7 +103,7 @@ def test_a_follower_is_found_damaged_by_the_scrub_and_stays_listed_at_the_floor(
         await brokers.produce(1, b"5")
         await brokers.equal(6)
         assert brokers.replicas(3)[0].is_whole  # type: ignore[union-attr]
-        registry = brokers.up[3].broker.registry()
+        registry = brokers.up[3].broker.exposition().registry
         name = "chiplog_broker_scrubbed_bytes_total"
         await brokers.eventually(lambda: (registry.get_sample_value(name) or 0) > 0)
 

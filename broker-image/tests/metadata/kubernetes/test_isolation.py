@@ -54,7 +54,7 @@ def test_an_isolated_leader_takes_no_records_and_names_no_leader(
         assert one.replica().log.end_offset == end_offset
         assert await one.told() == [NO_LEADER] * 2
         assert await one.described() == [NO_LEADER] * 2
-        metrics = generate_latest(one.brokers.up[1].broker.registry()).decode()
+        metrics = generate_latest(one.brokers.up[1].broker.exposition().registry).decode()
         assert "\nchiplog_broker_isolated_partitions 2.0\n" in metrics
         # The others lead nothing, so they are not.
         assert not any(one.brokers.up[broker_id].replica().is_isolated for broker_id in (2, 3))

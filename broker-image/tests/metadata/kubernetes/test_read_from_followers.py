@@ -108,11 +108,9 @@ def test_a_follower_serves_what_is_acknowledged(brokers: Brokers) -> None:
         assert found.preferred_read_replica == NOBODY
         counters = brokers.up[2].replica().counters
         assert counters.follower_bytes_out >= len(found.records)
-        exposed = brokers.up[2].broker.registry()
-        read = exposed.get_sample_value(
-            "chiplog_broker_follower_bytesout_total", {"topic": "orders"}
-        )
-        assert read == counters.follower_bytes_out
+        exposed = (await brokers.up[2].broker.exposition().text()).decode()
+        told = f'_follower_bytesout_total{{topic="orders"}} {counters.follower_bytes_out}\n'
+        assert f"\nchiplog_broker{told}" in exposed
         # A reign that is over, and one that this broker has not heard of.
         found = await reader.fetch(0, "zone-b", epoch=brokers.epoch - 1)
         assert found.error_code == ErrorCode.fenced_leader_epoch

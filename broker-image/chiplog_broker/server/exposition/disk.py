@@ -1,0 +1,43 @@
+"""What is told of the volume, and of what was found damaged on it."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from chiplog_broker.partitions.replicas import Replicas
+
+
+class DiskCollector(Collector):
+    """Makes the families when they are asked for."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def collect(self) -> Iterator[Metric]:
+        damaged = GaugeMetricFamily(
+            "chiplog_broker_damaged_replica",
+            "A replica here that was found damaged, where, and whether it is fetched anew.",
+            labels=["topic", "partition", "file", "offset", "refetching"],
+        )
+        for one in self._replicas.damaged():
+            offset = "" if one.offset is None else str(one.offset)
+            refetching = str(one.is_refetching).lower()
+            damaged.add_metric([one.topic, str(one.partition), one.file, offset, refetching], 1)
+        yield damaged
+        room = self._replicas.room
+        unknown, usage = float("nan"), room.usage
+        free_bytes = unknown if usage is None else usage.free_bytes
+        total_bytes = unknown if usage is None else usage.total_bytes
+        for name, text, value in (
+            ("disk_full", "Whether producers are refused for want of room.", int(room.is_short)),
+            ("disk_free_bytes", "Free on the volume.", free_bytes),
+            ("disk_size_bytes", "Size of the volume.", total_bytes),
+            ("disk_reserve_bytes", "To be kept free of the volume.", room.reserve_bytes),
+        ):
+            yield GaugeMetricFamily(f"chiplog_broker_{name}", text, value)
+        yield CounterMetricFamily(
+            "chiplog_broker_scrubbed_bytes",
+            "Bytes of logs that were read to see whether they are still what was written.",
+            self._replicas.scrubbed_bytes,
+        )

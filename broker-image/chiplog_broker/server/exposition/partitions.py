@@ -1,0 +1,87 @@
+"""What is told of each partition, where somebody asked for it.
+
+Only leaders tell of a partition, so that it is told once. The names are those of the exporter that
+people know; only the size of a log is told by whoever has one.
+"""
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from chiplog_broker.metadata.view import ClusterView, PartitionView
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.server.exposition.series import Rows, Series, of_partition
+from chiplog_broker.server.exposition.topics import SIZE_SERIES
+
+
+class Led(NamedTuple):
+    """A partition that is led here."""
+
+    view: PartitionView
+    min_isr: int
+    partition: Partition
+
+
+def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
+    """Those that clients are told to find here."""
+    own, found = cluster.broker_id, []
+    for topic in cluster:
+        for view in topic.partitions:
+            if topic.leader_to_tell(view) != own:
+                continue
+            partition = replicas.get(topic.name, view.index)
+            if partition is not None and partition.is_leader:
+                labels = of_partition(topic.name, view.index)
+                found.append((labels, Led(view, topic.min_isr, partition)))
+    return found
+
+
+def size_rows(replicas: Iterable[Partition]) -> Rows[Partition]:
+    """All replicas, with their names."""
+    return [(of_partition(one.name.topic, one.name.partition), one) for one in replicas]
+
+
+_OF_TOPIC, _OF_CLUSTER = "kafka_topic_partition", "kafka_cluster_partition"
+PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
+    Series(
+        f"{_OF_TOPIC}_current_offset",
+        "Offset after the last record that consumers may read.",
+        attrgetter("partition.high_watermark"),
+    ),
+    Series(
+        f"{_OF_TOPIC}_oldest_offset",
+        "Offset of the first record that there is.",
+        attrgetter("partition.log.log_start_offset"),
+    ),
+    Series(
+        f"{_OF_TOPIC}_in_sync_replica",
+        "Replicas in sync that live.",
+        lambda one: len(one.view.isr),
+    ),
+    Series(f"{_OF_TOPIC}_leader", "Id of the leader.", attrgetter("view.leader_id")),
+    Series(
+        f"{_OF_TOPIC}_leader_is_preferred",
+        "1 where the leader is the first of the replicas.",
+        lambda one: int(one.view.replicas[0] == one.view.leader_id),
+    ),
+    Series(f"{_OF_TOPIC}_replicas", "Replicas.", lambda one: len(one.view.replicas)),
+    Series(
+        f"{_OF_TOPIC}_under_replicated_partition",
+        "1 where a replica is not in sync.",
+        lambda one: int(len(one.view.isr) < len(one.view.replicas)),
+    ),
+    Series(
+        f"{_OF_CLUSTER}_underminisr",
+        "1 where acks=all is refused: fewer replicas than min.insync.replicas are in sync.",
+        lambda one: int(len(one.view.isr) < one.min_isr),
+    ),
+    Series(
+        f"{_OF_CLUSTER}_atminisr",
+        "1 where acks=all is refused as soon as one more replica fails.",
+        lambda one: int(len(one.view.isr) == one.min_isr),
+    ),
+)
+PARTITION_SIZE: Final[Series[Partition]] = Series(
+    SIZE_SERIES.name, SIZE_SERIES.text, attrgetter("log.size_bytes")
+)

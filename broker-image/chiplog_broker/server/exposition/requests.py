@@ -1,0 +1,105 @@
+"""What is told of requests, connections and fetch sessions."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.histogram import Histogram
+from chiplog_broker.protocol.apis import APIS
+from chiplog_broker.server.metrics import RequestMetrics
+
+
+class RequestCollector(Collector):
+    """Makes the families when they are asked for."""
+
+    def __init__(self, requests: RequestMetrics, fetch_sessions: FetchSessionCache) -> None:
+        self._requests = requests
+        self._fetch_sessions = fetch_sessions
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._request_families()
+        yield from self._connection_families()
+        yield from self._session_families()
+
+    def _request_families(self) -> Iterator[Metric]:
+        latency = HistogramMetricFamily(
+            "kafka_network_requestmetrics_totaltime_seconds",
+            "Time from a whole request to its answer.",
+            labels=["request"],
+        )
+        received = CounterMetricFamily(
+            "kafka_network_requestmetrics_requestbytes", "Bytes of requests.", labels=["request"]
+        )
+        sent = CounterMetricFamily(
+            "kafka_network_requestmetrics_responsebytes", "Bytes of answers.", labels=["request"]
+        )
+        for key, counters in self._requests.apis.items():
+            if counters.latency.total:
+                name = [APIS[key].name]
+                latency.add_metric(name, counters.latency.cumulative(), counters.latency.sum_s)
+                received.add_metric(name, counters.bytes_in)
+                sent.add_metric(name, counters.bytes_out)
+        yield from (latency, received, sent)
+        yield histogram(
+            "chiplog_broker_event_loop_lag_seconds",
+            "How late the event loop ran what was due.",
+            self._requests.event_loop_lag,
+        )
+
+    def _connection_families(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "kafka_server_socket_server_metrics_connection_count",
+            "Connections that are open.",
+            self._requests.connections,
+        )
+        yield CounterMetricFamily(
+            "chiplog_broker_connections", "Connections accepted.", self._requests.connections_total
+        )
+        yield CounterMetricFamily(
+            "chiplog_broker_connections_refused",
+            "Connections refused because there were too many.",
+            self._requests.refused_total,
+        )
+        yield CounterMetricFamily(
+            "chiplog_broker_protocol_violations",
+            "Connections closed because their peer broke the protocol.",
+            self._requests.violations_total,
+        )
+        yield GaugeMetricFamily(
+            "chiplog_broker_unsent_bytes",
+            "Bytes of answers that clients do not take.",
+            self._requests.unsent_bytes,
+        )
+
+    def _session_families(self) -> Iterator[Metric]:
+        prefix = "kafka_server_fetchsessioncache"
+        sessions = self._fetch_sessions
+        yield GaugeMetricFamily(
+            f"{prefix}_numincrementalfetchsessions",
+            "Incremental fetch sessions that are remembered.",
+            len(sessions),
+        )
+        yield GaugeMetricFamily(
+            f"{prefix}_numincrementalfetchpartitionscached",
+            "Partitions in all incremental fetch sessions.",
+            sessions.partitions,
+        )
+        yield CounterMetricFamily(
+            f"{prefix}_incrementalfetchsessionevictions",
+            "Incremental fetch sessions forgotten to make room for others.",
+            sessions.evictions,
+        )
+
+
+def histogram(name: str, text: str, counted: Histogram) -> HistogramMetricFamily:
+    """A histogram without labels."""
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], counted.cumulative(), counted.sum_s)
+    return family

@@ -1,0 +1,69 @@
+"""All that Prometheus is told, as one text."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.server.exposition.cleaner import CleanerCollector
+from chiplog_broker.server.exposition.disk import DiskCollector
+from chiplog_broker.server.exposition.partitions import (
+    PARTITION_SERIES,
+    PARTITION_SIZE,
+    led_rows,
+    size_rows,
+)
+from chiplog_broker.server.exposition.replicas import ReplicaCollector
+from chiplog_broker.server.exposition.requests import RequestCollector
+from chiplog_broker.server.exposition.series import written
+from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES, topic_rows
+from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_broker.settings import setting
+from chiplog_core.config.broker_keys import METRICS_PARTITIONS
+
+
+class Exposition:
+    """What one broker tells of itself."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        replicas: Replicas,
+        requests: RequestMetrics,
+        fetch_sessions: FetchSessionCache,
+        config: Mapping[str, str],
+    ) -> None:
+        """`config` is the broker's, which may change while it runs."""
+        self._cluster = cluster
+        self._replicas = replicas
+        self._config = config
+        self.registry = CollectorRegistry()
+        """All but what is told of each topic and partition."""
+        self.registry.register(RequestCollector(requests, fetch_sessions))
+        self.registry.register(ReplicaCollector(cluster, replicas, requests))
+        self.registry.register(DiskCollector(replicas))
+        self.registry.register(CleanerCollector(replicas))
+        ProcessCollector(registry=self.registry)
+
+    async def text(self) -> bytes:
+        """Everything there is to tell now. Others have their turn while it is made."""
+        body = bytearray(generate_latest(self.registry))
+        for piece in self._slices():
+            await asyncio.sleep(0)
+            body += piece.encode()
+        return bytes(body)
+
+    def _slices(self) -> Iterator[str]:
+        names_partitions = setting(self._config, METRICS_PARTITIONS)
+        topics = topic_rows(self._cluster, self._replicas)
+        yield from chain.from_iterable(written(one, topics) for one in TOPIC_SERIES)
+        if not names_partitions:
+            yield from written(SIZE_SERIES, topics)
+            return
+        yield from written(PARTITION_SIZE, size_rows(self._replicas))
+        led = led_rows(self._cluster, self._replicas)
+        yield from chain.from_iterable(written(one, led) for one in PARTITION_SERIES)

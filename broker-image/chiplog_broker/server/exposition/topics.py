@@ -1,0 +1,108 @@
+"""What is told of each topic: traffic since the broker started, size, partitions.
+
+Traffic is that of the replicas that are here now: of a topic that is deleted, or has moved away,
+nothing is told any more.
+"""
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final
+
+from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
+from chiplog_broker.partitions.counters import PartitionCounters
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.server.exposition.series import Rows, Series, of_topic
+
+
+class TopicTotals(PartitionCounters):
+    """One topic on this broker."""
+
+    __slots__ = ("partitions", "size_bytes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size_bytes: int | None = None
+        """None where no replica is here."""
+        self.partitions: int | None = None
+        """Of the whole topic; None where that is for another broker to tell."""
+
+    def count(self, partition: Partition) -> None:
+        """Another replica."""
+        self.add(partition.counters)
+        self.size_bytes = (self.size_bytes or 0) + partition.log.size_bytes
+
+
+def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[TopicTotals]:
+    """All topics of which this broker has something to tell."""
+    totals: dict[str, TopicTotals] = {}
+    for partition in replicas:
+        topic = partition.name.topic
+        if (known := totals.get(topic)) is None:
+            known = totals[topic] = TopicTotals()
+        known.count(partition)
+    for view in cluster:
+        if speaker(view) == cluster.broker_id:
+            totals.setdefault(view.name, TopicTotals()).partitions = len(view.partitions)
+    return [(of_topic(topic), one) for topic, one in totals.items()]
+
+
+def speaker(topic: TopicView) -> int:
+    """The one broker that tells of a topic as a whole, so that all brokers' words can be added up:
+    the leader of its first partition that has one."""
+    return next(
+        (one.leader_id for one in topic.partitions if one.leader_id != NO_LEADER), NO_LEADER
+    )
+
+
+LOG_SIZE: Final = "kafka_log_log_size"
+_KAFKAS, _OURS = "kafka_server_brokertopicmetrics", "chiplog_broker"
+TOPIC_SERIES: Final[tuple[Series[TopicTotals], ...]] = (
+    *(
+        Series(f"{name}_total", text, attrgetter(counted), is_counter=True)
+        for name, counted, text in (
+            (f"{_KAFKAS}_messagesin", "records_in", "Records appended."),
+            (f"{_KAFKAS}_bytesin", "bytes_in", "Bytes appended."),
+            (f"{_KAFKAS}_bytesout", "bytes_out", "Bytes that consumers fetched."),
+            (
+                f"{_KAFKAS}_totalproducerequests",
+                "produces",
+                "Batches that producers sent for what is led here.",
+            ),
+            (
+                f"{_KAFKAS}_failedproducerequests",
+                "failed_produces",
+                "Batches that were refused, without those that are for another broker.",
+            ),
+            (
+                f"{_KAFKAS}_totalfetchrequests",
+                "fetches",
+                "Partitions that were looked at for an answer to a fetch, also of followers.",
+            ),
+            (
+                f"{_KAFKAS}_failedfetchrequests",
+                "failed_fetches",
+                "Partitions not read for a fetch, and not for another broker or offset.",
+            ),
+            (
+                f"{_OURS}_follower_bytesout",
+                "follower_bytes_out",
+                "Bytes fetched by consumers from what this broker follows.",
+            ),
+            (
+                f"{_OURS}_sent_to_followers",
+                "sent_to_followers",
+                "Answers that sent a consumer to a follower in its rack.",
+            ),
+        )
+    ),
+    Series(
+        "kafka_topic_partitions",
+        "Partitions of the topic, told by the leader of the first.",
+        attrgetter("partitions"),
+    ),
+)
+SIZE_SERIES: Final[Series[TopicTotals]] = Series(
+    LOG_SIZE,
+    "Bytes of logs here; by partition as well where spec.metrics.partitions is set.",
+    attrgetter("size_bytes"),
+)
