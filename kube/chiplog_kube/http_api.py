@@ -10,6 +10,7 @@ from chiplog_kube.connection import Connection
 from chiplog_kube.http_transport import HttpTransport, Limits, Request
 from chiplog_kube.kinds import Kind
 from chiplog_kube.lines import Lines
+from chiplog_kube.request_meter import About, NoRequestMeter, RequestMeter
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
@@ -18,9 +19,14 @@ APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 class HttpKubeApi:
     """`KubeApi` over HTTP. Close it, or use it as a context manager."""
 
-    def __init__(self, connection: Connection, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        limits: Limits | None = None,
+        meter: RequestMeter | None = None,
+    ) -> None:
         self._limits = limits or Limits()
-        self._transport = HttpTransport(connection, self._limits)
+        self._transport = HttpTransport(connection, self._limits, meter or NoRequestMeter())
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,10 +49,11 @@ class HttpKubeApi:
     ) -> ObjectList:
         """In pages, all of them of one moment."""
         query = {"limit": str(self._limits.page_items), **_selectors(labels, fields)}
+        asked, path = _about("list", kind), _path(kind, namespace)
         items: list[Manifest] = []
         while True:
             page = await self._transport.call(
-                Request("GET", _path(kind, namespace), query, timeout_s=self._limits.list_s)
+                Request(asked, "GET", path, query, timeout_s=self._limits.list_s)
             )
             # The items of a list do not say what they are.
             about = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -57,7 +64,9 @@ class HttpKubeApi:
             query["continue"] = meta["continue"]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest:
-        return await self._transport.call(Request("GET", _path(kind, namespace, name)))
+        return await self._transport.call(
+            Request(_about("get", kind), "GET", _path(kind, namespace, name))
+        )
 
     async def watch(
         self,
@@ -76,7 +85,8 @@ class HttpKubeApi:
             **_selectors(labels, fields),
         }
         lines = Lines(self._limits.event_bytes)
-        request = Request("GET", _path(kind, namespace), query, endless=True)
+        path = _path(kind, namespace)
+        request = Request(_about("watch", kind), "GET", path, query, endless=True)
         async with self._transport.answer(request) as answer:
             async for chunk in answer.content.iter_any():
                 for line in lines.feed(chunk):
@@ -89,13 +99,17 @@ class HttpKubeApi:
     ) -> Manifest:
         path = _path(kind, _namespace(manifest))
         query = _by(field_manager, dry_run=dry_run)
-        return await self._transport.call(Request("POST", path, query, manifest))
+        return await self._transport.call(
+            Request(_about("create", kind), "POST", path, query, manifest)
+        )
 
     async def replace(
         self, kind: Kind, manifest: Manifest, *, field_manager: str, subresource: str = ""
     ) -> Manifest:
         path = _path(kind, _namespace(manifest), _name(manifest), subresource)
-        return await self._transport.call(Request("PUT", path, _by(field_manager), manifest))
+        return await self._transport.call(
+            Request(_about("update", kind, subresource), "PUT", path, _by(field_manager), manifest)
+        )
 
     async def patch(  # noqa: PLR0913 - as in the port
         self,
@@ -110,15 +124,16 @@ class HttpKubeApi:
     ) -> Manifest:
         path = _path(kind, namespace, name, subresource)
         query = _by(field_manager, dry_run=dry_run)
+        about = _about("patch", kind, subresource)
         return await self._transport.call(
-            Request("PATCH", path, query, patch, content_type=MERGE_PATCH)
+            Request(about, "PATCH", path, query, patch, content_type=MERGE_PATCH)
         )
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         path = _path(kind, _namespace(manifest), _name(manifest))
         query = {**_by(field_manager), "force": "true"}
         return await self._transport.call(
-            Request("PATCH", path, query, manifest, content_type=APPLY_PATCH)
+            Request(_about("apply", kind), "PATCH", path, query, manifest, content_type=APPLY_PATCH)
         )
 
     async def delete(
@@ -137,7 +152,12 @@ class HttpKubeApi:
             options["preconditions"] = wanted
         # Said in any case: a Job would leave its pods behind.
         options["propagationPolicy"] = "Orphan" if orphan else "Background"
-        await self._transport.call(Request("DELETE", _path(kind, namespace, name), body=options))
+        path = _path(kind, namespace, name)
+        await self._transport.call(Request(_about("delete", kind), "DELETE", path, body=options))
+
+
+def _about(verb: str, kind: Kind, subresource: str = "") -> About:
+    return About(verb, f"{kind.plural}/{subresource}" if subresource else kind.plural)
 
 
 def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:

@@ -9,6 +9,7 @@ aiohttp is imported with the first request: brokers import this package at their
 
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from chiplog_kube.answers import error_of, parsed
 from chiplog_kube.api import ApiError, Manifest, Unavailable
 from chiplog_kube.connection import Connection
 from chiplog_kube.lines import LineTooLong
+from chiplog_kube.request_meter import NO_ANSWER, About, RequestMeter
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,6 +47,7 @@ class Limits:
 class Request:
     """What is asked of the server."""
 
+    about: About
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -62,8 +65,9 @@ class Request:
 class HttpTransport:
     """Keeps connections; `close` it."""
 
-    def __init__(self, connection: Connection, limits: Limits) -> None:
+    def __init__(self, connection: Connection, limits: Limits, meter: RequestMeter) -> None:
         self._limits = limits
+        self._meter = meter
         self._connection = connection
         self._session: aiohttp.ClientSession | None = None
 
@@ -81,24 +85,9 @@ class HttpTransport:
         """An answer of status 2xx, still to be read. Whatever else happens is an `ApiError`."""
         import aiohttp  # noqa: PLC0415
 
-        limits = self._limits
-        timeout = aiohttp.ClientTimeout(
-            total=None if request.endless else request.timeout_s or limits.request_s,
-            sock_connect=limits.connect_s,
-            sock_read=limits.silence_s if request.endless else None,
-        )
-        tells = {"Content-Type": request.content_type, **self._connection.credentials.headers()}
         what = f"{request.method} {request.path}"
         try:
-            async with self._opened().request(
-                request.method,
-                self._connection.server + request.path,
-                params=request.query,
-                data=request.data(),
-                headers=tells,
-                timeout=timeout,
-                allow_redirects=False,
-            ) as answer:
+            async with await self._sent(request) as answer:
                 if not 200 <= answer.status < 300:
                     raise error_of(request.method, answer.status, await self._read(answer))
                 try:
@@ -114,6 +103,33 @@ class HttpTransport:
             raise Unavailable(f"{what}: {type(error).__name__}: {error}") from error
         except LineTooLong as error:
             raise ApiError(f"{what}: {error}") from error
+
+    async def _sent(self, request: Request) -> "aiohttp.ClientResponse":
+        """The beginning of the answer."""
+        import aiohttp  # noqa: PLC0415
+
+        limits = self._limits
+        timeout = aiohttp.ClientTimeout(
+            total=None if request.endless else request.timeout_s or limits.request_s,
+            sock_connect=limits.connect_s,
+            sock_read=limits.silence_s if request.endless else None,
+        )
+        tells = {"Content-Type": request.content_type, **self._connection.credentials.headers()}
+        began_s, code = time.perf_counter(), NO_ANSWER
+        try:
+            answer = await self._opened().request(
+                request.method,
+                self._connection.server + request.path,
+                params=request.query,
+                data=request.data(),
+                headers=tells,
+                timeout=timeout,
+                allow_redirects=False,
+            )
+            code = str(answer.status)
+            return answer
+        finally:
+            self._meter.answered(request.about, code, time.perf_counter() - began_s)
 
     def _opened(self) -> "aiohttp.ClientSession":
         if self._session is None:

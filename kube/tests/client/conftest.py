@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestServer
 from chiplog_kube.connection import Connection, Credentials, NoToken
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
+from chiplog_kube.request_meter import About
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -27,6 +28,8 @@ class Scripted:
     answers: list[Answer] = field(default_factory=list)
     requests: list[web.Request] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
+    counted: list[tuple[str, str, str]] = field(default_factory=list)
+    """Verb, resource and code of each request, as the client counted it."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
@@ -67,6 +70,10 @@ class Scripted:
 
         return self.then(answer)
 
+    def answered(self, about: About, code: str, seconds: float) -> None:
+        assert seconds > 0
+        self.counted.append((about.verb, about.resource, code))
+
     @asynccontextmanager
     async def client(
         self, limits: Limits = QUICK, credentials: Credentials | None = None
@@ -79,7 +86,7 @@ class Scripted:
             server=str(server.make_url("")).rstrip("/"), credentials=credentials or NoToken()
         )
         try:
-            async with HttpKubeApi(connection, limits) as api:
+            async with HttpKubeApi(connection, limits, self) as api:
                 yield api
         finally:
             await server.close()

@@ -22,6 +22,7 @@ from chiplog_kube.api import (
 from chiplog_kube.connection import TokenFile
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
+from chiplog_kube.request_meter import NO_ANSWER
 
 TOPIC: dict[str, Any] = {
     "apiVersion": "chiplog.dev/v1alpha1",
@@ -281,3 +282,40 @@ def test_a_token_is_read_again_when_its_file_changes(server: Any, tmp_path: Path
     run(server, scenario, credentials=TokenFile(file))
     said = [one.headers["Authorization"] for one in server.requests]
     assert said == ["Bearer first", "Bearer second", "Bearer second"]
+
+
+def test_every_request_is_counted_once_with_what_came_of_it(server: Any) -> None:
+    """Also those whose answer breaks off, or never begins."""
+    page = {"items": [], "metadata": {"continue": "more", "resourceVersion": "1"}}
+    server.then_json(page).then_json({"items": [], "metadata": {"resourceVersion": "1"}})
+    server.then_lines(b'{"type": "BOOKM', ending="drop")
+    server.then_status(409, "Conflict").then_json(TOPIC).then_json({})
+
+    async def never(_: Any) -> Any:
+        await asyncio.sleep(3)
+
+    server.then(never)
+
+    async def scenario(api: HttpKubeApi) -> None:
+        await api.list_(kinds.TOPICS)
+        with pytest.raises(ApiError):
+            await watched(api)
+        with pytest.raises(Conflict):
+            await api.replace(kinds.TOPICS, TOPIC, field_manager="me")
+        await api.patch(
+            kinds.TOPICS, "shop", "orders", {}, field_manager="me", subresource="status"
+        )
+        await api.delete(kinds.PODS, "shop", "demo-broker-1-0")
+        with pytest.raises(Unavailable):
+            await api.create(kinds.TOPICS, TOPIC, field_manager="me")
+
+    run(server, scenario)
+    assert server.counted == [
+        ("list", "topics", "200"),
+        ("list", "topics", "200"),
+        ("watch", "topics", "200"),
+        ("update", "topics", "409"),
+        ("patch", "topics/status", "200"),
+        ("delete", "pods", "200"),
+        ("create", "topics", NO_ANSWER),
+    ]
