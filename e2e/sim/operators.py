@@ -5,6 +5,7 @@ import random
 from typing import Final
 
 from chiplog_core.ids import TopicId
+from chiplog_core.planner.actions import Action
 from chiplog_core.planner.world import World
 from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
@@ -19,11 +20,19 @@ HOME: Final = "chiplog-system"
 class NoMeter:
     """Nobody counts."""
 
+    def queued(self, cluster: ClusterKey) -> None: ...
+
+    def begun(self, cluster: ClusterKey, waited_s: float) -> None: ...
+
     def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None: ...
 
     def resynced(self, cluster: ClusterKey) -> None: ...
 
     def observed(self, cluster: ClusterKey, world: World) -> None: ...
+
+    def decided(self, cluster: ClusterKey, actions: int) -> None: ...
+
+    def acted(self, cluster: ClusterKey, action: Action) -> None: ...
 
     def forgotten(self, cluster: ClusterKey) -> None: ...
 

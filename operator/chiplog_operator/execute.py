@@ -78,8 +78,11 @@ class Executor:
         clock: Clock,
         authority: Authority,
         instance: str,
+        acted: Callable[[ClusterKey, Action], None] = lambda *_: None,
     ) -> None:
+        """`acted` is called with every action that was carried out."""
         self._api = api
+        self._acted = acted
         self._caches = caches
         self._there = CachedApi(api, caches, checks)
         self._results = results
@@ -123,6 +126,7 @@ class Executor:
         try:
             await self._do(cluster, action)
             outcome.done += 1
+            self._acted(cluster, action)
             logger.debug("done", extra=facts)
         except (Conflict, NotFound) as error:
             outcome.conflicts += 1

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from chiplog_core.api import API_VERSION, BROKER_CLUSTER
 from chiplog_core.ids import BrokerId, TopicId
-from chiplog_core.planner.actions import Announce, EventType, Plan
+from chiplog_core.planner.actions import Action, Announce, EventType, Plan
 from chiplog_core.planner.world import World
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
@@ -44,6 +44,12 @@ Planner: TypeAlias = Callable[[World, datetime, Callable[[], TopicId]], Plan]
 class Meter(Protocol):
     """Who counts what the loops do."""
 
+    def queued(self, cluster: ClusterKey) -> None:
+        """Something about the cluster changed; it waits for a round."""
+
+    def begun(self, cluster: ClusterKey, waited_s: float) -> None:
+        """The round that it waited for."""
+
     def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
         """One round is over."""
 
@@ -52,6 +58,12 @@ class Meter(Protocol):
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
         """This is what there is."""
+
+    def decided(self, cluster: ClusterKey, actions: int) -> None:
+        """A plan was made of so many actions."""
+
+    def acted(self, cluster: ClusterKey, action: Action) -> None:
+        """One was carried out."""
 
     def forgotten(self, cluster: ClusterKey) -> None:
         """Nobody names the cluster any more."""
@@ -94,17 +106,23 @@ class ClusterLoop:
         self.key = key
         self._parts = parts
         self._wake = _Wake()
+        self._dirty_s = 0.0
         self._failures = 0
         self._announced: tuple[str, ...] = ()
 
     def wake(self, *, urgent: bool = False) -> None:
         """Something about the cluster changed."""
+        if not self._wake.event.is_set():
+            self._dirty_s = self._parts.clock.monotonic_s()
+            self._parts.meter.queued(self.key)
         self._wake.set(urgent=urgent)
 
     async def run(self) -> None:
         """Until cancelled, or until nobody names the cluster any more."""
         clock = self._parts.clock
         while True:
+            if self._wake.event.is_set():
+                self._parts.meter.begun(self.key, clock.monotonic_s() - self._dirty_s)
             self._wake.clear()
             wait_s = await self._round()
             if not self._wake.event.is_set():
@@ -154,6 +172,7 @@ class ClusterLoop:
         world = replace(world, apply_problems=self._announced)
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
+        parts.meter.decided(self.key, len(plan.actions))
         outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
         applied = await self._apply(world, plan)
         return self._next_look_s(plan, outcome, applied), outcome.is_whole

@@ -120,7 +120,7 @@ async def serve(chosen: Options, connection: Connection) -> int:
         begun.push_async_callback(probes.cleanup)
         scraped = await serve_metrics(metrics.registry, chosen.metrics_address)
         begun.push_async_callback(scraped.cleanup)
-        api = await begun.enter_async_context(HttpKubeApi(connection))
+        api = await begun.enter_async_context(HttpKubeApi(connection, meter=metrics.requests))
         me = f"{instance}_{secrets.token_hex(8)}"
         leadership = Leadership(api, SystemClock(), chosen.namespace, me)
         health.is_ready = True
@@ -172,6 +172,7 @@ async def _lead(
             groups=GroupPorts(port=port, board=signs.metrics.groups),
             spark=signs.metrics.verifications,
         )
+        signs.metrics.objects.show(system.caches)
         group.create_task(_keep(leadership), name="lease")
         group.create_task(system.run(), name="system")
         group.create_task(

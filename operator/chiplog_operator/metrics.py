@@ -2,13 +2,20 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.planner.actions import Action, Replace
 from chiplog_core.planner.settings import paused
 from chiplog_core.planner.world import World
+from chiplog_kube.request_meter import About
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.groups.board import GroupBoard
+from chiplog_operator.object_board import ObjectBoard
 from chiplog_operator.spark.board import VerificationBoard
+from chiplog_operator.unclean_elections import UncleanElections
 
 LABELS = ("kind", "namespace", "name")
+PLAN_LABELS = ("namespace", "name")
+CLUSTER_LABELS = ("namespace", "cluster")
 KIND = "BrokerCluster"
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -20,15 +27,82 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.groups = GroupBoard()
-        self.registry.register(self.groups)
         self.verifications = VerificationBoard()
-        self.registry.register(self.verifications)
+        self.objects = ObjectBoard()
+        for board in (self.groups, self.verifications, self.objects):
+            self.registry.register(board)
+        self.requests = ApiRequests(self.registry)
+        self._rounds = _Rounds(self.registry)
+        self._queue = _Queue(self.registry)
+        self._clusters = _Clusters(self.registry)
+        self._leader = Gauge(
+            "chiplog_operator_leader",
+            "1 in the process that holds the Lease.",
+            registry=self.registry,
+        )
 
+    def in_charge(self, *, is_leader: bool) -> None:
+        self._leader.set(int(is_leader))
+
+    # -- Meter
+
+    def queued(self, cluster: ClusterKey) -> None:
+        self._queue.queued(cluster)
+
+    def begun(self, cluster: ClusterKey, waited_s: float) -> None:
+        self._queue.begun(cluster, waited_s)
+
+    def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
+        self._rounds.over(cluster, seconds, is_ok=is_ok)
+
+    def resynced(self, cluster: ClusterKey) -> None:
+        self._rounds.resynced(cluster)
+
+    def observed(self, cluster: ClusterKey, world: World) -> None:
+        self._clusters.observed(cluster, world)
+
+    def decided(self, cluster: ClusterKey, actions: int) -> None:
+        self._clusters.decided(cluster, actions)
+
+    def acted(self, cluster: ClusterKey, action: Action) -> None:
+        self._clusters.acted(cluster, action)
+
+    def forgotten(self, cluster: ClusterKey) -> None:
+        """Its series go: one that stays as it was would tell of what is not there."""
+        self._rounds.forgotten(cluster)
+        self._queue.forgotten(cluster)
+        self._clusters.forgotten(cluster)
+
+
+class ApiRequests:
+    """The requests of this process to the API server, but for those that Kopf makes itself."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._total = Counter(
+            "chiplog_operator_api_requests_total",
+            "Requests to the Kubernetes API; code none is one without an answer.",
+            ("verb", "resource", "code"),
+            registry=registry,
+        )
+        self._duration = Histogram(
+            "chiplog_operator_api_request_duration_seconds",
+            "How long it took until the answer began.",
+            ("verb",),
+            buckets=BUCKETS_S,
+            registry=registry,
+        )
+
+    def answered(self, about: About, code: str, seconds: float) -> None:
+        self._total.labels(about.verb, about.resource, code).inc()
+        self._duration.labels(about.verb).observe(seconds)
+
+
+class _Rounds:
+    """Rounds of observe, plan, act."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, what: str) -> Counter:
-            return Counter(f"chiplog_operator_{name}", what, LABELS, registry=self.registry)
-
-        def gauge(name: str, what: str) -> Gauge:
-            return Gauge(f"chiplog_operator_{name}", what, LABELS, registry=self.registry)
+            return Counter(f"chiplog_operator_{name}", what, LABELS, registry=registry)
 
         self._total = counter("reconciliations_total", "Rounds of observe, plan, act.")
         self._successful = counter("reconciliations_successful_total", "Rounds without an error.")
@@ -45,33 +119,107 @@ class Metrics:
             "How long a round took.",
             LABELS,
             buckets=BUCKETS_S,
-            registry=self.registry,
-        )
-        self._resources = gauge("resources", "Objects the operator looks after.")
-        self._paused = gauge("resources_paused", "Objects an annotation has paused.")
-        self._leader = Gauge(
-            "chiplog_operator_leader",
-            "1 in the process that holds the Lease.",
-            registry=self.registry,
+            registry=registry,
         )
 
-    def in_charge(self, *, is_leader: bool) -> None:
-        self._leader.set(int(is_leader))
-
-    def planned(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
-        values = _labels(cluster)
+    def over(self, cluster: ClusterKey, seconds: float, *, is_ok: bool) -> None:
+        values = (KIND, *cluster)
         self._total.labels(*values).inc()
-        (self._successful if is_ok else self._failed).labels(*values).inc()
+        self._successful.labels(*values).inc(int(is_ok))
+        self._failed.labels(*values).inc(int(not is_ok))
         self._locked.labels(*values).inc(0)
         self._duration.labels(*values).observe(seconds)
 
     def resynced(self, cluster: ClusterKey) -> None:
-        self._periodical.labels(*_labels(cluster)).inc()
+        self._periodical.labels(KIND, *cluster).inc()
+
+    def forgotten(self, cluster: ClusterKey) -> None:
+        for metric in (
+            self._total,
+            self._successful,
+            self._failed,
+            self._locked,
+            self._periodical,
+            self._duration,
+        ):
+            metric.remove(KIND, *cluster)
+
+
+class _Queue:
+    """Clusters of which something changed, until somebody looks."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._waiting: set[ClusterKey] = set()
+        Gauge(
+            "chiplog_operator_queue_length",
+            "Clusters that wait for a round.",
+            registry=registry,
+        ).set_function(lambda: len(self._waiting))
+        self._seconds = Histogram(
+            "chiplog_operator_queue_seconds",
+            "From the first change of a cluster until the round that looks at it.",
+            buckets=BUCKETS_S,
+            registry=registry,
+        )
+
+    def queued(self, cluster: ClusterKey) -> None:
+        self._waiting.add(cluster)
+
+    def begun(self, cluster: ClusterKey, waited_s: float) -> None:
+        self._waiting.discard(cluster)
+        self._seconds.observe(waited_s)
+
+    def forgotten(self, cluster: ClusterKey) -> None:
+        self._waiting.discard(cluster)
+
+
+class _Clusters:
+    """What the rounds found, and what was done about it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._elections: dict[ClusterKey, UncleanElections] = {}
+        """Of the clusters that there are."""
+        self._resources = Gauge(
+            "chiplog_operator_resources",
+            "Objects the operator looks after.",
+            LABELS,
+            registry=registry,
+        )
+        self._paused = Gauge(
+            "chiplog_operator_resources_paused",
+            "Objects an annotation has paused.",
+            LABELS,
+            registry=registry,
+        )
+        self._active = Gauge(
+            "kafka_controller_kafkacontroller_activecontrollercount",
+            "1 for a cluster that this process is in charge of.",
+            CLUSTER_LABELS,
+            registry=registry,
+        )
+        self._unclean = Counter(
+            "kafka_controller_controllerstats_uncleanleaderelections_total",
+            "Elections of leaders that may lack acknowledged records.",
+            CLUSTER_LABELS,
+            registry=registry,
+        )
+        self._plan = Gauge(
+            "chiplog_operator_plan_actions",
+            "Actions of the last plan; 0 where everything is as it should be.",
+            PLAN_LABELS,
+            registry=registry,
+        )
+        self._actions = Counter(
+            "chiplog_operator_actions_total",
+            "Actions that were carried out.",
+            (*PLAN_LABELS, "action"),
+            registry=registry,
+        )
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
-        exists = int(bool(world.metadata.uid))
+        exists = bool(world.metadata.uid)
         for kind, count in (
-            (KIND, exists),
+            (KIND, int(exists)),
             ("Topic", len(world.topics)),
             ("ConsumerGroup", len(world.groups)),
         ):
@@ -79,12 +227,31 @@ class Metrics:
         self._paused.labels(KIND, *cluster).set(int(exists and paused(world.metadata)))
         count = sum(paused(topic.metadata) for topic in world.topics)
         self._paused.labels("Topic", *cluster).set(count)
+        if exists:
+            self._active.labels(*cluster).set(1)
+        else:
+            self._active.remove(*cluster)
+        elections = self._elections.setdefault(cluster, UncleanElections())
+        elections.keep(set(world.maps))
+        self._unclean.labels(*cluster).inc(sum(map(elections.saw, world.maps.values())))
+
+    def decided(self, cluster: ClusterKey, actions: int) -> None:
+        self._plan.labels(*cluster).set(actions)
+
+    def acted(self, cluster: ClusterKey, action: Action) -> None:
+        elections = self._elections.get(cluster)
+        if elections is None:
+            return  # others may still be busy with a cluster that is gone
+        self._actions.labels(*cluster, type(action).__name__).inc()
+        if isinstance(action, Replace) and isinstance(action.resource, PartitionMap):
+            # Seen at once: there may be no other look for a minute.
+            self._unclean.labels(*cluster).inc(elections.saw(action.resource))
 
     def forgotten(self, cluster: ClusterKey) -> None:
-        for gauge in (self._resources, self._paused):
-            for kind in (KIND, "Topic", "ConsumerGroup"):
-                gauge.labels(kind, *cluster).set(0)
-
-
-def _labels(cluster: ClusterKey) -> tuple[str, str, str]:
-    return (KIND, cluster.namespace, cluster.name)
+        self._elections.pop(cluster, None)
+        of_cluster = {"namespace": cluster.namespace, "cluster": cluster.name}
+        for metric in (self._active, self._unclean):
+            metric.remove_by_labels(of_cluster)
+        of_plan = {"namespace": cluster.namespace, "name": cluster.name}
+        for metric in (self._resources, self._paused, self._plan, self._actions):
+            metric.remove_by_labels(of_plan)

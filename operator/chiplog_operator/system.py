@@ -152,6 +152,7 @@ class System:
             clock=clock,
             authority=authority,
             instance=settings.instance,
+            acted=meter.acted,
         )
         parts = Parts(
             caches=self.caches,

@@ -112,6 +112,7 @@ class Bench:
     """Where the operator looks; everywhere where empty."""
     net: Net | None = None
     """What the operator reaches; no pod here has an address unless a test gives it one."""
+    metrics: Metrics = field(default_factory=Metrics)
     groups: GroupPorts | None = None
     """What it asks about groups; nobody where not set."""
     verifications: VerificationBoard | None = None
@@ -132,16 +133,18 @@ class Bench:
             watched_users=(*USER_KINDS, *(JOB_KINDS if self.verifications else ())),
             spark_image="chiplog/spark:test",
         )
-        return System(
+        system = System(
             self.api,
             settings,
             clock=self.clock,
             authority=self.authority,
-            meter=Metrics(),
+            meter=self.metrics,
             net=self.net,
             groups=self.groups,
             spark=self.verifications,
         )
+        self.metrics.objects.show(system.caches)
+        return system
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[System]:

@@ -1,0 +1,135 @@
+"""What Prometheus can ask about users' objects, from what is written in their status.
+
+Made from the operator's caches when it is asked for, so that an object that is gone is not told of.
+Where several objects speak for one topic or group, it is as well as the worst of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from chiplog_core.conditions import ConditionStatus, ConditionType
+from chiplog_core.model.rebalance_status import RebalanceState
+from chiplog_kube import kinds
+from chiplog_kube.api import Manifest
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import key_of
+from chiplog_operator.caches import Caches, cluster_of
+
+CLUSTER: Final = ("namespace", "cluster")
+
+
+class ObjectBoard(Collector):
+    """Nothing, before there are caches."""
+
+    def __init__(self) -> None:
+        self._caches: Caches | None = None
+
+    def show(self, caches: Caches) -> None:
+        """From now on, what is in these."""
+        self._caches = caches
+
+    def describe(self) -> Iterator[Metric]:
+        """Registering must not collect."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family(
+            kinds.BROKER_CLUSTERS,
+            GaugeMetricFamily(
+                "chiplog_brokercluster_ready", "1 where it is as its spec says.", labels=CLUSTER
+            ),
+        )
+        yield self._family(
+            kinds.TOPICS,
+            GaugeMetricFamily(
+                "chiplog_topic_ready",
+                "1 where it is as its spec says. The namespace is that of the cluster.",
+                labels=(*CLUSTER, "topic"),
+            ),
+            name_field="topicName",
+        )
+        yield self._family(
+            kinds.CONSUMER_GROUPS,
+            GaugeMetricFamily(
+                "chiplog_consumergroup_lag_objective_met",
+                "1 where the lag is within spec.maxLag, 0 where it is not; of groups that have "
+                "one, while the lag is known.",
+                labels=(*CLUSTER, "consumergroup"),
+            ),
+            name_field="groupId",
+            value_of=_objective,
+        )
+        yield self._rebalances()
+
+    def _family(
+        self,
+        kind: Kind,
+        family: GaugeMetricFamily,
+        *,
+        name_field: str = "",
+        value_of: Callable[[Manifest], int | None] | None = None,
+    ) -> Metric:
+        """`name_field` is that of the spec which may say another name than the object's own."""
+        found: dict[tuple[str, ...], int] = {}
+        for manifest in self._objects(kind):
+            cluster = cluster_of(kind, manifest)
+            value = (value_of or _ready)(manifest)
+            if cluster is None or value is None:
+                continue
+            spec = _mapping(manifest.get("spec"))
+            name = (str(spec.get(name_field) or key_of(manifest).name),) if name_field else ()
+            labels = (*cluster, *name)
+            found[labels] = min(value, found.get(labels, 1))
+        for labels, value in sorted(found.items()):
+            family.add_metric(labels, value)
+        return family
+
+    def _rebalances(self) -> Metric:
+        family = GaugeMetricFamily(
+            "chiplog_rebalance_state",
+            "1 for the state it is in.",
+            labels=("namespace", "name", "cluster", "state"),
+        )
+        for manifest in self._objects(kinds.REBALANCES):
+            cluster = cluster_of(kinds.REBALANCES, manifest)
+            now = _mapping(manifest.get("status")).get("state") or RebalanceState.NEW.value
+            if cluster is None:
+                continue
+            for state in RebalanceState:
+                labels = [*key_of(manifest), cluster.name, state.value]
+                family.add_metric(labels, int(state.value == now))
+        return family
+
+    def _objects(self, kind: Kind) -> list[Manifest]:
+        if self._caches is None:
+            return []
+        return [one for _, one in sorted(self._caches[kind].objects.items())]
+
+
+def _ready(manifest: Manifest) -> int:
+    return int(_condition(manifest, ConditionType.READY) == ConditionStatus.TRUE.value)
+
+
+def _objective(manifest: Manifest) -> int | None:
+    """None where there is no objective, or nobody knows."""
+    if not _mapping(manifest.get("spec")).get("maxLag"):
+        return None
+    status = _condition(manifest, ConditionType.LAG_WITHIN_OBJECTIVE)
+    if status not in {ConditionStatus.TRUE.value, ConditionStatus.FALSE.value}:
+        return None
+    return int(status == ConditionStatus.TRUE.value)
+
+
+def _condition(manifest: Manifest, type_: ConditionType) -> str:
+    """Its status; empty where there is none."""
+    for one in _mapping(manifest.get("status")).get("conditions") or ():
+        if one.get("type") == type_.value:
+            return str(one.get("status"))
+    return ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
