@@ -40,11 +40,11 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.server.exposition.replicas": "what Prometheus asks over HTTP",
     "chiplog_broker.server.exposition.requests": "what Prometheus asks over HTTP",
     "chiplog_broker.server.exposition.scrape": "what Prometheus asks over HTTP",
-    "chiplog_broker.server.exposition.series": "what Prometheus asks over HTTP",
     "chiplog_broker.server.exposition.topics": "what Prometheus asks over HTTP",
     "chiplog_broker.server.file_sending": "os.sendfile from a file to a socket",
     "chiplog_broker.server.http": "HTTP, which no simulated process serves",
     "chiplog_broker.server.metrics": "what Prometheus asks over HTTP",
+    "chiplog_core.series": "what Prometheus asks over HTTP",
 }
 WAITING: Final = (
     "chiplog_broker.coordinator.resetting",

@@ -4,12 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CONTENT_TYPE_LATEST, disable_created_metrics
+
+from chiplog_operator.metrics import Metrics
 
 MAX_PORT = 65_535
 
@@ -40,15 +37,14 @@ async def serve_health(health: Health, address: str) -> web.AppRunner:
     return await _start(app, "--health-address", address)
 
 
-async def serve_metrics(registry: CollectorRegistry, address: str) -> web.AppRunner:
+async def serve_metrics(metrics: Metrics, address: str) -> web.AppRunner:
     """Answer Prometheus until the returned runner is cleaned up. Raises `CannotStart`."""
     # When a counter began is of no use to anybody, and doubles what is scraped.
     disable_created_metrics()  # type: ignore[no-untyped-call]
 
     async def scrape(_: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        body = await metrics.text()
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.router.add_get("/metrics", scrape)

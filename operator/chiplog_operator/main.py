@@ -118,7 +118,7 @@ async def serve(chosen: Options, connection: Connection) -> int:
     async with AsyncExitStack() as begun:
         probes = await serve_health(health, chosen.health_address)
         begun.push_async_callback(probes.cleanup)
-        scraped = await serve_metrics(metrics.registry, chosen.metrics_address)
+        scraped = await serve_metrics(metrics, chosen.metrics_address)
         begun.push_async_callback(scraped.cleanup)
         api = await begun.enter_async_context(HttpKubeApi(connection, meter=metrics.requests))
         me = f"{instance}_{secrets.token_hex(8)}"

@@ -1,6 +1,15 @@
 """What Prometheus can ask the operator, under the names that users of other operators know."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+import asyncio
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.planner.actions import Action, Replace
@@ -25,11 +34,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        """All but what is told of each group."""
         ProcessCollector(registry=self.registry)
         self.groups = GroupBoard()
         self.verifications = VerificationBoard()
         self.objects = ObjectBoard()
-        for board in (self.groups, self.verifications, self.objects):
+        for board in (self.verifications, self.objects):
             self.registry.register(board)
         self.requests = ApiRequests(self.registry)
         self._rounds = _Rounds(self.registry)
@@ -40,6 +50,14 @@ class Metrics:
             "1 in the process that holds the Lease.",
             registry=self.registry,
         )
+
+    async def text(self) -> bytes:
+        """All that Prometheus is told. Others have their turn while it is made."""
+        body = bytearray(generate_latest(self.registry))
+        for piece in self.groups.slices():
+            await asyncio.sleep(0)
+            body += piece.encode()
+        return bytes(body)
 
     def in_charge(self, *, is_leader: bool) -> None:
         self._leader.set(int(is_leader))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server.exposition.partitions import PARTITION_SERIES
-from chiplog_broker.server.exposition.series import SLICE, Series, of_partition, written
 from chiplog_broker.server.exposition.topics import TOPIC_SERIES
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from tests.server.exposition_kit import Samples, told
@@ -117,17 +116,6 @@ def test_one_in_the_place_of_another_is_both() -> None:
     assert (changes.shrinks, changes.expands) == (0, 0)
     changes.saw((1, 2), (1, 3))
     assert (changes.shrinks, changes.expands) == (1, 1)
-
-
-def test_many_series_come_in_slices() -> None:
-    rows = [(of_partition("orders", index), index) for index in range(SLICE + 1)]
-    one: Series[int] = Series("a_b", "Text.", lambda index: None if index == 1 else index)
-    head, first, last = written(one, rows)
-    assert head == "# HELP a_b Text.\n# TYPE a_b gauge\n"
-    assert first.startswith(
-        'a_b{topic="orders",partition="0"} 0\na_b{topic="orders",partition="2"}'
-    )
-    assert last == f'a_b{{topic="orders",partition="{SLICE}"}} {SLICE}\n'
 
 
 def test_others_have_their_turn_while_a_scrape_is_made(kit: "Kit") -> None:

@@ -1,25 +1,58 @@
 """Exact figures of groups for Prometheus, under the names of the exporter that people know.
 
-Made when they are asked for. A group that was not heard of in the last look has none.
+Made when they are asked for. A group that was not heard of in the last look has none. There are
+three series for every partition that a group reads, so they are written as `series` does.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Final
-
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from chiplog_core.group_watch.watch import GroupFigures
 from chiplog_core.model.group_status import PartitionLag
+from chiplog_core.series import Series, labels, written
 from chiplog_operator.caches import ClusterKey
 
-GROUP: Final = ("namespace", "cluster", "consumergroup")
-TOPIC: Final = (*GROUP, "topic")
-PARTITION: Final = (*TOPIC, "partition")
+
+class TopicSums(NamedTuple):
+    """Of the partitions of a topic for which something was committed."""
+
+    offset: int
+    lag: int
 
 
-class GroupBoard(Collector):
+def _of_topic(name: str, what: str, value: Callable[[TopicSums], int]) -> Series[TopicSums]:
+    return Series(f"kafka_consumergroup_{name}", what, value)
+
+
+def _of_partition(name: str, what: str, field: str) -> Series[PartitionLag]:
+    return Series(f"kafka_consumergroup_{name}", what, attrgetter(field))
+
+
+GROUP_LABELS: Final = ("cluster", "consumergroup", "namespace")
+GROUP_SERIES: Final[tuple[Series[GroupFigures], ...]] = (
+    Series("kafka_consumergroup_members", "Members of the group.", attrgetter("members")),
+)
+TOPIC_SERIES: Final = (
+    _of_topic("current_offset_sum", "Sum of the committed offsets.", attrgetter("offset")),
+    _of_topic("lag_sum", "Sum of the lag where something was committed.", attrgetter("lag")),
+)
+PARTITION_SERIES: Final = (
+    _of_partition(
+        "current_offset", "Committed offset; -1 where there is none.", "committed_offset"
+    ),
+    _of_partition("lag", "Records not consumed; -1 where nothing was committed.", "lag"),
+    _of_partition(
+        "lag_seconds",
+        "Age of the first record not consumed; 0 where there is none, -1 if not known.",
+        "lag_seconds",
+    ),
+)
+
+
+class GroupBoard:
     """What the last look at each cluster found."""
 
     def __init__(self) -> None:
@@ -31,39 +64,31 @@ class GroupBoard(Collector):
     def forget(self, cluster: ClusterKey) -> None:
         self._figures.pop(cluster, None)
 
-    def describe(self) -> Iterator[Metric]:
-        """Registering must not collect."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        members = _gauge("members", "Members of the group.", GROUP)
-        offset = _gauge("current_offset", "Committed offset; -1 where there is none.", PARTITION)
-        lag = _gauge("lag", "Records not consumed; -1 where nothing was committed.", PARTITION)
-        seconds = _gauge(
-            "lag_seconds",
-            "Age of the first record not consumed; 0 where there is none, -1 if not known.",
-            PARTITION,
-        )
-        offset_sum = _gauge("current_offset_sum", "Sum of the committed offsets.", TOPIC)
-        lag_sum = _gauge("lag_sum", "Sum of the lag where something was committed.", TOPIC)
+    def slices(self) -> Iterator[str]:
+        """The text of all of it."""
+        groups: list[tuple[str, GroupFigures]] = []
+        topics: list[tuple[str, TopicSums]] = []
+        partitions: list[tuple[str, PartitionLag]] = []
         for cluster, figures in sorted(self._figures.items()):
             for group in figures:
-                labels = [cluster.namespace, cluster.name, group.group_id]
-                members.add_metric(labels, group.members)
+                own = {
+                    "cluster": cluster.name,
+                    "consumergroup": group.group_id,
+                    "namespace": cluster.namespace,
+                }
+                groups.append((labels(**own), group))
                 by_topic: dict[str, list[PartitionLag]] = defaultdict(list)
                 for one in group.lags.partitions:
                     by_topic[one.topic].append(one)
-                    of_partition = [*labels, one.topic, str(one.partition)]
-                    offset.add_metric(of_partition, one.committed_offset)
-                    lag.add_metric(of_partition, one.lag)
-                    seconds.add_metric(of_partition, one.lag_seconds)
-                for topic, partitions in sorted(by_topic.items()):
-                    known = [one for one in partitions if one.lag >= 0]
-                    total = sum(one.committed_offset for one in known)
-                    offset_sum.add_metric([*labels, topic], total)
-                    lag_sum.add_metric([*labels, topic], sum(one.lag for one in known))
-        yield from (members, offset, offset_sum, lag, lag_sum, seconds)
+                    name = labels(**own, partition=one.partition, topic=one.topic)
+                    partitions.append((name, one))
+                for topic, lags in sorted(by_topic.items()):
+                    topics.append((labels(**own, topic=topic), _sums(lags)))
+        yield from chain.from_iterable(written(one, groups) for one in GROUP_SERIES)
+        yield from chain.from_iterable(written(one, topics) for one in TOPIC_SERIES)
+        yield from chain.from_iterable(written(one, partitions) for one in PARTITION_SERIES)
 
 
-def _gauge(name: str, what: str, labels: Sequence[str]) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"kafka_consumergroup_{name}", what, labels=labels)
+def _sums(partitions: Sequence[PartitionLag]) -> TopicSums:
+    known = [one for one in partitions if one.lag >= 0]
+    return TopicSums(sum(one.committed_offset for one in known), sum(one.lag for one in known))

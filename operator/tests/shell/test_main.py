@@ -78,7 +78,7 @@ def test_probes_and_metrics() -> None:
     async def scenario() -> None:
         health, metrics = Health(), Metrics()
         probes = await serve_health(health, "127.0.0.1:0")
-        scraped = await serve_metrics(metrics.registry, "127.0.0.1:0")
+        scraped = await serve_metrics(metrics, "127.0.0.1:0")
         assert await asked(probes, "/healthz") == (200, "standing by\n")
         assert (await asked(probes, "/readyz"))[0] == 503
         health.is_ready = True

@@ -1,7 +1,6 @@
 """What Prometheus is told, under the names that users' dashboards already query.
 
 * `requests`, `replicas`, `disk`, `cleaner`: families about the broker as a whole.
-* `topics`, `partitions`: the series of single topics and partitions, by `series`, which writes
-  many of them in little time.
+* `topics`, `partitions`: the series of single topics and partitions.
 * `scrape`: all of it as one text.
 """

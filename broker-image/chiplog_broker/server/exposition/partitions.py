@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from chiplog_broker.metadata.view import ClusterView, PartitionView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.server.exposition.series import Rows, Series, of_partition
 from chiplog_broker.server.exposition.topics import SIZE_SERIES
+from chiplog_core.series import Rows, Series, of_partition
 
 
 class Led(NamedTuple):
@@ -32,8 +32,8 @@ def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
                 continue
             partition = replicas.get(topic.name, view.index)
             if partition is not None and partition.is_leader:
-                labels = of_partition(topic.name, view.index)
-                found.append((labels, Led(view, topic.min_isr, partition)))
+                name = of_partition(topic.name, view.index)
+                found.append((name, Led(view, topic.min_isr, partition)))
     return found
 
 

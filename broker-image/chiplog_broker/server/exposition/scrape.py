@@ -19,11 +19,11 @@ from chiplog_broker.server.exposition.partitions import (
 )
 from chiplog_broker.server.exposition.replicas import ReplicaCollector
 from chiplog_broker.server.exposition.requests import RequestCollector
-from chiplog_broker.server.exposition.series import written
 from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES, topic_rows
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
+from chiplog_core.series import written
 
 
 class Exposition:

@@ -11,7 +11,7 @@ from typing import Final
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
 from chiplog_broker.partitions.counters import PartitionCounters
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.server.exposition.series import Rows, Series, of_topic
+from chiplog_core.series import Rows, Series, labels
 
 
 class TopicTotals(PartitionCounters):
@@ -43,7 +43,7 @@ def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[Topi
     for view in cluster:
         if speaker(view) == cluster.broker_id:
             totals.setdefault(view.name, TopicTotals()).partitions = len(view.partitions)
-    return [(of_topic(topic), one) for topic, one in totals.items()]
+    return [(labels(topic=topic), one) for topic, one in totals.items()]
 
 
 def speaker(topic: TopicView) -> int:

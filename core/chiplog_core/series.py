@@ -1,10 +1,11 @@
-"""The text of metrics that have a series for every topic or every partition.
+"""The text of metrics that have a series for every topic, partition or partition of a group.
 
-A broker may hold ten thousand partitions, and while it writes of them it answers nobody. So the
-labels of a thing are written once for all its series, and a text comes in slices, between which
-others have their turn. Of names of topics nothing has to be escaped.
+There may be tens of thousands of them, and a process that writes of them does nothing else. So
+the labels of a thing are written once for all its series, and a text comes in slices, between
+which others have their turn.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -33,13 +34,13 @@ class Series(Generic[T]):
         return "counter" if self.is_counter else "gauge"
 
 
-def of_topic(topic: str) -> str:
-    """The text of a topic's labels."""
-    return f'{{topic="{topic}"}}'
+def labels(**given: str | int) -> str:
+    """The text of some labels, in the order given."""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in given.items()) + "}"
 
 
 def of_partition(topic: str, partition: int) -> str:
-    """The text of a partition's labels."""
+    """As `labels`, in a fraction of the time: nothing in the name of a topic is escaped."""
     return f'{{topic="{topic}",partition="{partition}"}}'
 
 
@@ -49,7 +50,16 @@ def written(series: Series[T], rows: Rows[T]) -> Iterator[str]:
     yield f"# HELP {name} {series.text}\n# TYPE {name} {series.type}\n"
     for start in range(0, len(rows), SLICE):
         yield "".join(
-            f"{name}{labels} {value}\n"
-            for labels, thing in rows[start : start + SLICE]
+            f"{name}{text} {value}\n"
+            for text, thing in rows[start : start + SLICE]
             if (value := value_of(thing)) is not None
         )
+
+
+def _escaped(value: str | int) -> str:
+    text = str(value)
+    return text.translate(_ESCAPES) if _SPECIAL.search(text) else text
+
+
+_SPECIAL: Final = re.compile(r'[\\"\n]')
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
