@@ -3,7 +3,8 @@
 python docs/generate.py            write them
 python docs/generate.py --check    exit 1 and name each page that is not what it should be
 
-Such a part stands between two comments that name it; the rest of its page is written by hand.
+A part of a page stands between two comments that name it; the rest of the page is written by hand.
+Whole pages are named in `FILES`.
 """
 
 import argparse
@@ -12,15 +13,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))  # so that it runs anywhere
+# So that it runs anywhere.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kube"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker-image"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "operator"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from chiplog_core.groups.states import diagram
+from docs import metrics_reference
 
 FOLDER: Final = Path(__file__).resolve().parent
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "groups.md": {"states": lambda: f"```mermaid\n{diagram()}```\n"},
 }
 """By page and by name."""
+FILES: Final[Mapping[str, Callable[[], str]]] = {
+    "reference/metrics.md": metrics_reference.page,
+}
+"""Whole files, by their place in this folder."""
 
 
 def text_of(page: str, written: str) -> str:
@@ -35,17 +46,26 @@ def text_of(page: str, written: str) -> str:
     return written
 
 
+def texts(folder: Path) -> dict[Path, str]:
+    """Every file that has something generated, as it should be."""
+    pages = {folder / page: text_of(page, (folder / page).read_text()) for page in PARTS}
+    return {**pages, **{folder / name: make() for name, make in FILES.items()}}
+
+
 def drifted(folder: Path) -> list[Path]:
-    """The pages in `folder` with a generated part that is not what it should be."""
-    pages = [folder / page for page in PARTS]
-    return [one for one in pages if text_of(one.name, one.read_text()) != one.read_text()]
+    """The files in `folder` that are not what they should be, or are not there."""
+    return [
+        path
+        for path, text in texts(folder).items()
+        if not path.exists() or path.read_text() != text
+    ]
 
 
 def write(folder: Path) -> None:
-    """Write every generated part into its page."""
-    for page in PARTS:
-        path = folder / page
-        path.write_text(text_of(page, path.read_text()))
+    """Write everything that is generated."""
+    for path, text in texts(folder).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,5 +1,6 @@
 """The generated parts of the docs say what the code says."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,34 @@ def test_generated_parts_are_up_to_date() -> None:
     assert generate.drifted(generate.FOLDER) == []
 
 
-def test_drift_is_found_and_mended(tmp_path: Path) -> None:
-    page = tmp_path / "groups.md"
-    right = (generate.FOLDER / "groups.md").read_text()
-    page.write_text(right.replace("--> Stable", "--> Unstable"))
-
-    assert generate.drifted(tmp_path) == [page]
-    generate.write(tmp_path)
-    assert page.read_text() == right
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The folder, to be changed."""
+    folder = tmp_path / "docs"
+    shutil.copytree(generate.FOLDER, folder)
+    return folder
 
 
-def test_a_page_that_lost_its_markers_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "groups.md").write_text("# Groups\n")
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("groups.md", "--> Stable", "--> Unstable"),
+        ("reference/metrics.md", "Members of the group.", "Members."),
+    ],
+)
+def test_drift_is_found_and_mended(copy: Path, name: str, right: str, wrong: str) -> None:
+    page = copy / name
+    as_it_is = page.read_text()
+    assert right in as_it_is
+    page.write_text(as_it_is.replace(right, wrong))
+
+    assert generate.drifted(copy) == [page]
+    generate.write(copy)
+    assert page.read_text() == as_it_is
+
+
+def test_a_page_that_lost_its_markers_is_an_error(copy: Path) -> None:
+    (copy / "groups.md").write_text("# Groups\n")
 
     with pytest.raises(ValueError, match=r"groups.md must have one part states"):
-        generate.drifted(tmp_path)
+        generate.drifted(copy)

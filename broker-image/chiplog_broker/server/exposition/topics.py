@@ -103,6 +103,6 @@ TOPIC_SERIES: Final[tuple[Series[TopicTotals], ...]] = (
 )
 SIZE_SERIES: Final[Series[TopicTotals]] = Series(
     LOG_SIZE,
-    "Bytes of logs here; by partition as well where spec.metrics.partitions is set.",
+    "Bytes of logs here, of every replica.",
     attrgetter("size_bytes"),
 )
