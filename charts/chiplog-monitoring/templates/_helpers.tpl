@@ -1,0 +1,56 @@
+{{- define "chiplog-monitoring.labels" -}}
+app.kubernetes.io/name: chiplog-monitoring
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: chiplog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The metadata of an object called like `name`, for `root`, with `labels` and `annotations`. */}}
+{{- define "chiplog-monitoring.metadata" -}}
+name: {{ printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- toYaml (merge (include "chiplog-monitoring.labels" .root | fromYaml) .labels) | nindent 2 }}
+{{- with .annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The groups of a rule file's `text` as `values` want them, without those that became empty. */}}
+{{- define "chiplog-monitoring.groups" -}}
+{{- $values := .values -}}
+{{- $groups := list -}}
+{{- range (.text | fromYaml).groups -}}
+{{- $rules := list -}}
+{{- range .rules -}}
+{{- $own := get $values.alerts .alert | default dict -}}
+{{- if ne (toString $own.enabled) "false" -}}
+{{- $_ := set .annotations "runbook_url" ($values.runbooks | replace "{alert}" .alert) -}}
+{{- $expr := $own.expr | default .expr -}}
+{{- if hasKey $own "threshold" -}}
+{{- if not (regexMatch "[<>] [0-9.]+$" .expr) }}{{ fail (printf "alerts.%s.threshold: this alert has none, only expr can change it" .alert) }}{{ end -}}
+{{- $expr = regexReplaceAll "[0-9.]+$" .expr (printf "%v" $own.threshold) -}}
+{{- end -}}
+{{- $labels := merge (dict "severity" ($own.severity | default .labels.severity)) .labels -}}
+{{- $changed := dict "expr" $expr "for" (get $own "for" | default (get . "for")) "labels" $labels -}}
+{{- $rules = append $rules (merge $changed .) -}}
+{{- end -}}
+{{- end -}}
+{{- if $rules }}{{ $groups = append $groups (dict "name" .name "rules" $rules) }}{{ end -}}
+{{- end -}}
+{{- with $groups }}{{ toYaml (dict "groups" .) }}{{ end -}}
+{{- end -}}
+
+{{/* Where a PodMonitor looks for pods: in `namespaces`, or everywhere. */}}
+{{- define "chiplog-monitoring.namespaces" -}}
+namespaceSelector:
+  {{- if .namespaces }}
+  matchNames:
+    {{- toYaml .namespaces | nindent 4 }}
+  {{- else }}
+  any: true
+  {{- end }}
+{{- end -}}
