@@ -5,7 +5,8 @@ python charts/generate.py --check    exit 1 and name each file that is not what 
 
 The operator's chart carries the CustomResourceDefinitions as templates, so that an upgrade brings
 them along and an uninstall leaves them. The cluster's chart checks the specs in its values by the
-same declarations, so that a typo is refused before anything reaches Kubernetes.
+same declarations, so that a typo is refused before anything reaches Kubernetes. The dashboards of
+the monitoring chart are written from charts/dashboards/.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it runs from anywhere
 
+from charts.dashboards import boards
 from chiplog_core.limits import MAX_NAME_LENGTH
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -57,7 +59,7 @@ def files() -> Mapping[Path, str]:
         for definition in DEFINITIONS
     }
     schema = json.dumps(cluster_values_schema(), indent=1, ensure_ascii=False) + "\n"
-    return {**definitions, Path(CLUSTER_SCHEMA): schema}
+    return {**definitions, Path(CLUSTER_SCHEMA): schema, **boards.files()}
 
 
 def definition_template(definition: Definition) -> str:
@@ -177,7 +179,8 @@ def drifted(folder: Path) -> list[Path]:
     """The files in `folder` that are missing, differ, or belong to no definition."""
     wanted = {folder / path: text for path, text in files().items()}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-    orphans = sorted(set((folder / DEFINITIONS_FOLDER).glob("*")) - set(wanted))
+    folders = (DEFINITIONS_FOLDER, boards.FOLDER)
+    orphans = sorted({path for one in folders for path in (folder / one).glob("*")} - set(wanted))
     return stale + orphans
 
 

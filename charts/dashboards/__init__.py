@@ -1,0 +1,1 @@
+"""Grafana dashboards: what they show, from which their JSON is written and their queries read."""

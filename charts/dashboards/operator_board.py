@@ -1,0 +1,138 @@
+"""The operator: what it looks after, its rounds, its queue, and what it asks the API server."""
+
+from typing import Final
+
+from charts.dashboards.board import Board, Line, Row, lines, number
+
+PROCESS: Final = 'job="chiplog-operator"'
+_PREFIX: Final = "chiplog_operator"
+_ROUNDS: Final = f"{_PREFIX}_reconciliations"
+_CLUSTER: Final = "{{namespace}}/{{name}}"
+_POD: Final = "{{pod}}"
+
+
+def rate_by(labels: str, metric: str) -> str:
+    """A counter's growth a second."""
+    return f"sum by ({labels}) (rate({metric}[$__rate_interval]))"
+
+
+def slowest_by(labels: str, histogram: str) -> str:
+    """The duration that 99 of 100 do not exceed."""
+    rates = rate_by(f"{labels}, le".removeprefix(", "), f"{histogram}_bucket")
+    return f"histogram_quantile(0.99, {rates})"
+
+
+def looked_after(kind: str) -> str:
+    """How many objects of a kind, by whoever is in charge."""
+    return f'sum(max by (namespace, name) ({_PREFIX}_resources{{kind="{kind}"}}))'
+
+
+_STATE: Final = Row(
+    "State",
+    (
+        number("In charge", f"sum({_PREFIX}_leader)", red_below=1, red_from=2),
+        number("Clusters", looked_after("BrokerCluster")),
+        number("Topics", looked_after("Topic")),
+        number("Consumer groups", looked_after("ConsumerGroup")),
+        number("Paused", f"sum(max by (kind, namespace, name) ({_PREFIX}_resources_paused))"),
+        number(
+            "Clusters not as their specs say",
+            "count(max by (namespace, cluster) (chiplog_brokercluster_ready) == 0) or vector(0)",
+            red_from=1,
+        ),
+        number("Changes that wait", f"sum({_PREFIX}_queue_length)"),
+        number(
+            "Losses accepted",
+            "sum(increase(kafka_controller_controllerstats_uncleanleaderelections_total"
+            "[$__range]))",
+            red_from=1,
+            about="Unclean elections in the time that is shown.",
+        ),
+        number(
+            "Rebalances under way",
+            'sum(chiplog_rebalance_state{state="Rebalancing"}) or vector(0)',
+        ),
+        number(
+            "Violations found",
+            "sum(max by (namespace, name, check) (chiplog_verification_violations)) or vector(0)",
+            red_from=1,
+            about="By the last completed run of each Verification.",
+        ),
+    ),
+)
+_ROUND: Final = Row(
+    "Rounds of observe, plan and act",
+    (
+        lines("Rounds", Line(rate_by("namespace, name", f"{_ROUNDS}_total"), _CLUSTER), unit="ops"),
+        lines(
+            "Rounds that fail",
+            Line(
+                f"{rate_by('namespace, name', f'{_ROUNDS}_failed_total')}"
+                f" or 0 * {rate_by('namespace, name', f'{_ROUNDS}_total')}",
+                _CLUSTER,
+            ),
+            unit="ops",
+        ),
+        lines(
+            "Duration: 99 of 100 are shorter",
+            Line(slowest_by("namespace, name", f"{_ROUNDS}_duration_seconds"), _CLUSTER),
+            unit="s",
+        ),
+        lines(
+            "Wait before a round: 99 of 100 are shorter",
+            Line(slowest_by("", f"{_PREFIX}_queue_seconds"), "wait"),
+            unit="s",
+        ),
+        lines(
+            "Actions of the last plan",
+            Line(f"max by (namespace, name) ({_PREFIX}_plan_actions)", _CLUSTER),
+        ),
+        lines(
+            "Actions", Line(rate_by("action", f"{_PREFIX}_actions_total"), "{{action}}"), unit="ops"
+        ),
+    ),
+)
+_API: Final = Row(
+    "API server",
+    (
+        lines(
+            "Requests",
+            Line(
+                rate_by("verb, resource", f"{_PREFIX}_api_requests_total"),
+                "{{verb}} {{resource}}",
+            ),
+            unit="reqps",
+        ),
+        lines(
+            "Answers",
+            Line(rate_by("code", f"{_PREFIX}_api_requests_total"), "{{code}}"),
+            unit="reqps",
+        ),
+        lines(
+            "Duration: 99 of 100 are shorter",
+            Line(slowest_by("verb", f"{_PREFIX}_api_request_duration_seconds"), "{{verb}}"),
+            unit="s",
+        ),
+    ),
+)
+_PROCESSES: Final = Row(
+    "Processes",
+    (
+        lines(
+            "CPU",
+            Line(f"rate(process_cpu_seconds_total{{{PROCESS}}}[$__rate_interval])", _POD),
+            unit="none",
+            about="Cores.",
+        ),
+        lines("Memory", Line(f"process_resident_memory_bytes{{{PROCESS}}}", _POD), unit="bytes"),
+        lines("Open files", Line(f"process_open_fds{{{PROCESS}}}", _POD)),
+    ),
+)
+
+BOARD: Final = Board(
+    name="operator",
+    title="Chiplog / Operator",
+    about="The operator and all clusters it is in charge of.",
+    variables=(),
+    rows=(_STATE, _ROUND, _API, _PROCESSES),
+)
