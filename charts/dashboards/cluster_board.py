@@ -12,25 +12,25 @@ VARIABLES: Final = (
 )
 """Of every dashboard about one cluster."""
 
-_BROKER: Final = "{{pod}}"
+_POD: Final = "{{pod}}"
 _TOPIC_METRICS: Final = "kafka_server_brokertopicmetrics"
 _REPLICAS: Final = "kafka_server_replicamanager"
 
 
 def by_broker(metric: str) -> Line:
     """A gauge, summed over what each broker has of it."""
-    return Line(f"sum by (pod) ({metric}{{{CHOSEN}}})", _BROKER)
+    return Line(f"sum by (pod) ({metric}{{{CHOSEN}}})", _POD)
 
 
 def rate_by_broker(metric: str) -> Line:
     """A counter's growth a second."""
-    return Line(f"sum by (pod) (rate({metric}{{{CHOSEN}}}[$__rate_interval]))", _BROKER)
+    return Line(f"sum by (pod) (rate({metric}{{{CHOSEN}}}[$__rate_interval]))", _POD)
 
 
 def slowest_by_broker(histogram: str, more: str = "") -> Line:
     """The duration that 99 of 100 do not exceed."""
     buckets = f"{histogram}_bucket{{{CHOSEN}{more}}}[$__rate_interval]"
-    return Line(f"histogram_quantile(0.99, sum by (pod, le) (rate({buckets})))", _BROKER)
+    return Line(f"histogram_quantile(0.99, sum by (pod, le) (rate({buckets})))", _POD)
 
 
 def of_cluster(function: str, metric: str) -> str:
@@ -139,7 +139,7 @@ _REPLICATION: Final = Row(
         lines("At min ISR", by_broker(f"{_REPLICAS}_atminisrpartitioncount")),
         lines(
             "Records that the slowest replica lacks",
-            Line(f"max by (pod) (kafka_server_replicafetchermanager_maxlag{{{CHOSEN}}})", _BROKER),
+            Line(f"max by (pod) (kafka_server_replicafetchermanager_maxlag{{{CHOSEN}}})", _POD),
         ),
         lines("Shrinks of the ISR", rate_by_broker(f"{_REPLICAS}_isrshrinks_total"), unit="ops"),
         lines("Expansions of the ISR", rate_by_broker(f"{_REPLICAS}_isrexpands_total"), unit="ops"),
@@ -155,7 +155,7 @@ _DISK: Final = Row(
             "Dirtiest compacted log",
             Line(
                 f"max by (pod) (kafka_log_logcleanermanager_max_dirty_percent{{{CHOSEN}}})",
-                _BROKER,
+                _POD,
             ),
             unit="percent",
         ),
@@ -172,24 +172,27 @@ _DISK: Final = Row(
         ),
     ),
 )
-_PROCESS: Final = Row(
-    "Processes",
-    (
-        lines(
-            "CPU",
-            Line(f"rate(process_cpu_seconds_total{{{BROKERS}}}[$__rate_interval])", _BROKER),
-            unit="none",
-            about="Cores.",
+
+
+def processes(selector: str) -> Row:
+    """What the processes of a job take."""
+    cpu = f"rate(process_cpu_seconds_total{{{selector}}}[$__rate_interval])"
+    return Row(
+        "Processes",
+        (
+            lines("CPU", Line(cpu, _POD), unit="none", about="Cores."),
+            lines(
+                "Memory", Line(f"process_resident_memory_bytes{{{selector}}}", _POD), unit="bytes"
+            ),
+            lines("Open files", Line(f"process_open_fds{{{selector}}}", _POD)),
         ),
-        lines("Memory", Line(f"process_resident_memory_bytes{{{BROKERS}}}", _BROKER), unit="bytes"),
-        lines("Open files", Line(f"process_open_fds{{{BROKERS}}}", _BROKER)),
-    ),
-)
+    )
+
 
 BOARD: Final = Board(
     name="cluster",
     title="Chiplog / Cluster",
     about="A cluster's brokers.",
     variables=VARIABLES,
-    rows=(_STATE, _LOAD, _LATENCY, _REPLICATION, _DISK, _PROCESS),
+    rows=(_STATE, _LOAD, _LATENCY, _REPLICATION, _DISK, processes(BROKERS)),
 )

@@ -3,12 +3,12 @@
 from typing import Final
 
 from charts.dashboards.board import Board, Line, Row, lines, number
+from charts.dashboards.cluster_board import processes
 
-PROCESS: Final = 'job="chiplog-operator"'
+OPERATORS: Final = 'job="chiplog-operator"'
 _PREFIX: Final = "chiplog_operator"
 _ROUNDS: Final = f"{_PREFIX}_reconciliations"
 _CLUSTER: Final = "{{namespace}}/{{name}}"
-_POD: Final = "{{pod}}"
 
 
 def rate_by(labels: str, metric: str) -> str:
@@ -115,24 +115,10 @@ _API: Final = Row(
         ),
     ),
 )
-_PROCESSES: Final = Row(
-    "Processes",
-    (
-        lines(
-            "CPU",
-            Line(f"rate(process_cpu_seconds_total{{{PROCESS}}}[$__rate_interval])", _POD),
-            unit="none",
-            about="Cores.",
-        ),
-        lines("Memory", Line(f"process_resident_memory_bytes{{{PROCESS}}}", _POD), unit="bytes"),
-        lines("Open files", Line(f"process_open_fds{{{PROCESS}}}", _POD)),
-    ),
-)
-
 BOARD: Final = Board(
     name="operator",
     title="Chiplog / Operator",
     about="The operator and all clusters it is in charge of.",
     variables=(),
-    rows=(_STATE, _ROUND, _API, _PROCESSES),
+    rows=(_STATE, _ROUND, _API, processes(OPERATORS)),
 )
