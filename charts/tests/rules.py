@@ -17,6 +17,8 @@ METRICS = CHECKOUT / "docs" / "reference" / "metrics.md"
 """Generated from the collectors of broker and operator."""
 
 _METRIC = re.compile(r"\b(?:chiplog|kafka)_[a-z0-9_]+")
+EXPORTED = re.compile(r"\b(chiplog|kafka|process)_\w+|\bup\{")
+"""What Chiplog's processes tell, or Prometheus of them."""
 _QUOTED = re.compile(r'"[^"]*"')
 _ENDING = re.compile(r"_(bucket|count|sum|total)$")
 

@@ -16,13 +16,12 @@ from charts.dashboards.board import COLUMNS, SOURCE
 from charts.dashboards.boards import BOARDS, FOLDER
 from charts.dashboards.queries import EXAMPLE, Query, queries
 from charts.tests.files import CHARTS
-from charts.tests.rules import metrics_in, unknown
+from charts.tests.rules import EXPORTED, metrics_in, unknown
 from e2e.cluster import tools
 from e2e.cluster.shell import CommandFailed, run
 
 FILES = sorted((CHARTS / FOLDER).glob("*.json"))
 LEGEND = re.compile(r"\{\{(\w+)\}\}")
-EXPORTED = re.compile(r"\b(chiplog|kafka|process)_\w+|\bup\{")
 
 
 def dashboard(path: Path) -> dict[str, Any]:
