@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from charts.tests.files import MONITORING, OPERATOR, Manifest, by_kind, manifests, render
-from charts.tests.rules import ALERTS, RULES
+from charts.tests.rules import ALERTS, LIST, RULES, RUNBOOKS
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_operator.resources.pod import pod_template
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 SCRAPE = MONITORING / "scrape.yaml"
 DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
+FENCED = re.MULTILINE | re.DOTALL
 OFF = {"NoMessageForTooLong", "UnderReplicatedPartition"}
 
 
@@ -119,6 +120,23 @@ def test_an_alert_can_be_other_in_every_way_and_the_others_stay(helm: Path) -> N
         "labels": {"severity": "page"},
         "expr": "vector(1) > 0",
     }
+
+
+def test_values_that_the_pages_show_are_taken(helm: Path, tmp_path: Path) -> None:
+    shown = [
+        block
+        for page in (LIST, *RUNBOOKS.iterdir())
+        for block in re.findall(r"^```yaml\n(alerts:\n.*?)^```", page.read_text(), FENCED)
+    ]
+    assert len(shown) == 2
+    for block in shown:
+        (tmp_path / "values.yaml").write_text(block)
+        changed = yaml.safe_load(block)["alerts"]
+        rules = rules_of(rendered(helm, "--values", str(tmp_path / "values.yaml")))
+        for name, change in changed.items():
+            assert (name in rules) is change.get("enabled", True)
+            assert "for" not in change or rules[name]["for"] == change["for"]
+            assert str(change.get("threshold", "")) in rules.get(name, {}).get("expr", "")
 
 
 def test_a_mistake_in_the_values_is_refused(helm: Path) -> None:
