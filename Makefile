@@ -46,7 +46,7 @@ check: setup ## Format, lint, types, import contracts, generated files, unit tes
 	$(BIN)/python crds/generate.py --check
 	$(BIN)/python charts/generate.py --check
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main and not sim and not spark"
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main and not platform and not sim and not spark"
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend
