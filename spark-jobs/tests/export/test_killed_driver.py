@@ -1,4 +1,4 @@
-"""A driver as a process of its own, killed with its JVM while it writes, and as it commits."""
+"""A driver as a process of its own, killed with its JVM as it writes; FULL=1: and as it commits."""
 
 import os
 import signal
@@ -16,6 +16,7 @@ from chiplog_spark.jobs.export import work
 from e2e.clients.topics import create_topic
 from e2e.kafka import debian
 from e2e.kafka.process import DIE_WITH_US, BrokerProcess
+from e2e.lanes import is_full
 from e2e.spark.session import CONF
 from e2e.spark.topic_rows import grow, stored
 
@@ -100,10 +101,11 @@ def test_killed_drivers_leave_each_offset_once(
     def has_recorded_the_fourth() -> bool:
         return any(ours.glob("commits/*4.json"))
 
-    kill_when(has_recorded_the_fourth, request.to_json(), tmp_path)
-    seen = exported(target, TOPIC)
-    assert len(seen) == len(set(seen)) >= 2_400
-    assert set(seen) <= everything
+    if is_full():  # each driver is a JVM, and the test on Delta has one that is killed so, too
+        kill_when(has_recorded_the_fourth, request.to_json(), tmp_path)
+        seen = exported(target, TOPIC)
+        assert len(seen) == len(set(seen)) >= 2_400
+        assert set(seen) <= everything
 
     grow(broker.bootstrap, TOPIC, 3)
     produce(broker, TOPIC, 2, range(500))
