@@ -13,6 +13,7 @@ from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
 from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
+from e2e.main.at_rest import HANG, note_at_rest
 from e2e.main.broker_cluster import BrokerClusterUnderTest, is_ready, shown, topic_manifest
 from e2e.main.operator import Operator
 
@@ -21,11 +22,6 @@ pytestmark = [pytest.mark.main, pytest.mark.timeout(900)]
 TOPICS = 500 if is_full() else 100
 READY_LIMIT_S = 60
 PRODUCED_TO = 20
-MEMORY_LIMIT_MIB = 200
-IDLE_LIMIT_PERCENT = 2
-IDLE_S = 20
-# Times are shown beside their limit; a test fails only where something hangs.
-HANG = 5
 MANY = {"e2e": "many-topics"}
 SELECTOR = ("-l", "e2e=many-topics")
 
@@ -62,7 +58,7 @@ def test_many_topics_at_once(cluster: BrokerClusterUnderTest, operator: Operator
             f"of which kubectl apply took {applied_s:.1f} s"
         )
         produce_to_some(cluster.bootstrap, names)
-        measure(operator)
+        note_at_rest(operator)
     finally:
         cluster.kubectl("delete", "kt", *SELECTOR, "--wait=false", timeout_s=180)
 
@@ -82,22 +78,3 @@ def produce_to_some(bootstrap: str, names: list[str]) -> None:
     for name in drawn:
         Librdkafka().produce(bootstrap, name, [Record(name.encode())])
         assert end_offsets(bootstrap, name, [0]) == [1]
-
-
-def measure(operator: Operator) -> None:
-    """Memory now and CPU while nothing happens, of the replica that leads and of the other."""
-    time.sleep(3)  # what the last changes caused is over
-    before = operator.usage()
-    time.sleep(IDLE_S)
-    after = operator.usage()
-    leader = operator.leader()["metadata"]["name"]
-    for name, used in after.items():
-        idle = 100 * (used.cpu_s - before[name].cpu_s) / IDLE_S
-        mib = used.rss_bytes / 2**20
-        measured.note(
-            f"operator {'that leads' if name == leader else 'that waits'}: "
-            f"{mib:.0f} MiB (limit {MEMORY_LIMIT_MIB}), "
-            f"idle {idle:.1f} % of a core (limit {IDLE_LIMIT_PERCENT})"
-        )
-        assert 0 < mib <= MEMORY_LIMIT_MIB
-        assert idle <= HANG * IDLE_LIMIT_PERCENT

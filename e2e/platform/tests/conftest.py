@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from chiplog_core import ports
 from e2e.cluster.helm import Helm
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target
@@ -18,6 +19,7 @@ from e2e.platform.releases import Release
 NAMESPACE = "e2e-platform"
 TOPIC, PARTITIONS, GROUP = "dev.orders", 3, "dev.readers"
 LAG_OBJECTIVE = 50
+METRICS_PORT = ports.METRICS
 
 
 def values() -> Values:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from charts.dashboards.queries import EXAMPLE, queries
 from confluent_kafka import Consumer, TopicPartition
 
+from charts.dashboards.queries import EXAMPLE, queries
 from e2e import measured
 from e2e.chaos.scene import Scene
 from e2e.clients.by_librdkafka import QUIET, Librdkafka
@@ -33,12 +33,18 @@ from e2e.main.replicas import pod_of, wait_in_sync
 from e2e.platform.files import Files
 from e2e.platform.prometheus import Prometheus, Target
 from e2e.platform.releases import Release
-from e2e.platform.tests.conftest import GROUP, LAG_OBJECTIVE, NAMESPACE, PARTITIONS, TOPIC
+from e2e.platform.tests.conftest import (
+    GROUP,
+    LAG_OBJECTIVE,
+    METRICS_PORT,
+    NAMESPACE,
+    PARTITIONS,
+    TOPIC,
+)
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(3600 if is_full() else 600)]
 
 DASHBOARDS = layout.CHECKOUT / "charts" / "chiplog-monitoring" / "dashboards"
-METRICS_PORT = 9404
 # Minutes are what users get, and what FULL waits for.
 SHORT_FOR: Final = "5s"
 FIRED: Final = (
