@@ -1,0 +1,247 @@
+"""Patterns for topic names: the regular expressions that mean the same wherever they are judged.
+
+The API server reads them as RE2, the operator here. So only what RE2 and everybody's regular
+expressions share is a pattern: characters of topic names, `.`, classes, groups, alternatives and
+counts. It is matched without backtracking, because a pattern is a user's text and must not hold
+up the operator: no pattern takes longer than its size times the length of the name.
+"""
+
+import re
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
+"""What a topic name is made of; nothing else needs to be matched."""
+
+_ESCAPES = {
+    "d": frozenset(string.digits),
+    "D": NAME_CHARACTERS - frozenset(string.digits),
+    "w": NAME_CHARACTERS - frozenset(".-"),
+    "W": frozenset(".-"),
+    ".": frozenset("."),
+    "-": frozenset("-"),
+    "_": frozenset("_"),
+}
+_ESCAPE = r"\\[dDwW._-]"
+_CLASS = rf"\[\^?(?:[A-Za-z0-9_.-]|{_ESCAPE})+\]"
+_COUNT = r"\{[0-9]{1,3}(?:,[0-9]{0,3})?\}"
+_ATOM = rf"[A-Za-z0-9_.)-]|{_ESCAPE}|{_CLASS}"
+SHARED_SYNTAX = rf"\^?(?:\((?:\?:)?|\||(?:{_ATOM})(?:[*+?]|{_COUNT})?)+\$?"
+"""What a pattern is made of, without the balance of its brackets: the part of the rule that a
+regular expression can say. Anchors stand at the ends only, where they change nothing."""
+
+SHARED_SYNTAX_MEANING = (
+    "a regular expression of letters, digits, '.', '_', '-', classes like [a-z0-9-], groups, "
+    "alternatives and counts, like payments\\.[a-z-]+"
+)
+_TOKEN = re.compile(rf"(?P<open>\((?:\?:)?)|(?P<atom>{_ATOM}|\|)|(?P<count>[*+?]|{_COUNT})")
+
+MAX_STEPS = 1_000
+"""How large a pattern may be when its counts are written out."""
+
+MAX_DEPTH = 20
+"""How deep groups may be nested."""
+
+_Fragment: TypeAlias = "_Set | _Sequence | _Either | _Repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    characters: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    parts: tuple[_Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    choices: tuple[_Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    part: _Fragment
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Take one of these characters and go on with the next step, or go on at each of `targets`
+    at once, which are counted from this step."""
+
+    characters: frozenset[str] = frozenset()
+    targets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A pattern that was read."""
+
+    steps: tuple[_Step, ...]
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole name is what the pattern says."""
+        here = self._reached([0])
+        for character in name:
+            steps = ((at, self.steps[at]) for at in here if at < len(self.steps))
+            here = self._reached(at + 1 for at, step in steps if character in step.characters)
+        return len(self.steps) in here
+
+    def _reached(self, starts: Iterable[int]) -> set[int]:
+        """The steps that take a character next, and the end if it is reached."""
+        seen: set[int] = set()
+        waiting = list(starts)
+        while waiting:
+            at = waiting.pop()
+            if at not in seen:
+                seen.add(at)
+                if at < len(self.steps):
+                    waiting += [at + target for target in self.steps[at].targets]
+        return seen
+
+
+@lru_cache(maxsize=256)
+def read_pattern(text: str) -> NamePattern:
+    """The pattern that `text` is; a `ValueError` says why it is none."""
+    if not re.fullmatch(SHARED_SYNTAX, text):
+        raise ValueError(f"it is not {SHARED_SYNTAX_MEANING}")
+    inner = text.removeprefix("^").removesuffix("$")
+    return NamePattern(tuple(_compiled(_Reader(inner).read())))
+
+
+@lru_cache(maxsize=65_536)
+def name_matches(pattern: str, name: str) -> bool:
+    """Whether the whole name is what the pattern says. Every plan asks this of every topic."""
+    return read_pattern(pattern).matches(name)
+
+
+class _Reader:
+    """Reads a pattern of the shared syntax."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [(found.lastgroup, found[0]) for found in _TOKEN.finditer(text)]
+        self._at = 0
+        self._depth = 0
+
+    def read(self) -> _Fragment:
+        found = self._either()
+        if self._at < len(self._tokens):
+            raise ValueError("it has a ) without a (")
+        return found
+
+    def _peek(self) -> str:
+        return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def _either(self) -> _Fragment:
+        choices = [self._sequence()]
+        while self._peek() == "|":
+            self._next()
+            choices.append(self._sequence())
+        return choices[0] if len(choices) == 1 else _Either(tuple(choices))
+
+    def _sequence(self) -> _Fragment:
+        parts = []
+        while self._peek() not in {"", "|", ")"}:
+            parts.append(self._counted(self._atom()))
+        return _Sequence(tuple(parts))
+
+    def _atom(self) -> _Fragment:
+        kind, piece = self._tokens[self._at]
+        self._at += 1
+        if kind == "open":
+            return self._group()
+        if piece.startswith("["):
+            return _Set(_class(piece[1:-1]))
+        if piece.startswith("\\"):
+            return _Set(_ESCAPES[piece[1]])
+        return _Set(NAME_CHARACTERS if piece == "." else frozenset(piece))
+
+    def _group(self) -> _Fragment:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ValueError(f"its groups are nested deeper than {MAX_DEPTH}")
+        inside = self._either()
+        if self._peek() != ")":
+            raise ValueError("it has a ( without a )")
+        self._at += 1
+        self._depth -= 1
+        return inside
+
+    def _counted(self, part: _Fragment) -> _Fragment:
+        if self._at == len(self._tokens) or self._tokens[self._at][0] != "count":
+            return part
+        piece = self._next()
+        if piece in "*+?":
+            return _Repeat(part, int(piece == "+"), 1 if piece == "?" else None)
+        least, comma, most = piece[1:-1].partition(",")
+        found = _Repeat(part, int(least), int(most or least) if most or not comma else None)
+        if found.most is not None and found.most < found.least:
+            raise ValueError(f"its count {piece} ends before it begins")
+        return found
+
+
+def _class(text: str) -> frozenset[str]:
+    """The characters between the brackets of a class."""
+    items = re.findall(rf"{_ESCAPE}|.", text.removeprefix("^"))
+    characters: set[str] = set()
+    at = 0
+    while at < len(items):
+        is_range = items[at + 1 : at + 2] == ["-"] and at + 2 < len(items)
+        if items[at] == "-" and 0 < at < len(items) - 1:
+            raise ValueError(f"its class [{text}] has a - that is neither first nor last")
+        characters |= _range(items[at], items[at + 2]) if is_range else _single(items[at])
+        at += 3 if is_range else 1
+    return NAME_CHARACTERS - characters if text.startswith("^") else frozenset(characters)
+
+
+def _single(item: str) -> frozenset[str]:
+    return _ESCAPES[item[1]] if len(item) > 1 else frozenset(item)
+
+
+def _range(first: str, last: str) -> set[str]:
+    if len(first) > 1 or len(last) > 1 or last < first:
+        raise ValueError(f"its range {first}-{last} does not go from a character to a later one")
+    return {chr(code) for code in range(ord(first), ord(last) + 1)}
+
+
+def _compiled(part: _Fragment) -> list[_Step]:
+    """The steps of a fragment. It ends behind its last step."""
+    match part:
+        case _Set(characters):
+            steps = [_Step(characters)]
+        case _Sequence(parts):
+            steps = [step for one in parts for step in _compiled(one)]
+        case _Either(choices):
+            steps = _compiled_choices(choices)
+        case _Repeat(one, least, most):
+            steps = _compiled_repeat(_compiled(one), least, most)
+    if len(steps) > MAX_STEPS:
+        raise ValueError("it is too large: its counts are too high")
+    return steps
+
+
+def _compiled_choices(choices: tuple[_Fragment, ...]) -> list[_Step]:
+    *others, last = map(_compiled, choices)
+    steps = last
+    for one in reversed(others):
+        split, leave = _Step(targets=(1, len(one) + 2)), _Step(targets=(len(steps) + 1,))
+        steps = [split, *one, leave, *steps]
+    return steps
+
+
+def _compiled_repeat(body: list[_Step], least: int, most: int | None) -> list[_Step]:
+    if most is None:
+        split, back = _Step(targets=(1, len(body) + 2)), _Step(targets=(-len(body) - 1,))
+        return [*body * least, split, *body, back]
+    optional = [_Step(targets=(1, len(body) + 1)), *body]
+    return body * least + optional * (most - least)
