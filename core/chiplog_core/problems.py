@@ -23,6 +23,9 @@ class Reason(StrEnum):
     RESOURCE_CONFLICT = "ResourceConflict"
     """Another object has a claim on the same thing."""
 
+    POLICY_VIOLATION = "PolicyViolation"
+    """It would work, but the cluster's spec.topicPolicies do not allow it."""
+
     KAFKA_ERROR = "KafkaError"
     """A broker answered with an error."""
 

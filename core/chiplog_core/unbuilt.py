@@ -21,7 +21,6 @@ class Feature(StrEnum):
     ROLL_POLICY = "roll policies"
     HIBERNATION = "hibernation"
     MAINTENANCE = "maintenance of single brokers"
-    TOPIC_POLICIES = "topic policies"
     LOAD_BALANCERS = "listeners behind load balancers"
     CLAIM_DELETION = "deletion of the volumes together with the cluster"
     SCALE_IN = "moving replicas away from a broker"
@@ -36,7 +35,6 @@ UNBUILT: Mapping[Feature, str] = {
     Feature.ROLL_POLICY: "remove it; brokers restart one at a time",
     Feature.HIBERNATION: "set it to false",
     Feature.MAINTENANCE: "remove it",
-    Feature.TOPIC_POLICIES: "remove it",
     Feature.LOAD_BALANCERS: "set it to internal or nodeport",
     Feature.CLAIM_DELETION: "set it to false; after deleting the cluster delete its "
     "PersistentVolumeClaims yourself",

@@ -91,6 +91,19 @@ BROKER_CLUSTER = Definition(
                 field=".topicPolicies.minReplicas",
             ),
         ),
+        "spec.topicPolicies.namePattern": (
+            Rule(
+                "'any'.matches(self) in [true, false]",
+                "must be a regular expression, like payments\\.[a-z-]+",
+            ),
+        ),
+        "spec.topicPolicies.maxRetentionBytes": (
+            Rule(
+                "quantity(string(self)).isInteger() && "
+                "quantity(string(self)).isGreaterThan(quantity('0'))",
+                "topicPolicies.maxRetentionBytes must be a number of bytes, like 50Gi",
+            ),
+        ),
         "spec.storage": (
             Rule(
                 "quantity(string(self.size)).isGreaterThan(quantity('0'))",

@@ -7,6 +7,8 @@ from chiplog_core.durations import Duration
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS, MAX_TOPIC_NAME_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.references import Namespace
+from chiplog_core.policies.pattern import SHARED_SYNTAX, SHARED_SYNTAX_MEANING
+from chiplog_core.quantities import Quantity
 from chiplog_core.topic_name import TOPIC_NAME_MEANING
 
 
@@ -25,18 +27,28 @@ class NamespacePrefix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPolicies:
-    """Rules that every topic must keep, whether it is made by kubectl or by a Kafka client."""
+    """Rules that every topic must keep, whether it is made by kubectl or by a Kafka client.
+
+    A topic that was there before a rule runs on, with a Warning condition; what would break the
+    rule anew or more than before is refused.
+    """
 
     name_pattern: Annotated[
         str | None,
-        "Regular expression that a whole topic name must match, in the syntax of RE2.",
+        "Regular expression that a whole topic name must match, like payments\\.[a-z-]+.",
         Length(512, minimum=1),
+        Pattern(SHARED_SYNTAX, SHARED_SYNTAX_MEANING),
     ] = None
     namespace_prefixes: Annotated[
         tuple[NamespacePrefix, ...],
-        "How topics of each namespace must begin.",
+        "How topics of each of these namespaces must begin.",
         Items(200, key=("namespace",)),
     ] = ()
+    require_namespace_prefix: Annotated[
+        bool,
+        "Topics of every other namespace than the cluster's must begin with the name of their "
+        "namespace and a dot, like team-a.orders, unless namespacePrefixes says otherwise.",
+    ] = False
     max_partitions: Annotated[
         int | None, "The most partitions a topic may have.", Range(1, MAX_PARTITIONS_PER_TOPIC)
     ] = None
@@ -49,5 +61,10 @@ class TopicPolicies:
     max_retention: Annotated[
         Duration | None,
         "The longest retention.ms a topic may have, like 30d; a topic that keeps records for "
-        "ever is then refused.",
+        "ever is then refused, also one that is only compacted.",
+    ] = None
+    max_retention_bytes: Annotated[
+        Quantity | None,
+        "The largest retention.bytes a topic may have, like 50Gi. It counts per partition. A topic "
+        "that sets no limit is then refused, also one that is only compacted.",
     ] = None

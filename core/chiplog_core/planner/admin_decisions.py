@@ -38,9 +38,10 @@ from chiplog_core.planner.actions import WriteTopic
 from chiplog_core.planner.admin_elections import due, judged_elections
 from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts_of
 from chiplog_core.planner.members import find_members
+from chiplog_core.planner.policies import PolicyJudge
 from chiplog_core.planner.sessions import awaiting_admission
 from chiplog_core.planner.world import World, WriteResult
-from chiplog_core.problems import InvalidManifest, Problem
+from chiplog_core.problems import InvalidManifest, Problem, Reason
 from chiplog_core.topic_name import is_internal
 from chiplog_core.validate.topic import check_topic, check_topic_in_cluster
 
@@ -81,6 +82,12 @@ class Decider:
         self._cluster = cluster
         self._names = TopicNames(world, cluster)
         self._facts = facts_of(world, cluster, self._names)
+        self._policies = PolicyJudge(
+            cluster=cluster,
+            partitions=self._facts.default_partitions,
+            replicas=self._facts.default_replicas,
+            inherited=self._facts.inherited,
+        )
 
     def decide(self, operation: Request, key: str) -> Decision:
         """What becomes of the operation now. `key` names the request among all there are."""
@@ -149,7 +156,7 @@ class Decider:
             annotations={labels.ADMIN_REQUEST: key},
         )
         self._refuse_taken_object(metadata, name)
-        manifest = self._checked(Topic(metadata=metadata, spec=spec)).to_manifest()
+        manifest = self._checked(Topic(metadata=metadata, spec=spec), named).to_manifest()
         return WriteTopic(
             request_id=key,
             metadata=Metadata(name=metadata.name, namespace=metadata.namespace),
@@ -214,7 +221,7 @@ class Decider:
             states = () if named.generation is None else named.generation.partitions
             placed = [state.replicas for state in states] + list(operation.assignments)
             spec = replace(spec, assignments=_assignments(dict(enumerate(placed))))
-        manifest = self._checked(replace(topic, spec=spec)).to_manifest()["spec"]
+        manifest = self._checked(replace(topic, spec=spec), named).to_manifest()["spec"]
         wanted = ("partitions", "assignments") if operation.assignments else ("partitions",)
         return {field: manifest[field] for field in wanted}
 
@@ -231,7 +238,7 @@ class Decider:
         for name in changes:
             field = f"spec.config[{name}]"
             self._refuse_foreign(topic, (*SPEC, "config", name), field, _edit(topic))
-        self._checked(replace(topic, spec=replace(topic.spec, config=after)))
+        self._checked(replace(topic, spec=replace(topic.spec, config=after)), named)
         return {"config": changes} if changes else {}
 
     def _owned(self, name: str, named: Named) -> Topic:
@@ -270,13 +277,15 @@ class Decider:
                 f"{field} of {_of(topic)} is managed by {', '.join(managers)}: {remedy}",
             )
 
-    def _checked(self, topic: Topic) -> Topic:
+    def _checked(self, topic: Topic, named: Named) -> Topic:
         """A Topic that would be taken from kubectl, too. Raises `Refused`."""
         try:
             read = Topic.from_manifest(topic.to_manifest())
         except InvalidManifest as invalid:
             raise _refusal(invalid.problems) from invalid
-        if problems := (*check_topic(read), *check_topic_in_cluster(read, self._cluster)):
+        problems = (*check_topic(read), *check_topic_in_cluster(read, self._cluster))
+        problems += self._policies.judge(read, named.map).refused
+        if problems:
             raise _refusal(problems)
         return topic
 
@@ -284,7 +293,9 @@ class Decider:
 def _refusal(problems: Iterable[Problem]) -> Refused:
     first, *_others = found = list(problems)
     code = next((code for field, code in CODES if first.field.startswith(field)), None)
-    return Refused(code or Code.POLICY_VIOLATION, "; ".join(map(str, found)))
+    if code is None or first.reason is Reason.POLICY_VIOLATION:
+        code = Code.POLICY_VIOLATION
+    return Refused(code, "; ".join(map(str, found)))
 
 
 def _unknown(name: str) -> Refused:

@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 
 from chiplog_core import labels
 from chiplog_core.model.topic import Topic
+from chiplog_core.planner.policies import PolicyJudge
 from chiplog_core.planner.settings import Settings, paused, unmanaged
 from chiplog_core.planner.world import World
+from chiplog_core.policies.judge import NOTHING_AGAINST_IT
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import collision_key
 from chiplog_core.validate.topic import (
@@ -33,6 +35,8 @@ class Ownership:
     """Topic name -> the Topic that speaks for it, or now begins to."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """uid of a Topic -> what is wrong with it."""
+    tolerated: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
+    """uid of a Topic -> the policies it breaks since before they were made."""
 
 
 def find_owners(world: World, settings: Settings) -> Ownership:
@@ -40,10 +44,13 @@ def find_owners(world: World, settings: Settings) -> Ownership:
     found = Ownership()
     claims = _claims(world)
     objects = {one.metadata.uid: _object(one) for one in world.topics}
+    judgements = _policy_judge(settings)
     for topic in sorted(world.topics, key=_age):
         uid, name = topic.metadata.uid, topic.topic_name
-        problems = () if settings.cluster is None else _problems(topic, settings)
         partition_map = world.maps.get(name)
+        judgement = judgements.judge(topic, partition_map) if judgements else NOTHING_AGAINST_IT
+        problems = () if settings.cluster is None else _problems(topic, settings)
+        problems = (*problems, *judgement.refused)
         if partition_map is not None and partition_map.spec.owner_uid == uid:
             found.owners[name] = topic
         else:
@@ -52,7 +59,19 @@ def find_owners(world: World, settings: Settings) -> Ownership:
                 found.owners[name] = topic
                 claims.setdefault(collision_key(name), {})[name] = uid
         found.problems[uid] = problems
+        found.tolerated[uid] = judgement.tolerated
     return found
+
+
+def _policy_judge(settings: Settings) -> PolicyJudge | None:
+    if settings.cluster is None:
+        return None
+    return PolicyJudge(
+        cluster=settings.cluster,
+        partitions=settings.partitions,
+        replicas=settings.replicas,
+        inherited=settings.inherited or {},
+    )
 
 
 def _object(topic: Topic) -> str:

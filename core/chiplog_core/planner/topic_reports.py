@@ -19,6 +19,7 @@ from chiplog_core.planner.disturbances import current_partitions, disturbance
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
 from chiplog_core.planner.settings import paused, unmanaged
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused, told
+from chiplog_core.problems import Problem
 from chiplog_core.validate.topic import warn_about_topic
 
 KEYS_REMAPPED = "KeysRemapped"
@@ -127,13 +128,16 @@ class _Reporter:
             yield holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message)
         if damaged := self.damage_of(topic):
             yield damage_verdict(damaged)
-        warning = _warning(topic, partition_map)
+        tolerated = self._situation.ownership.tolerated.get(topic.metadata.uid, ())
+        warning = _warning(topic, partition_map, tolerated)
         if warning is not None:
             yield warning
 
 
-def _warning(topic: Topic, partition_map: PartitionMap | None) -> Verdict | None:
-    problems = warn_about_topic(topic)
+def _warning(
+    topic: Topic, partition_map: PartitionMap | None, tolerated: Sequence[Problem]
+) -> Verdict | None:
+    problems = (*warn_about_topic(topic), *tolerated)
     message = _growth_message(topic, partition_map)
     texts = [text for text in (message, told(problems)) if text]
     if not texts:

@@ -8,6 +8,7 @@ from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.durations import Duration, duration_ms
+from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.network_policy import NetworkPolicyPeer
@@ -17,6 +18,7 @@ from chiplog_core.names import (
     CLUSTER_NAME_PATTERN,
     MAX_CLUSTER_NAME_LENGTH,
 )
+from chiplog_core.policies.pattern import read_pattern
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
 from chiplog_core.spark.conf import check_spark
@@ -145,6 +147,7 @@ def _policies(cluster: BrokerCluster) -> Iterator[Problem]:
     if policies is None:
         return
     yield from _name_pattern(policies)
+    yield from _max_retention_bytes(policies)
     if policies.min_replicas is not None and policies.min_replicas > cluster.spec.replicas:
         message = f"is {policies.min_replicas}, but there are {cluster.spec.replicas} brokers"
         yield Problem("spec.topicPolicies.minReplicas", message, "lower it, or raise spec.replicas")
@@ -155,12 +158,24 @@ def _policies(cluster: BrokerCluster) -> Iterator[Problem]:
 
 
 def _name_pattern(policies: TopicPolicies) -> Iterator[Problem]:
+    if policies.name_pattern is None:
+        return
     try:
-        re.compile(policies.name_pattern or "")
-    except re.error as error:
-        message = f"is no regular expression ({error})"
-        remedy = "write one, like payments\\.[a-z]+"
+        read_pattern(policies.name_pattern)
+    except ValueError as why:
+        message = f"cannot be used: {why}"
+        remedy = "write one like payments\\.[a-z]+"
         yield Problem("spec.topicPolicies.namePattern", message, remedy)
+
+
+def _max_retention_bytes(policies: TopicPolicies) -> Iterator[Problem]:
+    most = policies.max_retention_bytes
+    if most is None:
+        return
+    value = quantity_value(most)
+    if value < 1 or value.denominator > 1 or value > MAX_INT64:
+        message = f"is {most}, which is no number of bytes"
+        yield Problem("spec.topicPolicies.maxRetentionBytes", message, "set it to one, like 50Gi")
 
 
 def _spark(cluster: BrokerCluster) -> Iterator[Problem]:
@@ -174,7 +189,6 @@ def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:
         (Feature.ROLL_POLICY, "spec.rollPolicy", spec.roll_policy is not None),
         (Feature.MAINTENANCE, "spec.maintenance", spec.maintenance is not None),
         (Feature.HIBERNATION, "spec.hibernate", spec.hibernate),
-        (Feature.TOPIC_POLICIES, "spec.topicPolicies", spec.topic_policies is not None),
         (Feature.CLAIM_DELETION, "spec.storage.deleteClaim", spec.storage.delete_claim),
     ]
     asked += [

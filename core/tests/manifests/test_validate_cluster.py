@@ -165,12 +165,17 @@ def test_policies_that_contradict_themselves() -> None:
         "minReplicas": 4,
         "minRetention": "2d",
         "maxRetention": "1d",
+        "maxRetentionBytes": "1500m",
     }
 
     assert texts(check_cluster(cluster(topicPolicies=policies))) == [
         (
-            "spec.topicPolicies.namePattern is no regular expression (missing ), unterminated "
-            "subpattern at position 0): write one, like payments\\.[a-z]+"
+            "spec.topicPolicies.namePattern cannot be used: it has a ( without a ): "
+            "write one like payments\\.[a-z]+"
+        ),
+        (
+            "spec.topicPolicies.maxRetentionBytes is 1500m, which is no number of bytes: "
+            "set it to one, like 50Gi"
         ),
         (
             "spec.topicPolicies.minReplicas is 4, but there are 3 brokers: "
@@ -197,7 +202,6 @@ def test_policies_that_do_not() -> None:
         ({"rollPolicy": {}}, "spec.rollPolicy"),
         ({"maintenance": {"brokers": [2]}}, "spec.maintenance"),
         ({"hibernate": True}, "spec.hibernate"),
-        ({"topicPolicies": {"maxPartitions": 5}}, "spec.topicPolicies"),
         ({"storage": {"size": "10Gi", "deleteClaim": True}}, "spec.storage.deleteClaim"),
         ({"listeners": [listener(type="loadbalancer")]}, "spec.listeners[0].type"),
     ],

@@ -1,0 +1,57 @@
+"""The topic policies of a cluster, applied to its Topics: what they want, against what there is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.given import given_topic_config
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.topic import Topic
+from chiplog_core.policies.judge import NOTHING_AGAINST_IT, Judgement, judge
+from chiplog_core.policies.rules import TopicFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyJudge:
+    """Judges the Topics of one cluster."""
+
+    cluster: BrokerCluster
+    partitions: int
+    """Of a new topic that names no number."""
+    replicas: int
+    inherited: Mapping[str, str]
+    """The configuration that topics inherit. What exists is judged by it too: a default that the
+    platform changes is no change of a Topic."""
+
+    def judge(self, topic: Topic, partition_map: PartitionMap | None) -> Judgement:
+        """Of a Topic; the map is the one of its name, whoever owns it."""
+        if self.cluster.spec.topic_policies is None:
+            return NOTHING_AGAINST_IT
+        before = self._in_force(topic, partition_map)
+        wanted = TopicFacts(
+            name=topic.topic_name,
+            namespace=topic.metadata.namespace,
+            partitions=topic.spec.partitions or (before or self).partitions,
+            replicas=topic.spec.replicas or (before or self).replicas,
+            config=TopicConfig(given_topic_config(topic.spec.config).values, self.inherited),
+        )
+        if before is None and partition_map is None and topic.status.topic_id is not None:
+            # Its map was lost and is made anew from the disks: no policy may prevent that.
+            before = wanted
+        return judge(self.cluster, wanted, before)
+
+    def _in_force(self, topic: Topic, partition_map: PartitionMap | None) -> TopicFacts | None:
+        spec = None if partition_map is None else partition_map.spec
+        if spec is None or spec.current is None:
+            return None
+        states = next(one.partitions for one in spec.generations if one.topic_id == spec.current)
+        is_own = spec.owner_uid == topic.metadata.uid
+        return TopicFacts(
+            name=spec.topic_name,
+            # Records that another Topic left may be taken over only from a namespace that may.
+            namespace=topic.metadata.namespace if is_own else "",
+            partitions=len(states),
+            replicas=len(states[0].replicas),
+            config=TopicConfig(spec.config, self.inherited),
+        )

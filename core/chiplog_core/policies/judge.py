@@ -1,0 +1,47 @@
+"""What a cluster's policies say to a change of a topic, whoever asks for it.
+
+A policy is for what is made or changed from now on: a topic that was there before it runs on, and
+only what would break a policy anew, or more than before, is refused. So a policy can be tightened
+on a cluster with a thousand topics without any of them stopping.
+"""
+
+from dataclasses import dataclass
+
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.policies.rules import TopicFacts, Violation, violations
+from chiplog_core.problems import Problem, Reason
+
+TOLERATED = "it was so before the policy and runs on; nothing that makes it worse is accepted"
+LEAVE_IT = ", or leave it as it is"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What breaks a policy."""
+
+    refused: tuple[Problem, ...] = ()
+    """Why nothing of the change is done."""
+    tolerated: tuple[Problem, ...] = ()
+    """What the topic breaks already, and is no reason against the change."""
+
+
+NOTHING_AGAINST_IT = Judgement()
+
+
+def judge(cluster: BrokerCluster, wanted: TopicFacts, before: TopicFacts | None) -> Judgement:
+    """Judge a topic that is to be as `wanted` and is as `before`; None: it is to be made."""
+    known = {} if before is None else {one.policy: one for one in violations(cluster, before)}
+    refused, tolerated = [], []
+    for found in violations(cluster, wanted):
+        old = known.get(found.policy)
+        if old is None:
+            refused.append(_problem(found, found.remedy))
+        elif found.excess > old.excess:
+            refused.append(_problem(found, found.remedy + LEAVE_IT))
+        else:
+            tolerated.append(_problem(found, TOLERATED))
+    return Judgement(refused=tuple(refused), tolerated=tuple(tolerated))
+
+
+def _problem(found: Violation, remedy: str) -> Problem:
+    return Problem(found.field, found.message, remedy, Reason.POLICY_VIOLATION)

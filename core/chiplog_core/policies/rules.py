@@ -1,0 +1,182 @@
+"""The rules of `spec.topicPolicies`, each by itself: what a topic is, against what it may be.
+
+`charts/chiplog-operator/policies/topics.yaml` says the same in CEL, for the API server; its tests
+hold the two to the same words. Whoever changes a rule or a message here changes it there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chiplog_core.config.effective import TopicConfig
+from chiplog_core.config.topic_keys import (
+    CLEANUP_POLICY,
+    DELETE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+)
+from chiplog_core.durations import duration_ms
+from chiplog_core.ids import MAX_INT64
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.topic_policies import TopicPolicies
+from chiplog_core.policies.pattern import name_matches
+from chiplog_core.quantities import quantity_value
+
+NO_LIMIT = MAX_INT64
+"""What a negative retention amounts to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """A topic as it is or is to be, with nothing left to a default."""
+
+    name: str
+    namespace: str
+    """Of its Topic object; empty where it has none."""
+    partitions: int
+    replicas: int
+    config: TopicConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One policy that a topic does not keep to."""
+
+    policy: str
+    """Its field below `spec.topicPolicies`."""
+    field: str
+    """The field of the Topic that is at fault."""
+    message: str
+    remedy: str
+    excess: int = 0
+    """The larger the worse; comparable only under one policy."""
+
+
+def violations(cluster: BrokerCluster, topic: TopicFacts) -> Iterator[Violation]:
+    """Every policy of the cluster that the topic does not keep to."""
+    policies = cluster.spec.topic_policies
+    if policies is None:
+        return
+    of = f"of BrokerCluster {cluster.metadata.name}"
+    yield from _name(policies, topic, of)
+    yield from _prefix(cluster, policies, topic, of)
+    yield from _counts(policies, topic, of)
+    yield from _kept_for_ever(policies, topic, of)
+    if DELETE in topic.config[CLEANUP_POLICY]:
+        yield from _retention_ms(policies, topic, of)
+        yield from _retention_bytes(policies, topic, of)
+
+
+def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    pattern = policies.name_pattern
+    if pattern is None:
+        return
+    try:
+        if name_matches(pattern, topic.name):
+            return
+        message = f"is {topic.name}, which is not {pattern}, spec.topicPolicies.namePattern {of}"
+    except ValueError:
+        # The BrokerCluster's own condition says what is wrong with it. Unguarded is no name.
+        message = f"cannot be judged: spec.topicPolicies.namePattern {of} does not read"
+    yield Violation(
+        policy="namePattern",
+        field="spec.topicName",
+        message=message,
+        remedy="choose another name",
+    )
+
+
+def _prefix(
+    cluster: BrokerCluster, policies: TopicPolicies, topic: TopicFacts, of: str
+) -> Iterator[Violation]:
+    if not topic.namespace:
+        return
+    named = {one.namespace: one.prefix for one in policies.namespace_prefixes}
+    policy, prefix = "namespacePrefixes", named.get(topic.namespace, "")
+    is_at_home = topic.namespace == cluster.metadata.namespace
+    if not prefix and policies.require_namespace_prefix and not is_at_home:
+        policy, prefix = "requireNamespacePrefix", f"{topic.namespace}."
+    if topic.name.startswith(prefix):
+        return
+    yield Violation(
+        policy=policy,
+        field="spec.topicName",
+        message=f"is {topic.name}, but topics of namespace {topic.namespace} begin with {prefix} "
+        f"by spec.topicPolicies.{policy} {of}",
+        remedy="choose a name that does",
+    )
+
+
+def _counts(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    most, least = policies.max_partitions, policies.min_replicas
+    if most is not None:
+        yield from _above("maxPartitions", "spec.partitions", topic.partitions, most, str(most), of)
+    if least is not None:
+        yield from _below("minReplicas", "spec.replicas", topic.replicas, least, str(least), of)
+
+
+def _kept_for_ever(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    """Compaction alone would be the way round every upper bound."""
+    words = topic.config[CLEANUP_POLICY]
+    if DELETE in words:
+        return
+    bounds = (
+        ("maxRetention", policies.max_retention),
+        ("maxRetentionBytes", policies.max_retention_bytes),
+    )
+    for policy, bound in bounds:
+        if bound is not None:
+            yield Violation(
+                policy=policy,
+                field=f"spec.config[{CLEANUP_POLICY.name}]",
+                message=f"is {','.join(words)}, which keeps records for ever, against "
+                f"spec.topicPolicies.{policy} {of}",
+                remedy=f"add {DELETE} to it",
+                excess=NO_LIMIT,
+            )
+
+
+def _retention_ms(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    field = f"spec.config[{RETENTION_MS.name}]"
+    kept_ms = topic.config[RETENTION_MS]
+    least, most = policies.min_retention, policies.max_retention
+    if least is not None:
+        yield from _below("minRetention", field, kept_ms, duration_ms(least), least, of)
+    if most is not None:
+        yield from _above("maxRetention", field, kept_ms, duration_ms(most), most, of)
+
+
+def _retention_bytes(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Violation]:
+    most = policies.max_retention_bytes
+    if most is not None:
+        field, kept_bytes = f"spec.config[{RETENTION_BYTES.name}]", topic.config[RETENTION_BYTES]
+        limit_bytes = int(quantity_value(most))
+        yield from _above("maxRetentionBytes", field, kept_bytes, limit_bytes, most, of)
+
+
+def _above(
+    policy: str, field: str, value: int, limit: int, shown: str, of: str
+) -> Iterator[Violation]:
+    """More than allowed; a negative value is no limit at all."""
+    amount = NO_LIMIT if value < 0 else value
+    if amount > limit:
+        yield Violation(
+            policy=policy,
+            field=field,
+            message=f"is {value}, above spec.topicPolicies.{policy} {of}, {shown}",
+            remedy=f"set it to at most {limit}",
+            excess=amount,
+        )
+
+
+def _below(
+    policy: str, field: str, value: int, limit: int, shown: str, of: str
+) -> Iterator[Violation]:
+    amount = NO_LIMIT if value < 0 else value
+    if amount < limit:
+        yield Violation(
+            policy=policy,
+            field=field,
+            message=f"is {value}, below spec.topicPolicies.{policy} {of}, {shown}",
+            remedy=f"set it to at least {limit}",
+            excess=-amount,
+        )
