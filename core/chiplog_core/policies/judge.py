@@ -11,7 +11,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.policies.rules import TopicFacts, Violation, violations
 from chiplog_core.problems import Problem, Reason
 
-TOLERATED = "it was so before the policy and runs on; nothing that makes it worse is accepted"
+TOLERATED = "it was so before and runs on; nothing that makes it worse is accepted"
 LEAVE_IT = ", or leave it as it is"
 
 
