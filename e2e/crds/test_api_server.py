@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crds.schema.kinds import DEFINITIONS
-from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -18,43 +17,10 @@ EXAMPLES = [ORDERS, *sorted((CRDS / "examples").glob("*.yaml"))]
 INTERNAL = sorted((CRDS / "examples" / "internal").glob("*.yaml"))
 INVALID = sorted((CRDS / "invalid").glob("*.yaml"))
 EXPECTED = "# expect: "
-KINDS = tuple(definition.model.KIND.plural for definition in DEFINITIONS)
 
 
 def file_name(path: Path) -> str:
     return path.stem
-
-
-@pytest.fixture(scope="module")
-def definitions(target: Target) -> None:
-    """The CRDs of this checkout, established."""
-    kubectl = Kubectl(target.kubeconfig, "default")
-    for definition in DEFINITIONS:
-        path = str(CRDS / definition.file_name)
-        kubectl("apply", "--server-side", "--force-conflicts", "-f", path)
-    for definition in DEFINITIONS:
-        name = f"crd/{definition.model.KIND.definition_name}"
-        kubectl("wait", name, "--for=condition=Established", "--timeout=30s")
-
-    def served() -> bool:
-        return all(kubectl("get", kind) is not None for kind in KINDS)
-
-    eventually("all kinds are served", served, 30)
-
-
-@pytest.fixture(scope="module")
-def no_operator(target: Target) -> Iterator[None]:
-    """An operator that a demo or an earlier run left would write what these tests write."""
-    kubectl = Kubectl(target.kubeconfig, "chiplog-system")
-    labelled = ("-l", "app.kubernetes.io/name=chiplog-operator")
-    found = kubectl.get("deployments", *labelled)["items"]
-    scales = {one["metadata"]["name"]: one["spec"]["replicas"] for one in found}
-    for name in scales:
-        kubectl("scale", f"deployment/{name}", "--replicas=0")
-    eventually("no operator", lambda: not kubectl.get("pods", *labelled)["items"], 90)
-    yield
-    for name, replicas in scales.items():
-        kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")
 
 
 @pytest.fixture(scope="module")
