@@ -69,6 +69,7 @@ def refused(done: Future[object]) -> str:
     return str(error.str())
 
 
+@pytest.mark.filterwarnings("ignore:alter_configs has been deprecated:DeprecationWarning")
 def test_nobody_gets_by_the_policies(cluster: LoopbackCluster) -> None:
     kubectl = Kubectl(cluster.server.administrator(), NAMESPACE)
     set_policies(kubectl, maxPartitions=6, maxRetention="7d")
@@ -81,6 +82,7 @@ def test_nobody_gets_by_the_policies(cluster: LoopbackCluster) -> None:
         LIMIT_S,
     )
     assert condition(kubectl, "by-kubectl", "Ready")["message"] == TOO_MANY
+    kubectl("delete", "kt", "by-kubectl", "--timeout=60s")  # its number cannot shrink, made or not
     kubectl.apply(topic("by-kubectl", 6))
     kubectl("wait", "kt/by-kubectl", "--for=condition=Ready", f"--timeout={LIMIT_S}s")
 
