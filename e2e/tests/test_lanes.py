@@ -85,6 +85,7 @@ def test_without_a_lane_spark_runs_in_one_process_and_not_in_its_image(checkout:
     in_the_image = {
         f"e2e/{name}.py"
         for name in (
+            "cluster/tests/test_image_contents",
             "cluster/tests/test_spark_image",
             "spark/tests/test_rebalance",
             "spark/tests/test_verification",
