@@ -59,6 +59,10 @@ generate: setup ## Write the generated files anew (CRDs, charts, docs)
 	$(BIN)/python charts/generate.py
 	$(BIN)/python docs/generate.py
 
+.PHONY: docs
+docs: setup ## The documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew
 	$(COMPILE) --extra operator --extra broker --extra cli --extra spark --extra dev --output-file $(LOCK) pyproject.toml
