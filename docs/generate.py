@@ -4,7 +4,7 @@ python docs/generate.py            write them
 python docs/generate.py --check    exit 1 and name each page that is not what it should be
 
 A part of a page stands between two comments that name it; the rest of the page is written by hand.
-Whole pages are named in `FILES`.
+Whole pages, and pictures, are named in `FILES`.
 """
 
 import argparse
@@ -16,19 +16,32 @@ from typing import Final
 # So that it runs anywhere.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kube"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker-image"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "operator"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from chiplog_core.groups.states import diagram
-from docs import metrics_reference
+from crds.schema.definition import Definition
+from crds.schema.kinds import DEFINITIONS
+from docs import command_reference, kind_reference, metrics_reference
 
 FOLDER: Final = Path(__file__).resolve().parent
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "groups.md": {"states": lambda: f"```mermaid\n{diagram()}```\n"},
 }
 """By page and by name."""
+
+
+def kind_page(definition: Definition) -> tuple[str, Callable[[], str]]:
+    """Where the reference of a kind is, and what makes it."""
+    name = f"reference/{definition.model.KIND.kind.lower()}.md"
+    return name, lambda: kind_reference.page(definition)
+
+
 FILES: Final[Mapping[str, Callable[[], str]]] = {
+    **dict(map(kind_page, DEFINITIONS)),
+    "reference/commands.md": command_reference.page,
     "reference/metrics.md": metrics_reference.page,
 }
 """Whole files, by their place in this folder."""

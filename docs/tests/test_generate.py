@@ -24,7 +24,9 @@ def copy(tmp_path: Path) -> Path:
     ("name", "right", "wrong"),
     [
         ("groups.md", "--> Stable", "--> Unstable"),
+        ("reference/topic.md", "integer 1 to 2,000", "integer"),
         ("reference/metrics.md", "Members of the group.", "Members."),
+        ("reference/commands.md", "--from-beginning", "--from-begin"),
     ],
 )
 def test_drift_is_found_and_mended(copy: Path, name: str, right: str, wrong: str) -> None:
@@ -38,8 +40,14 @@ def test_drift_is_found_and_mended(copy: Path, name: str, right: str, wrong: str
     assert page.read_text() == as_it_is
 
 
-def test_a_page_that_lost_its_markers_is_an_error(copy: Path) -> None:
-    (copy / "groups.md").write_text("# Groups\n")
+def test_a_page_that_is_missing_is_drift(copy: Path) -> None:
+    (copy / "reference" / "broker.md").unlink()
+
+    assert generate.drifted(copy) == [copy / "reference" / "broker.md"]
+
+
+def test_a_page_that_lost_its_markers_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "groups.md").write_text("# Groups\n")
 
     with pytest.raises(ValueError, match=r"groups.md must have one part states"):
-        generate.drifted(copy)
+        generate.drifted(tmp_path)
