@@ -102,6 +102,10 @@ e2e: setup ## Run the end-to-end tests; LANE=main, clients, cluster … for one 
 demo: setup ## From nothing to a running cluster with a topic, records and a killed leader; leaves it running
 	@$(BIN)/python -m e2e.demo
 
+.PHONY: docs-test
+docs-test: setup ## Type the tutorial into a new cluster, compare what it prints (WRITE=1: into the page)
+	@$(BIN)/python -m e2e.docs_test $(if $(WRITE),--write)
+
 .PHONY: failover
 failover: setup ## Long form: 30 leaders killed by force on Kubernetes, and 30 of Apache Kafka beside
 	FULL=1 $(BIN)/pytest -s -m main e2e/main/tests/test_failover.py

@@ -1,0 +1,86 @@
+"""One shell for a whole page, as somebody has it who types the page from top to bottom.
+
+What a command exports is there for the next one. Commands have no input.
+"""
+
+import os
+import secrets
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+LIMIT_S: Final = 1_800
+"""For one command; the first `make cluster-up` of a machine builds for ten minutes."""
+
+
+class Shell:
+    """A bash that runs. Leaving it ends the bash and what it has left running."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._mark = f"end-{secrets.token_hex(8)}"
+        self._process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def run(self, typed: str, limit_s: float = LIMIT_S) -> tuple[str, int]:
+        """What a command printed on both outputs, and its exit status.
+
+        Raises `TimeoutError` after `limit_s`, and `RuntimeError` where it ended the shell; the
+        shell is of no use after either.
+        """
+        assert self._process.stdin is not None
+        end = f"printf '\\n{self._mark} %d\\n' $?"
+        script = f"eval {_quoted(typed)} </dev/null\n{end}\n"
+        self._process.stdin.write(script.encode())
+        self._process.stdin.flush()
+        return self._read(typed, time.monotonic() + limit_s)
+
+    def _read(self, typed: str, until_s: float) -> tuple[str, int]:
+        assert self._process.stdout is not None
+        descriptor, found = self._process.stdout.fileno(), b""
+        mark = f"\n{self._mark} ".encode()
+        while mark not in found or not found.endswith(b"\n"):
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
+                self._end()
+                raise TimeoutError(f"did not end: {typed}\n{found.decode(errors='replace')}")
+            read = os.read(descriptor, 65_536)
+            if not read:
+                raise RuntimeError(f"ended the shell: {typed}\n{found.decode(errors='replace')}")
+            found += read
+        printed, _, status = found.rpartition(mark)
+        return printed.decode(errors="replace"), int(status)
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
