@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "broker-image"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "operator"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from chiplog_core.groups.states import diagram
 from crds.schema.definition import Definition
 from crds.schema.kinds import DEFINITIONS
-from docs import command_reference, kind_reference, metrics_reference
+from docs import command_reference, kind_reference, metrics_reference, pictures, unbuilt
 
 FOLDER: Final = Path(__file__).resolve().parent
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
-    "groups.md": {"states": lambda: f"```mermaid\n{diagram()}```\n"},
+    "flaws.md": {"unbuilt": unbuilt.part},
+    "groups.md": {"states": pictures.group_transitions},
 }
 """By page and by name."""
 
@@ -43,6 +43,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
     **dict(map(kind_page, DEFINITIONS)),
     "reference/commands.md": command_reference.page,
     "reference/metrics.md": metrics_reference.page,
+    **pictures.PICTURES,
 }
 """Whole files, by their place in this folder."""
 

@@ -1,7 +1,7 @@
-"""The states of a group and what leads from one to another: one table, and its diagram.
+"""The states of a group and what leads from one to another: one table.
 
 The table is the only way a group changes its state, and what it does not list cannot happen. The
-diagram in docs/groups.md is drawn from it.
+picture in docs/groups.md is drawn from it.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _DEAD = GroupState.DEAD
 
 
 class Happening(StrEnum):
-    """What can happen to a group, in the words of the diagram."""
+    """What can happen to a group, in the words of the docs."""
 
     JOINED = "a member joins"
     REJOINED = "a member joins again with other protocols, or the leader does"
@@ -61,15 +61,3 @@ def after(state: GroupState, happening: Happening) -> GroupState:
     """The state that follows. What cannot happen in `state` is an `AssertionError`."""
     assert (state, happening) in TRANSITIONS, f"in {state} it cannot happen that {happening}"
     return TRANSITIONS[state, happening]
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram, one arrow for all that leads the same way."""
-    arrows: dict[tuple[GroupState, GroupState], list[Happening]] = {}
-    for (before, happening), state in TRANSITIONS.items():
-        arrows.setdefault((before, state), []).append(happening)
-    lines = [
-        f"    {before} --> {state}: {'<br/>'.join(happenings)}"
-        for (before, state), happenings in arrows.items()
-    ]
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {_EMPTY}", *lines, ""])

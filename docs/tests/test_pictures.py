@@ -1,0 +1,54 @@
+"""The pictures are whole, and have everything that they are drawn from."""
+
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+
+from chiplog_core.groups.states import TRANSITIONS
+from chiplog_core.unbuilt import UNBUILT
+from docs import pictures, unbuilt
+from docs.drawing import Box, boxes
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def read(picture: str) -> Element:
+    return fromstring(picture)  # noqa: S314 - it is our own
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_reads_and_nothing_is_outside_of_it(name: str) -> None:
+    root = read(pictures.PICTURES[name]())
+    _, _, width, height = map(int, root.attrib["viewBox"].split())
+
+    for one in root.iter(f"{SVG}text"):
+        assert 0 < int(one.attrib["x"]) < width, one.text
+        assert 0 < int(one.attrib["y"]) < height, one.text
+    for line in root.iter(f"{SVG}polyline"):
+        for point in line.attrib["points"].split():
+            x, y = map(int, point.split(","))
+            assert (0 <= x <= width, 0 <= y <= height) == (True, True), point
+
+
+def test_every_transition_of_a_group_is_drawn_and_named() -> None:
+    numbers = {one.text for one in read(pictures.group_states()).iter(f"{SVG}text")}
+    lines = pictures.group_transitions().splitlines()
+
+    assert len(lines) == 2 + len(pictures.arrows())
+    for number, (before, after) in enumerate(pictures.arrows(), start=1):
+        assert str(number) in numbers
+        assert lines[number + 1].startswith(f"| {number} | {before} | {after} |")
+    for (before, happening), after in TRANSITIONS.items():
+        assert any(f"| {before} | {after} |" in line and happening in line for line in lines)
+
+
+def test_texts_are_no_markup() -> None:
+    picture = boxes(100, 50, [Box(0, 0, 90, 40, "a < b & c")])
+
+    assert [one.text for one in read(picture).iter(f"{SVG}text")] == ["a < b & c"]
+
+
+def test_everything_that_is_refused_is_listed() -> None:
+    listed = unbuilt.part()
+
+    assert all(f"| {feature} | {remedy} |" in listed for feature, remedy in UNBUILT.items())
