@@ -18,6 +18,8 @@ MARGIN: Final = 14
 LANE_WIDTH: Final = 190
 STEP_HEIGHT: Final = 44
 HEAD_HEIGHT: Final = 36
+OWN_STEP_WIDTH: Final = 60
+"""Right of the last lane, for what happens within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def boxes(width: int, height: int, content: Sequence[Box | Arrow]) -> str:
 
 def sequence(lanes: Sequence[str], messages: Sequence[Message]) -> str:
     """Who tells whom what, from top to bottom."""
-    width = LANE_WIDTH * len(lanes)
+    width = LANE_WIDTH * len(lanes) + OWN_STEP_WIDTH
     height = HEAD_HEIGHT + STEP_HEIGHT * (len(messages) + 1)
     drawn = []
     for number, title in enumerate(lanes):
@@ -107,9 +109,9 @@ def _box(box: Box) -> str:
     )
     middle = box.x + box.width // 2
     first = box.y + 21 if box.lines else box.y + box.height // 2 + 5
-    drawn += _text(middle, first, box.title, weight="bold")
+    drawn += _text(middle, first, box.title, weight="bold", has_rim=False)
     for number, line in enumerate(box.lines, start=1):
-        drawn += _text(middle, first + LINE_HEIGHT * number, line)
+        drawn += _text(middle, first + LINE_HEIGHT * number, line, has_rim=False)
     return drawn
 
 
@@ -132,6 +134,19 @@ def _line(
     return f'<polyline points="{path}" fill="none" stroke="{INK}"{marks}/>\n'
 
 
-def _text(x: int, y: int, text: str, *, anchor: str = "middle", weight: str = "normal") -> str:
+def _text(
+    x: int,
+    y: int,
+    text: str,
+    *,
+    anchor: str = "middle",
+    weight: str = "normal",
+    has_rim: bool = True,
+) -> str:
     place = f'x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}"'
-    return f"<text {place}>{escape(text)}</text>\n"
+    drawn = f"<text {place}>{escape(text)}</text>\n"
+    if not has_rim:
+        return drawn
+    # A rim of paper below, so that no line strikes the text through.
+    rim = f'stroke="{PAPER}" stroke-width="4"'
+    return f"<text {place} {rim}>{escape(text)}</text>\n{drawn}"

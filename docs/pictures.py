@@ -17,10 +17,10 @@ def architecture() -> str:
         Box(
             *(270, 10, 330, 104, "Kubernetes API server"),
             (
-                "what is wanted: BrokerCluster, Topic, ConsumerGroup",
-                "what is so: Broker, PartitionMap",
-                "who lives: Leases",
-                "watched and compared, never asked twice",
+                "wanted: BrokerCluster, Topic, ConsumerGroup",
+                "decided: PartitionMap, Broker",
+                "alive: Leases",
+                "every write is compare-and-set",
             ),
             fill="kubernetes",
         ),
@@ -54,12 +54,12 @@ def architecture() -> str:
         Arrow(((312, 262), (312, 114)), "status, Lease", (262, 220)),
         Arrow(
             ((790, 104), (790, 262)),
-            f"{ports.HEALTH}: does it live, groups",
-            (790, 186),
+            f"{ports.HEALTH} of each broker: lives? groups",
+            (770, 186),
         ),
         Arrow(((180, 300), (270, 300)), "records", (225, 292), both=True),
         Arrow(((450, 295), (480, 295)), both=True),
-        Arrow(((660, 295), (690, 295)), f"{ports.INTERNAL}: copies", (675, 250), both=True),
+        Arrow(((660, 295), (690, 295)), f"{ports.INTERNAL}: copies", (570, 250), both=True),
     ]
     return boxes(900, 405, content)
 

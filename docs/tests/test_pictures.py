@@ -10,6 +10,8 @@ from docs import pictures, unbuilt
 from docs.drawing import Box, boxes
 
 SVG = "{http://www.w3.org/2000/svg}"
+PER_CHARACTER = 7
+"""About how wide a character is, in pixels."""
 
 
 def read(picture: str) -> Element:
@@ -22,7 +24,9 @@ def test_a_picture_reads_and_nothing_is_outside_of_it(name: str) -> None:
     _, _, width, height = map(int, root.attrib["viewBox"].split())
 
     for one in root.iter(f"{SVG}text"):
-        assert 0 < int(one.attrib["x"]) < width, one.text
+        x, long = int(one.attrib["x"]), PER_CHARACTER * len(one.text or "")
+        left = x if one.attrib["text-anchor"] == "start" else x - long // 2
+        assert 0 <= left <= left + long <= width, one.text
         assert 0 < int(one.attrib["y"]) < height, one.text
     for line in root.iter(f"{SVG}polyline"):
         for point in line.attrib["points"].split():
