@@ -80,7 +80,7 @@ def picture(shown: str) -> str:
     )
     console.print(Text("\n".join(lines), no_wrap=True))
     drawn = console.export_svg(title="chiplog top", unique_id="top")
-    drawn = FONT.sub("", drawn).replace("Fira Code", "ui-monospace")
+    drawn = FONT.sub("", drawn).replace("Fira Code, monospace", "monospace")
     return "".join(f"{line.rstrip()}\n" for line in drawn.strip().splitlines())
 
 
