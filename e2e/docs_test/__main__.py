@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from e2e.cluster import layout, sweep
@@ -53,7 +54,7 @@ def type_page(page: Path, *, write: bool) -> int:
     """Run a page and say how it went; returns the exit status."""
     markdown = page.read_text()
     outcomes = []
-    with Shell(layout.CHECKOUT, environment(os.environ)) as shell:
+    with closing(Shell(layout.CHECKOUT, environment(os.environ))) as shell:
         for outcome in run(markdown, shell):
             tell(page, outcome)
             outcomes.append(outcome)

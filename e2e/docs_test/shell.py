@@ -11,15 +11,14 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 LIMIT_S: Final = 1_800
 """For one command; the first `make cluster-up` of a machine builds for ten minutes."""
 
 
 class Shell:
-    """A bash that runs. Leaving it ends the bash and what it has left running."""
+    """A bash that runs until it is closed."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._mark = f"end-{secrets.token_hex(8)}"
@@ -32,17 +31,6 @@ class Shell:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
 
     def run(self, typed: str, limit_s: float = LIMIT_S) -> tuple[str, int]:
         """What a command printed on both outputs, and its exit status.
@@ -64,7 +52,7 @@ class Shell:
         while mark not in found or not found.endswith(b"\n"):
             left_s = until_s - time.monotonic()
             if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
-                self._end()
+                self.close()
                 raise TimeoutError(f"did not end: {typed}\n{found.decode(errors='replace')}")
             read = os.read(descriptor, 65_536)
             if not read:
@@ -73,7 +61,8 @@ class Shell:
         printed, _, status = found.rpartition(mark)
         return printed.decode(errors="replace"), int(status)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End it, and what it has left running."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -67,6 +67,10 @@ def test_the_page_may_leave_something_open() -> None:
     assert difference("a … c\n", "a\nc\n"), "within a line, not beyond it"
 
 
+def test_a_name_as_long_as_an_id_is_a_name() -> None:
+    assert difference("chiplog-for-customer-1", "chiplog-for-customer-2")
+
+
 @pytest.mark.parametrize(
     "text", ["5", "10Gi", "v1alpha1", "--timeout=5m", "demo-broker-1-0", "1.5"]
 )

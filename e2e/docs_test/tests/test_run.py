@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from e2e.docs_test.shell import Shell
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path, os.environ) as one:
+    with closing(Shell(tmp_path, os.environ)) as one:
         yield one
 
 
@@ -39,12 +40,17 @@ def test_a_page_is_one_session(shell: Shell) -> None:
     assert all(one.ended_well for one in outcomes)
 
 
-def test_an_output_that_was_changed_is_told_and_the_page_goes_on(shell: Shell) -> None:
-    outcomes = list(run(page("$ echo 1", "2", "$ echo 3", "3"), shell))
+def test_an_output_that_was_changed_is_told_and_the_page_goes_on(
+    shell: Shell, tmp_path: Path
+) -> None:
+    text = page("$ echo 1 | tee -a typed", "2", "$ echo 3", "3")
+
+    outcomes = list(run(text, shell, until_s=2))
 
     assert [bool(one.difference) for one in outcomes] == [True, False]
     assert "-2" in outcomes[0].difference
     assert "+1" in outcomes[0].difference
+    assert (tmp_path / "typed").read_text() == "1\n", "typed once"
 
 
 def test_nothing_is_typed_after_a_command_that_failed(shell: Shell, tmp_path: Path) -> None:
@@ -73,9 +79,12 @@ def test_some_commands_are_typed_again_until_they_print_it(shell: Shell) -> None
 
 
 def test_a_command_that_hangs_or_ends_the_shell_is_an_error(tmp_path: Path) -> None:
-    with Shell(tmp_path, os.environ) as one, pytest.raises(TimeoutError, match="sleep 60"):
+    with closing(Shell(tmp_path, os.environ)) as one, pytest.raises(TimeoutError, match="sleep 60"):
         one.run("echo begun; sleep 60", limit_s=0.2)
-    with Shell(tmp_path, os.environ) as one, pytest.raises(RuntimeError, match="ended the shell"):
+    with (
+        closing(Shell(tmp_path, os.environ)) as one,
+        pytest.raises(RuntimeError, match="ended the shell"),
+    ):
         one.run("exit 0")
 
 
