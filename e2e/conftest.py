@@ -42,8 +42,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_real(item):
             item.add_marker(pytest.mark.filterwarnings(*LEFT_OPEN))
-        if "spark_jobs_image" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark_image)
 
 
 def is_real(item: pytest.Item) -> bool:

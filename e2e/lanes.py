@@ -7,7 +7,7 @@ for one is answered with the reason and not with "0 tests".
 import os
 import sys
 
-# Lane -> what it shows. `make test` runs them all, but for `LEFT_OUT`; `make check` none.
+# Lane -> what it shows. `make test` runs them all, `make check` none.
 LANES = {
     "clients": "client libraries and Kafka's tools with a broker by itself; of them a user's first"
     " hour on Kubernetes, too",
@@ -20,9 +20,6 @@ LANES = {
 }
 PLANNED = ("change", "log", "repartition")
 ALL = "clients or cluster or main or platform or sim or spark"
-# A marker of what `make test` has no time for, and why.
-LEFT_OUT = "spark_image"
-WHY_LEFT_OUT = "the image of the Spark jobs takes minutes to build: make e2e LANE=spark"
 # Unit tests live beside what they test, also those that need a JVM.
 FOLDERS = ("e2e", "spark-jobs")
 # What the long form of a lane is made of, beside FULL itself, which tests read.
@@ -46,8 +43,6 @@ def main() -> None:
     if is_full():
         for name, value in LONG_FORM.items():
             os.environ.setdefault(name, value)
-    if not lane and not is_full():
-        print(f"e2e: without tests marked {LEFT_OUT}: {WHY_LEFT_OUT}", flush=True)
     arguments = [*FOLDERS, *arguments_for(lane, is_full()), *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])  # noqa: S606
 
@@ -61,7 +56,7 @@ def arguments_for(lane: str, full: bool) -> tuple[str, ...]:
         return ("-m", lane or ALL, "-s")
     if lane:
         return ("-m", lane)
-    return ("-m", f"({ALL}) and not {LEFT_OUT}", "--numprocesses=2", "--dist=loadscope")
+    return ("-m", ALL, "--numprocesses=2", "--dist=loadscope")
 
 
 def is_full() -> bool:

@@ -24,9 +24,7 @@ OURS = [
         pytest.param(image, marks=pytest.mark.cluster, id=image)
         for image in ("chiplog/base", *(one.name for one in images.COMPONENTS))
     ),
-    pytest.param(
-        "chiplog/spark", marks=(pytest.mark.spark, pytest.mark.spark_image), id="chiplog/spark"
-    ),
+    pytest.param("chiplog/spark", marks=pytest.mark.spark, id="chiplog/spark"),
 ]
 
 

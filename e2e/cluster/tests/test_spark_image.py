@@ -19,7 +19,7 @@ from e2e.cluster.images import buildah
 from e2e.cluster.shell import CommandFailed
 
 # A hang guard: the first time, the image is built.
-pytestmark = [pytest.mark.spark, pytest.mark.spark_image, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 PROBE = Path(__file__).parent / "programs" / "spark_probe.py"
 NOBODY = "127.0.0.1:9"
