@@ -1,8 +1,8 @@
 """Makes a cluster's Kubernetes objects what the builders say they should be.
 
-What is there and carries the hash of the wanted manifest is left alone, so that a quiet cluster
-costs no writes. It is applied anew every ten minutes all the same, which takes back what others
-changed by hand and changes nothing otherwise.
+What is there as it was applied is left alone, so that a quiet cluster costs no writes. What others
+changed by hand is applied anew at the next look, but not at every one, should somebody insist; what
+cannot be watched is applied every ten minutes.
 
 Only kinds without data are ever deleted (those the builders make), and a broker's objects only
 when its Broker is retired. Volume claims, Brokers and PartitionMaps are never touched but to
@@ -36,6 +36,10 @@ from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotI
 logger = logging.getLogger(__name__)
 
 APPLY_AGAIN_S = 600.0
+TAKE_BACK_AGAIN_S = 10.0
+"""Two who insist on one object are to cost a write in so long, not a write a look."""
+WISHES = ("data", "roleRef", "rules", "spec", "subjects")
+"""Where an object says what somebody wants of it."""
 KIND_OF: Mapping[str, Kind] = {kind.kind: kind for kind in build.KINDS}
 
 
@@ -47,13 +51,26 @@ class Applied:
     is_unfinished: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An object as the API server returned it."""
+
+    wanted_hash: str
+    at_s: float
+    live: Manifest = field(repr=False)
+
+    def was_changed(self, live: Manifest) -> bool:
+        """Whether somebody wants something else of it since."""
+        return live is not self.live and _essence(live) != _essence(self.live)
+
+
 @dataclass(slots=True)
 class _Known:
     """What was applied for one cluster."""
 
     password: str = field(default="", repr=False)
-    at: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
-    """(kind, name) -> the hash that was applied, and when."""
+    at: dict[tuple[str, str], "_Made"] = field(default_factory=dict, repr=False)
+    """By kind and name."""
     wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings] | None = None
     wanted: list[Manifest] = field(default_factory=list, repr=False)
     """What is made of that: kept, because most looks at a cluster find it as it was."""
@@ -162,13 +179,18 @@ class Applier:
 
     def _is_due(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> bool:
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
-        applied, at_s = self._known[key].at.get((kind.kind, key_of(wanted).name), ("", 0.0))
-        if applied != wanted_hash or self._clock.monotonic_s() - at_s > APPLY_AGAIN_S:
+        made = self._known[key].at.get((kind.kind, key_of(wanted).name))
+        if made is None or made.wanted_hash != wanted_hash:
             return True
+        age_s = self._clock.monotonic_s() - made.at_s
         if kind not in self._caches:
-            return False  # Secrets, which cannot be watched: every ten minutes is soon enough
+            return age_s > APPLY_AGAIN_S
         live = self._caches[kind].get(*key_of(wanted))
-        return live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash
+        if live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash:
+            return True
+        # What a Lease says is the broker's to write.
+        is_other = kind is not kinds.LEASES and made.was_changed(live)
+        return age_s > (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S)
 
     async def _one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
         """Apply one manifest. None: it is so; text: why not, empty where it is to be retried."""
@@ -195,7 +217,7 @@ class Applier:
         if kind in self._caches:
             self._caches[kind].put(made)
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
-        self._known[key].at[kind.kind, name] = (wanted_hash, self._clock.monotonic_s())
+        self._known[key].at[kind.kind, name] = _Made(wanted_hash, self._clock.monotonic_s(), made)
         return None
 
     async def _make_anew(self, live: Manifest) -> str:
@@ -261,6 +283,11 @@ class Applier:
         except ApiError as error:
             return f"{kind.kind} {key_of(live).name} cannot be deleted: {error}"
         return None
+
+
+def _essence(live: Manifest) -> Manifest:
+    found = {name: live.get(name) for name in WISHES}
+    return {**found, "labels": metadata(live).get("labels")}
 
 
 def _key(cluster: BrokerCluster) -> ClusterKey:

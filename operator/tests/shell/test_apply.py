@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from chiplog_core import labels
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -14,7 +15,8 @@ from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.quantities import Quantity
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Unavailable
-from chiplog_operator.apply import APPLY_AGAIN_S, Applied, Applier
+from chiplog_kube.kinds import Kind
+from chiplog_operator.apply import TAKE_BACK_AGAIN_S, Applied, Applier
 from chiplog_operator.caches import LABELLED_KINDS, Caches
 from chiplog_operator.resources import build
 from chiplog_operator.writes import NotInCharge
@@ -144,24 +146,55 @@ def test_manifests_are_built_anew_only_for_another_cluster(
     assert bench.run(scenario()) == (1, 2, 3)
 
 
-def test_what_was_changed_by_hand_is_taken_back_after_a_while(bench: Any, shell: Shell) -> None:
-    async def scenario() -> None:
+CHANGES: dict[str, tuple[Kind, str, Any]] = {
+    "another value": (
+        kinds.SERVICES,
+        "demo-kafka-brokers",
+        {"spec": {"publishNotReadyAddresses": False}},
+    ),
+    "more than we said": (
+        kinds.SERVICES,
+        "demo-kafka-brokers",
+        {"spec": {"selector": {"app": "another"}}},
+    ),
+    "data": (kinds.CONFIG_MAPS, "demo-broker-config", {"data": {"server.properties": ""}}),
+    "a label": (
+        kinds.SERVICES,
+        "demo-kafka-bootstrap",
+        {"metadata": {"labels": {labels.CLUSTER: "other"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_was_changed_by_hand_is_taken_back(bench: Any, shell: Shell, change: Any) -> None:
+    """But not at once again, should somebody insist."""
+    kind, name, patch = change
+
+    async def scenario() -> tuple[list[str], list[str], list[str]]:
         cluster = await shell.cluster()
         await shell.apply(cluster)
-        await bench.api.patch(
-            kinds.SERVICES,
-            "shop",
-            "demo-kafka-brokers",
-            {"spec": {"publishNotReadyAddresses": False}},
-            field_manager="kubectl",
-        )
-        assert await shell.writes_of_a_second_time(cluster) == []
-        bench.clock.jump(APPLY_AGAIN_S + 1)
-        await shell.apply(cluster)
+        await bench.api.patch(kind, "shop", name, patch, field_manager="kubectl")
+        at_once = await shell.writes_of_a_second_time(cluster)
+        bench.clock.jump(TAKE_BACK_AGAIN_S + 1)
+        soon = await shell.writes_of_a_second_time(cluster)
+        bench.clock.jump(TAKE_BACK_AGAIN_S + 1)
+        return at_once, soon, await shell.writes_of_a_second_time(cluster)
 
-    bench.run(scenario())
-    service = bench.one(kinds.SERVICES, "demo-kafka-brokers")
-    assert service["spec"]["publishNotReadyAddresses"] is True
+    made = f"apply {kind.kind} {name}"
+    assert bench.run(scenario()) == ([], [made], [])
+
+
+def test_a_lease_is_the_brokers_to_write(bench: Any, shell: Shell) -> None:
+    async def scenario() -> list[str]:
+        cluster = await shell.cluster()
+        await shell.apply(cluster)
+        renewed = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
+        await bench.api.patch(kinds.LEASES, "shop", "demo-1", renewed, field_manager="broker")
+        bench.clock.jump(TAKE_BACK_AGAIN_S + 1)
+        return await shell.writes_of_a_second_time(cluster)
+
+    assert bench.run(scenario()) == []
 
 
 def test_a_larger_volume_makes_the_stateful_set_anew_around_its_pod(
