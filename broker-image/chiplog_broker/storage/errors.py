@@ -30,11 +30,17 @@ class DiskFullError(StorageError):
 class DamagedLogError(StorageError):
     """Bytes that were durable are not what was written. Found by opening or by reading."""
 
-    def __init__(self, message: str, *, file: str = "", offset: int | None = None) -> None:
-        """`file` is a path in the data directory, `offset` the first that cannot be trusted."""
+    def __init__(
+        self, message: str, *, file: str = "", offset: int | None = None, is_cut: bool = False
+    ) -> None:
+        """`file` is a path in the data directory, `offset` the first that cannot be trusted.
+
+        `is_cut`: that file ends too early, and what there is of it is as it was written.
+        """
         super().__init__(message)
         self.file = file
         self.offset = offset
+        self.is_cut = is_cut
 
 
 class LogClosedError(StorageError):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
 from chiplog_broker.storage.checking import Checked, History, batch_end, check_batches
 from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.locating import Flaw, locate
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.segment import Segment
 
@@ -68,10 +69,8 @@ class LogChecks(LogState):
         """What is wrong with this segment, or its disk, is known to everybody afterwards."""
         try:
             yield
-        except DamagedBatchError as error:
-            raise self._damaged(segment, error.position, error.offset, str(error)) from error
         except CorruptBatchError as error:
-            raise self._damaged(segment, None, None, str(error)) from error
+            raise self._damaged(segment, error) from error
         except OSError as error:
             self._health.take_offline(error)
 
@@ -93,24 +92,30 @@ class LogChecks(LogState):
             raise DamagedBatchError(str(error), position, error.offset) from error
         return data
 
-    def _damaged(
-        self, segment: Segment, position: int | None, offset: int | None, why: str
-    ) -> DamagedLogError:
+    def _damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
         """The error to raise; the first one is remembered and told."""
         if self._damage is None:
-            where = "" if position is None else f" at byte {position}"
-            which = "" if offset is None else f", offset {offset}"
+            flaw = self._located(segment, error)
+            where = "" if flaw.position is None else f" at byte {flaw.position}"
+            which = "" if flaw.offset is None else f", offset {flaw.offset}"
             path = segment.log_path
             found = DamagedLogError(
-                f"{path}{where}{which}: {why}",
+                f"{path}{where}{which}: {flaw.why}",
                 file=path,
-                offset=segment.base_offset if offset is None else offset,
+                offset=segment.base_offset if flaw.offset is None else flaw.offset,
+                is_cut=flaw.is_cut,
             )
             self._damage = found
             self._env.on_damage(self.partition, found)
         return self._damage
 
     # --- inner workings ------------------------------------------------------------
+
+    def _located(self, segment: Segment, error: CorruptBatchError) -> Flaw:
+        try:
+            return locate(segment, error, self._history())
+        except OSError as failure:
+            self._health.take_offline(failure)
 
     def _check_chunk(
         self,
@@ -130,7 +135,10 @@ class LogChecks(LogState):
                 if found_bytes < wanted_bytes:
                     missing_bytes = end - position - found_bytes
                     what = f"the file ends {missing_bytes} bytes too early"
-                    raise DamagedBatchError(what, 0, first)
+                    there = check_batches(
+                        data[:found_bytes], first, self._history(), more_follows=True
+                    )
+                    raise DamagedBatchError(what, there.size_bytes, there.next_offset)
                 more_follows = position + wanted_bytes < end
                 checked = check_batches(data, first, self._history(), more_follows=more_follows)
             except DamagedBatchError as error:

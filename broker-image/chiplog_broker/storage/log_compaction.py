@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NoReturn
 
+from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.compaction.plan import Dirt, find_dirt, group_segments, must_roll
 from chiplog_broker.storage.errors import CompactionAbortedError, DamagedLogError
 from chiplog_broker.storage.log_state import index_settings
@@ -90,9 +91,9 @@ class LogCompaction(LogSurgery):
         """The one that is written to."""
         return self._segments.active
 
-    def found_damaged(self, segment: Segment, why: str) -> DamagedLogError:
+    def found_damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
         """The error to raise; this log ends here, and everybody is told."""
-        return self._damaged(segment, None, None, why)
+        return self._damaged(segment, error)
 
     def disk_failed(self, error: OSError) -> NoReturn:
         """A pass could not read or write: want of space ends it, anything else the directory."""

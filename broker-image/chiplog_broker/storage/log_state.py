@@ -291,8 +291,9 @@ class LogState:
 
     def _check_open(self) -> None:
         if self._damage is not None:
+            found = self._damage
             raise DamagedLogError(
-                str(self._damage), file=self._damage.file, offset=self._damage.offset
+                str(found), file=found.file, offset=found.offset, is_cut=found.is_cut
             )
         if self._closed:
             raise LogClosedError(f"{self.partition} is closed")

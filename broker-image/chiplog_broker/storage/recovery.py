@@ -28,6 +28,7 @@ from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.loaded_log import LoadedLog
+from chiplog_broker.storage.locating import lacks_end
 from chiplog_broker.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -380,7 +381,12 @@ class LogRecovery:
         """The error to raise where the batches before it, which were counted, are right."""
         path = self._path(segment_file(segment.base_offset, LOG_SUFFIX))
         place = f"{path} at byte {segment.size_bytes}"
-        return DamagedLogError(f"{place}: {why}", file=path, offset=segment.end_offset)
+        return DamagedLogError(
+            f"{place}: {why}",
+            file=path,
+            offset=segment.end_offset,
+            is_cut=lacks_end(segment.log, segment.size_bytes),
+        )
 
     def _settle_start(self) -> None:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import BatchHeader, Codec, check_crc, iter_batches, seal
+from chiplog_broker.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    Codec,
+    check_crc,
+    iter_batches,
+    seal,
+)
 from chiplog_broker.records.errors import InvalidRecordError
 from chiplog_broker.records.reader import Record, read_records
 from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
@@ -100,6 +107,25 @@ def batches(log: PartitionLog) -> list[tuple[memoryview, BatchHeader]]:
             found.append((batch, header))
             offset = header.last_offset + 1
     return found
+
+
+def test_a_pass_names_the_batch_that_is_damaged(kit: "StorageKit") -> None:
+    """By its own offset, not by that of its segment."""
+
+    async def scenario() -> None:
+        one = await bench(kit)
+        for number in range(6):
+            one.append((b"a", b"%d" % number))
+        await one.log.flush()
+        path = kit.path(f"{0:020d}.log")
+        size_bytes = len(kit.disk.content(path)) // 6
+        kit.disk.flip_bit(path, 4 * size_bytes + HEADER_BYTES, 3)
+        await one.clean()
+        damage = one.log.damage
+        assert damage is not None
+        assert (damage.file, damage.offset, damage.is_cut) == (path, 4, False)
+
+    kit.run(scenario())
 
 
 def test_the_last_value_of_each_key_stays_where_it_was(kit: "StorageKit") -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from chiplog_broker.ports.disk import Buffer
-from chiplog_broker.records.batch import BatchHeader, check_crc, read_header
+from chiplog_broker.records.batch import BatchHeader, read_header
 from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.storage.batch_walk import read_batches
+from chiplog_broker.storage.batch_walk import checked_batches
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.pace import Pace
 from chiplog_broker.storage.compaction.plan import Dirt
@@ -72,7 +72,7 @@ class CleaningPass:
             for group in log.groups_below(result.end_offset):
                 await self._clean(group, now_ms)
         except CorruptBatchError as error:
-            raise log.found_damaged(self._reading, str(error)) from error
+            raise log.found_damaged(self._reading, error) from error
         except OSError as error:
             log.disk_failed(error)
         await log.compacted_up_to(result.end_offset, self._cut_count)
@@ -93,8 +93,7 @@ class CleaningPass:
     def _index_segment(self, segment: Segment, first_dirty: int) -> Steps:
         self._reading = segment
         start = segment.position_of(first_dirty) if first_dirty > segment.base_offset else 0
-        for header, batch in read_batches(segment.log, start, segment.size_bytes, _READ_BYTES):
-            check_crc(batch, header)
+        for header, batch in checked_batches(segment.log, start, segment.size_bytes, _READ_BYTES):
             self.result.indexed_bytes += header.size_bytes
             self._pace.moved(header.size_bytes)
             yield from self._paced(index_batch(self._keys, batch, header, first_dirty))
@@ -134,8 +133,7 @@ class CleaningPass:
         self, segment: Segment, output: "_Output", survival: Survival, end_offset: int
     ) -> Steps:
         self._reading = segment
-        for header, batch in read_batches(segment.log, 0, segment.size_bytes, _READ_BYTES):
-            check_crc(batch, header)
+        for header, batch in checked_batches(segment.log, 0, segment.size_bytes, _READ_BYTES):
             self._pace.moved(header.size_bytes)
             self.result.read_bytes += header.size_bytes
             self.result.read_records += header.record_count
