@@ -32,6 +32,8 @@ MAX_ADMIN_REQUESTS_BYTES = 1024 * 1024
 """All requests of a broker together, as they lie in its object."""
 MAX_DATA_DIRECTORIES = 16
 MAX_DAMAGED_PARTITIONS = 1_000
+MAX_DAMAGE_HISTORY = 10
+"""Damaged replicas that a broker still tells of when they are whole again."""
 MAX_REPLICA_REPORTS = 5_000
 MAX_REFETCHES = 100
 """Replicas that are ordered to be fetched anew, of one broker and of one Verification."""

@@ -28,6 +28,7 @@ from chiplog_broker.ports.metadata import Damaged, Halted, LogEnd
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.compaction.stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.damage_history import DamageHistory
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
@@ -143,6 +144,11 @@ class Replicas:
                 )
             )
         return found
+
+    @property
+    def damage_history(self) -> DamageHistory:
+        """What was found damaged here, also when it is whole again."""
+        return self._directory.damage_history
 
     @property
     def scrubbed_bytes(self) -> int:

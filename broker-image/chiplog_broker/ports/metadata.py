@@ -1,6 +1,6 @@
 """Where the cluster's metadata is kept and changed, and how a broker becomes part of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -8,6 +8,7 @@ from uuid import UUID
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import BrokerView, ClusterView, TopicView
 from chiplog_broker.security.sasl import ANONYMOUS
+from chiplog_broker.storage.damage_history import FoundDamage
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.admin.operations import Request
 from chiplog_core.model.broker_status import IsrProposal
@@ -79,6 +80,10 @@ class LocalReplicas(Protocol):
 
     def damaged(self) -> list[Damaged]:
         """The damaged replicas here, as far as they are not whole again."""
+
+    @property
+    def damage_history(self) -> Iterable[FoundDamage]:
+        """What was found damaged here, also when it is whole again; the newest first."""
 
     async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
         """Take a replica for damaged and serve it no more; False where there is none whole."""

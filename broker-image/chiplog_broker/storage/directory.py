@@ -22,6 +22,7 @@ from chiplog_broker.storage.compaction.stats import CleanerStats
 from chiplog_broker.storage.compaction.swap import finish_swaps
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
+from chiplog_broker.storage.damage_history import DamageHistory
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
@@ -140,6 +141,7 @@ class LogDirectory:
         self.quarantined: dict[TopicPartition, str] = {}
         self.report = DirectoryReport(clean=False, broker_epoch=None, partitions=())
         self.damage = DamageMarks(ports.disk, health)
+        self.damage_history = DamageHistory(ports.clock)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
         self.on_damage: Callable[[TopicPartition, DamagedLogError], None] = nobody_told
         """Told of each log that turns out to be damaged while it is open. Must not raise."""
@@ -250,6 +252,7 @@ class LogDirectory:
         """As `quarantine`, for a replica of which a new copy counts as damaged, too."""
         log = self.logs[partition]
         mark = Damage(log.topic_id, DamageState.FOUND, found.file, found.offset)
+        self.damage_history.found(partition, log.topic_id, found)
         await self.quarantine(partition, str(found))
         await self.damage.put(partition, mark)
 
@@ -274,6 +277,7 @@ class LogDirectory:
         What was found stays beside it, for people to look at, but only the last of several.
         """
         await self.damage.forget(partition)
+        self.damage_history.whole(partition)
         last = self._set_aside.pop(partition, None)
         found = self._copies_aside(partition, self.logs[partition].topic_id)
         for name in found:
@@ -425,6 +429,10 @@ class LogDirectory:
                     offset=known.offset if found.offset is None else found.offset,
                 )
             await self.damage.put(partition, found)
+            known_now = DamagedLogError(
+                str(error), file=found.file, offset=found.offset, is_cut=error.is_cut
+            )
+            self.damage_history.found(partition, found.topic_id, known_now)
             self.quarantined[partition] = str(error)
             return PartitionReport(
                 partition=partition,

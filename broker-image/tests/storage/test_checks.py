@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,11 +124,59 @@ def test_a_batch_after_what_is_asked_for_is_not_looked_at(
     assert log.read(6, BATCH_BYTES, 20).size_bytes == BATCH_BYTES
 
 
-def test_a_file_that_lost_its_end(kit: "StorageKit", log: PartitionLog) -> None:
-    del kit.disk.content(kit.path(SEALED))[280:]
-    assert log.read(6, 2 * BATCH_BYTES, 20).size_bytes == 2 * BATCH_BYTES
-    with pytest.raises(DamagedLogError):
+@pytest.mark.parametrize(
+    ("left_bytes", "offset"),
+    [(280, 10), (2 * BATCH_BYTES, 10), (2 * BATCH_BYTES + 3, 10), (150, 8), (0, 6)],
+)
+def test_a_file_that_lost_its_end(
+    kit: "StorageKit", log: PartitionLog, left_bytes: int, offset: int
+) -> None:
+    """Told is the first offset that is missing, not the one at which the read began."""
+    del kit.disk.content(kit.path(SEALED))[left_bytes:]
+    with pytest.raises(DamagedLogError) as found:
         log.read(6, 10_000, 20)
+    assert (found.value.file, found.value.offset) == (kit.path(SEALED), offset)
+    assert found.value.is_cut
+
+
+def test_a_file_that_lost_its_end_and_is_changed_before_it(
+    kit: "StorageKit", log: PartitionLog
+) -> None:
+    del kit.disk.content(kit.path(SEALED))[280:]
+    kit.disk.flip_bit(kit.path(SEALED), BATCH_BYTES + 70, 3)
+    with pytest.raises(DamagedLogError) as found:
+        log.read(6, 10_000, 20)
+    assert (found.value.offset, found.value.is_cut) == (8, False)
+
+
+@pytest.mark.parametrize(
+    ("offset", "max_bytes", "is_in_it"),
+    [(6, 10_000, True), (9, 10_000, True), (6, BATCH_BYTES + 50, False), (11, 10_000, False)],
+)
+def test_whoever_stumbles_over_it_the_first_wrong_batch_is_named(
+    kits: "Callable[[], StorageKit]",
+    make_batch: "MakeBatch",
+    offset: int,
+    max_bytes: int,
+    *,
+    is_in_it: bool,
+) -> None:
+    """Also by who steps over its header, or begins within it."""
+    for byte in range(BATCH_BYTES, 2 * BATCH_BYTES):
+        kit = kits()
+        kit.config = LogConfig(segment_bytes=400, index_interval_bytes=150)
+        log = kit.run(filled(kit, kit.run(kit.open()), make_batch))
+        # What it remembers of appends would keep it from looking.
+        for segment in log._segments.as_list():
+            segment._boundaries.clear()
+        kit.disk.flip_bit(kit.path(SEALED), byte, 6)
+        with suppress(DamagedLogError):
+            log.read(offset, max_bytes, 20)
+        if log.damage is None:
+            assert not is_in_it, f"byte {byte} was changed, and the batch was given out"
+            continue
+        where = log.damage.file, log.damage.offset, log.damage.is_cut
+        assert where == (kit.path(SEALED), 8, False), byte
 
 
 def test_under_fsync_what_was_not_on_the_disk_is_not_checked(
@@ -287,6 +336,9 @@ def test_a_directory_closes_in_order_beside_a_damaged_log(
     mark = directory.damage.get(kit.orders)
     assert mark is not None
     assert (mark.file, mark.offset) == (kit.path("00000000000000000000.log"), 0)
+    (past,) = directory.damage_history
+    assert (past.partition, past.topic_id) == (kit.orders, kit.topic_id)
+    assert (past.file, past.offset, past.whole_ms) == (mark.file, mark.offset, None)
 
 
 def test_of_several_damaged_copies_the_last_is_kept(
@@ -294,8 +346,10 @@ def test_of_several_damaged_copies_the_last_is_kept(
 ) -> None:
     async def scenario() -> None:
         directory, _ = await kit.new_log()
-        kept = []
+        kept, found_at = [], []
         for _ in range(3):
+            kit.clock.time_ms += 5
+            found_at.append(kit.clock.time_ms)
             log = directory.logs[kit.orders]
             log.append_as_leader(make_batch([b"x"]), 0, NOW)
             await log.flush()
@@ -308,7 +362,11 @@ def test_of_several_damaged_copies_the_last_is_kept(
             assert directory.is_refetching(kit.orders)
         aside = {name for name in kit.disk.names("") if name.endswith("-stray")}
         assert aside == set(kept)
+        kit.clock.time_ms += 5
         await directory.is_whole(kit.orders)
+        assert [(one.found_ms, one.whole_ms) for one in directory.damage_history] == [
+            (found_ms, kit.clock.time_ms) for found_ms in reversed(found_at)
+        ]
         assert [name for name in kit.disk.names("") if name.endswith("-stray")] == kept[-1:]
 
     kit.run(scenario())

@@ -177,6 +177,27 @@ def test_a_shortened_segment_below_the_recovery_point_quarantines(
     del kit.disk.content(kit.path(f"{SECOND}.log"))[size_bytes:]
     kit.kill()
     assert reopen(kit).verdict is Verdict.QUARANTINED
+    kit.kill()
+    (past,) = kit.run(kit.open()).damage_history
+    missing = int(SECOND) + size_bytes // BATCH_BYTES * 2
+    assert (past.file, past.offset) == (kit.path(f"{SECOND}.log"), missing)
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_a_start_finds_is_told_with_its_place(
+    kit: "StorageKit", make_batch: "MakeBatch", *, is_cut: bool
+) -> None:
+    kit.run(write(kit, make_batch))
+    path = kit.path(f"{12:020d}.log")
+    if is_cut:
+        del kit.disk.content(path)[30:]
+    else:
+        kit.disk.flip_bit(path, 70, 3)
+    kit.kill()
+    (past,) = kit.run(kit.open()).damage_history
+    assert (past.partition, past.topic_id) == (kit.orders, kit.topic_id)
+    assert (past.file, past.offset) == (path, 12)
+    assert (past.is_cut, past.whole_ms) == (is_cut, None)
 
 
 @pytest.mark.parametrize("base", [0, 6, 12])

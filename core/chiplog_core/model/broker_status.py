@@ -5,6 +5,7 @@ number of records or of consumer groups is here.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from chiplog_core.ids import (
 )
 from chiplog_core.limits import (
     MAX_ADMIN_REQUESTS,
+    MAX_DAMAGE_HISTORY,
     MAX_DAMAGED_PARTITIONS,
     MAX_DATA_DIRECTORIES,
     MAX_MESSAGE_LENGTH,
@@ -34,6 +36,7 @@ from chiplog_core.limits import (
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.admin import AdminRequest
+from chiplog_core.model.references import TopicName
 
 Bytes = Annotated[int, Range(0, MAX_INT64)]
 Isr = Annotated[tuple[ReplicaRef, ...], Items(MAX_REPLICAS_PER_PARTITION, minimum=1, unique=True)]
@@ -66,6 +69,34 @@ class DamagedPartition:
     ] = False
 
 
+class DamageKind(StrEnum):
+    """How stored data is not what was written."""
+
+    CHANGED = "Changed"
+    TRUNCATED = "Truncated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDamage:
+    """A replica that was found damaged, and may be whole again."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    topic_id: Annotated[TopicId, "Id of the topic."]
+    partition: Annotated[PartitionIndex, "Number of the partition."]
+    kind: Annotated[
+        DamageKind,
+        "Changed: bytes are not what was written. Truncated: the file ends too early, and what "
+        "there is of it is as it was written.",
+    ]
+    file: Annotated[str, "File in which the damage was found.", Length(512)]
+    offset: Annotated[Offset | None, "First offset that cannot be trusted, or is missing."] = None
+    message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
+    found_at: Annotated[datetime, "When it was found, by the broker's clock."]
+    whole_at: Annotated[
+        datetime | None, "When a copy was whole in its place; not set as long as there is none."
+    ] = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataDirectory:
     """One data directory as the broker found it at its start."""
@@ -95,6 +126,11 @@ class DataDirectory:
         tuple[DamagedPartition, ...],
         "Replicas here whose data is known to be wrong.",
         Items(MAX_DAMAGED_PARTITIONS, key=("topicId", "partition")),
+    ] = ()
+    damage_history: Annotated[
+        tuple[PastDamage, ...],
+        "What this process has found damaged here, the newest first, also when it is whole again.",
+        Items(MAX_DAMAGE_HISTORY),
     ] = ()
 
 

@@ -1,6 +1,7 @@
 """What this broker says of itself, from all its parts."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
@@ -21,8 +22,10 @@ from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.broker_status import (
     BrokerStatus,
     DamagedPartition,
+    DamageKind,
     DataDirectory,
     HaltedReplica,
+    PastDamage,
     RefetchAnswer,
     Tail,
 )
@@ -97,6 +100,7 @@ def _directory(parts: StatusParts) -> DataDirectory:
         usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
         full=parts.node.replicas.is_short_of_space,
         damaged=_damaged(parts),
+        damage_history=_history(parts),
     )
 
 
@@ -108,6 +112,25 @@ def _damaged(parts: StatusParts) -> tuple[DamagedPartition, ...]:
         if spec is not None and spec.current is not None:
             found.append(_damage(spec.current, one))
     return tuple(found[:MAX_DAMAGED_PARTITIONS])
+
+
+def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
+    """Of replicas that said whose they are; the newest first."""
+    return tuple(
+        PastDamage(
+            topic=one.partition.topic,
+            topic_id=TopicId(one.topic_id.bytes),
+            partition=PartitionIndex(one.partition.partition),
+            kind=DamageKind.TRUNCATED if one.is_cut else DamageKind.CHANGED,
+            file=(one.file or one.partition.directory)[:MAX_FILE_TEXT],
+            offset=None if one.offset is None else Offset(one.offset),
+            message=one.why[:MAX_DAMAGE_TEXT],
+            found_at=_moment(one.found_ms),
+            whole_at=None if one.whole_ms is None else _moment(one.whole_ms),
+        )
+        for one in parts.node.replicas.damage_history
+        if one.topic_id is not None
+    )
 
 
 def _halted(parts: StatusParts) -> tuple[HaltedReplica, ...]:
@@ -134,6 +157,11 @@ def _damage(topic_id: TopicId, one: Damaged) -> DamagedPartition:
         message=one.why[:MAX_DAMAGE_TEXT],
         refetching=one.is_refetching and not one.is_owing,
     )
+
+
+def _moment(time_ms: int) -> datetime:
+    """In whole seconds, as Kubernetes keeps them: a status is compared with what was written."""
+    return datetime.fromtimestamp(time_ms // 1_000, UTC)
 
 
 def _whole_mib(size_bytes: int) -> int:

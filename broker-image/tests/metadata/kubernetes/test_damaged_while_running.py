@@ -1,8 +1,10 @@
 """Stored bytes change under a broker that runs: it serves none of them and fetches them anew."""
 
+import os
 from functools import partial
 
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.batch import iter_batches
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
 
 LOG = "00000000000000000000.log"
@@ -23,6 +25,15 @@ def told_of(brokers: Brokers, broker_id: int) -> list[tuple[str, int | None, boo
     """The damaged replicas in its status: file, offset, and whether they are fetched anew."""
     (directory,) = brokers.status(broker_id).directories
     return [(one.file, one.offset, one.refetching) for one in directory.damaged]
+
+
+def past_of(brokers: Brokers, broker_id: int) -> list[tuple[str, int | None, str, bool]]:
+    """The history in its status: file, offset, kind, and whether it is whole again."""
+    (directory,) = brokers.status(broker_id).directories
+    return [
+        (one.file, one.offset, one.kind.value, one.whole_at is not None)
+        for one in directory.damage_history
+    ]
 
 
 async def fetched(brokers: Brokers, broker_id: int) -> ErrorCode:
@@ -62,6 +73,7 @@ def test_a_leader_that_reads_what_is_damaged_resigns_and_is_rebuilt(brokers: Bro
         await brokers.eventually(lambda: told_of(brokers, 1) == [(f"orders-0/{LOG}", 0, False)])
         assert brokers.replicas(1) == [None]
         where = {"topic": "orders", "partition": "0", "file": f"orders-0/{LOG}", "offset": "0"}
+        assert past_of(brokers, 1) == [(f"orders-0/{LOG}", 0, "Changed", False)]
         registry = brokers.up[1].broker.exposition().registry
         labels = where | {"refetching": "false"}
         assert registry.get_sample_value("chiplog_broker_damaged_replica", labels) == 1
@@ -75,6 +87,7 @@ def test_a_leader_that_reads_what_is_damaged_resigns_and_is_rebuilt(brokers: Bro
         assert len(list((brokers.folder / "1/data").glob("orders-0.*-stray"))) == 1
         brokers.lead(2, isr=ALL)
         await brokers.eventually(lambda: told_of(brokers, 1) == [])
+        assert past_of(brokers, 1) == [(f"orders-0/{LOG}", 0, "Changed", True)]
         brokers.lead(1, isr=ALL)
         await brokers.settled(1)
         await brokers.produce(1, b"5")
@@ -106,6 +119,30 @@ def test_a_follower_is_found_damaged_by_the_scrub_and_stays_listed_at_the_floor(
         registry = brokers.up[3].broker.exposition().registry
         name = "chiplog_broker_scrubbed_bytes_total"
         await brokers.eventually(lambda: (registry.get_sample_value(name) or 0) > 0)
+
+    run(brokers, scenario)
+
+
+def test_of_a_tail_that_is_cut_off_the_first_missing_offset_stays_told(brokers: Brokers) -> None:
+    """Also when the replica is whole again and not among the damaged ones any more."""
+
+    async def scenario() -> None:
+        await with_records(brokers, **OFTEN)
+        path = brokers.folder / "3/data/orders-0" / LOG
+        *_, (last, header) = iter_batches(path.read_bytes())
+        assert header.base_offset == 4
+        os.truncate(path, last)
+        await brokers.eventually(
+            lambda: past_of(brokers, 3) == [(f"orders-0/{LOG}", 4, "Truncated", True)]
+        )
+        assert told_of(brokers, 3) == []
+        await brokers.equal(5)
+        (directory,) = brokers.status(3).directories
+        (past,) = directory.damage_history
+        assert (past.topic, past.partition) == ("orders", 0)
+        assert past.whole_at is not None
+        assert past.whole_at >= past.found_at
+        assert "ends" in past.message
 
     run(brokers, scenario)
 
