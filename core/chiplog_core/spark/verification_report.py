@@ -1,13 +1,13 @@
 """What is told of a Verification: its conditions and Events, from its status and its last run."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict
 from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
 from chiplog_core.limits import MAX_VERIFIED_TOPICS
-from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.manifest.constraints import Items, Range
 from chiplog_core.model.references import TopicName
 from chiplog_core.model.spark_run import Coverage, Outcome
 from chiplog_core.model.verification import (
@@ -22,20 +22,13 @@ from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.spark.refused_reads import RefusedRead, Witness, named, recounted
 from chiplog_core.spark.results import MAX_ACCUSED, Check, Result, Violation
 from chiplog_core.spark.runs import outcome
 from chiplog_core.spark.steps import Told
 from chiplog_core.spark.topic_choice import Unmet
 
 MAX_REFUSED = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedRead:
-    """A copy that could not be read to its end."""
-
-    topic: Annotated[str, Length(249)]
-    message: Annotated[str, Length(65_536)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +87,17 @@ class Finding:
         return Told(phase is not VerificationPhase.SUCCEEDED, self.reason, self.message)
 
 
-def finding_of(result: Result) -> Finding:
-    """What a job that did its work says."""
+def finding_of(result: Result, witness: Witness | None = None) -> Finding:
+    """What a job that did its work says, and brokers of the reads that they refused."""
     try:
         summary = result.summary_as(VerificationSummary)
     except UnreadableDocument as unreadable:
         return Finding(reason=f"Result{unreadable.flaw.value}", message=str(unreadable))
+    by_check = summary.by_check or _counted(result.violations)
+    if witness is not None:
+        violations = named(result.violations, summary.refused, witness)
+        by_check = recounted(by_check, result.violations, violations)
+        result = replace(result, violations=violations)
     reason, message, is_complete = "NoViolations", _read(summary.coverage), True
     if summary.figures.time_limit_reached:
         reason, is_complete = "TimeLimitReached", False
@@ -117,7 +115,7 @@ def finding_of(result: Result) -> Finding:
         message=message,
         result=result,
         coverage=summary.coverage,
-        by_check=summary.by_check or _counted(result.violations),
+        by_check=by_check,
         partitioners=summary.partitioners,
         accused=summary.accused,
         accused_total=summary.accused_total,

@@ -11,7 +11,9 @@ from typing import Any
 
 from chiplog_core.cron import read_cron
 from chiplog_core.durations import duration_ms
+from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_RUN_HISTORY
+from chiplog_core.model.broker import Broker
 from chiplog_core.model.spark_run import ApplicationStatus, PastRun, RunState
 from chiplog_core.model.verification import (
     Repair,
@@ -23,6 +25,7 @@ from chiplog_core.model.verification import (
 )
 from chiplog_core.planner.settings import paused
 from chiplog_core.spark.following import Following, RunView
+from chiplog_core.spark.refused_reads import Witness
 from chiplog_core.spark.repair_fleet import Standing
 from chiplog_core.spark.repairs import ENDED, accused_by, after_run, next_repairs
 from chiplog_core.spark.results import MAX_VIOLATIONS, Result
@@ -41,6 +44,8 @@ class VerificationView(RunView):
     verification: Verification
     topics: Topics = field(default_factory=dict)
     """The topics of the cluster."""
+    brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
+    """Those of the cluster that read, for what they say of damage."""
     standing: Standing | None = None
     """The cluster, for repairs; None where it is not known: nothing is concluded."""
 
@@ -92,7 +97,13 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             )
 
     def _done(self, result: Result) -> None:
-        self._finish(finding_of(result))
+        witness = Witness(
+            brokers=self._view.brokers,
+            checks=self._spec.checks,
+            began=self._status.started_at or self._now,
+            ended=self._now,
+        )
+        self._finish(finding_of(result, witness))
 
     def _failed(self, reason: str, message: str) -> None:
         self._finish(Finding(reason=reason, message=message))

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from chiplog_core.conditions import ConditionStatus
 from chiplog_core.durations import Duration
-from chiplog_core.ids import BrokerId, Offset, PartitionIndex
+from chiplog_core.ids import BrokerId, Offset, PartitionIndex, Session, StorageUuid, TopicId
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
+from chiplog_core.model.broker_status import (
+    BrokerStatus,
+    DamageKind,
+    DataDirectory,
+    PastDamage,
+    Tail,
+)
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_run import RunState
@@ -200,6 +208,55 @@ def test_violations_are_counted_by_check_also_those_that_are_not_listed() -> Non
     world.look()
     world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name)))
     assert world.status.violations_by_check == ()
+
+
+def test_a_refused_read_is_told_as_its_broker_knows_it() -> None:
+    """In the list, in the counts and in the condition, without a repair of anything."""
+    world = World()
+    world.look()
+    past = PastDamage(
+        topic="orders",
+        topic_id=TopicId(bytes(15) + b"\x05"),
+        partition=PartitionIndex(2),
+        kind=DamageKind.TRUNCATED,
+        file="orders-2/0.log",
+        offset=Offset(9),
+        found_at=NOW,
+    )
+    directory = DataDirectory(
+        storage_uuid=StorageUuid(bytes(16)),
+        tail=Tail.INTACT,
+        intact_since=Session(1),
+        damage_history=(past,),
+    )
+    broker = Broker(
+        metadata=Metadata(name="demo-3", namespace="apps"),
+        spec=BrokerSpec(
+            broker_id=BrokerId(3), cluster="demo", cluster_id="id", intent=BrokerIntent.SERVE
+        ),
+        status=BrokerStatus(directories=(directory,)),
+    )
+    world.view["brokers"] = {BrokerId(3): broker}
+    counts = [{"check": "Crc", "count": 1}, {"check": "Timestamp", "count": 10}]
+    refused = [
+        {
+            "topic": "orders",
+            "topicId": str(past.topic_id),
+            "partition": 2,
+            "replica": 3,
+            "offset": 7,
+            "message": "no",
+        }
+    ]
+    result = succeeded(world.name, 1, byCheck=counts, refused=refused)
+    world.run(Seen(state=RunState.SUCCEEDED, result=replace(result, violations_total=11)))
+    assert world.phase() is VerificationPhase.FAILED, "not everything was read"
+    (violation,) = world.status.violations
+    assert (violation.check, violation.offset) == (Check.TRUNCATED_TAIL, 9)
+    by_check = {one.check: one.count for one in world.status.violations_by_check}
+    assert by_check == {Check.TRUNCATED_TAIL: 1, Check.TIMESTAMP: 10}
+    verified = next(one for one in world.status.conditions if one.type == "Verified")
+    assert "TruncatedTail in orders-2 at offset 9 on broker 3" in verified.message
 
 
 def accusing(name: str, replicas: tuple[int, ...]) -> Result:

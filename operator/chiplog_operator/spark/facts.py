@@ -55,8 +55,10 @@ class Facts:
             problems=problems,
             unmet=unmet,
             topics=self._topics(key),
-            launcher=offer.launcher,
+            # The result first: what it was refused its brokers have said by then.
             seen=await self._seen(namespace, application),
+            brokers=self.observer.glance(key).brokers,
+            launcher=offer.launcher,
             refusal=refusal,
         )
 

@@ -162,7 +162,12 @@ class Judge:
             if which in seen:
                 continue
             seen.add(which)
-            place = {"topic": read.topic, "partition": read.partition, "replica": read.replica}
+            place = {
+                "topic": read.topic,
+                "topicId": self._facts[read.topic, read.partition].topic_id,
+                "partition": read.partition,
+                "replica": read.replica,
+            }
             verdict.refused.append({**place, "offset": offset, "message": message})
             if reason in DAMAGED:
                 what = f"the broker refuses to serve its replica from offset {offset} on: {message}"

@@ -124,6 +124,7 @@ def test_a_replica_that_refuses_is_told_and_one_that_is_damaged_accused() -> Non
     verdict = judged(FACTS, rows_of(stored, read_of(1), damaged, gone))
     assert named(verdict.findings) == [("Crc", 5, 2)]
     assert [(one["replica"], one["offset"]) for one in verdict.refused] == [(2, 5), (3, 5)]
+    assert {one["topicId"] for one in verdict.refused} == {TOPIC_ID}
 
 
 def records_rows(stored: dict[int, list[Surviving]]) -> list[Row]:
