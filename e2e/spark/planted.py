@@ -4,6 +4,7 @@ Bytes are changed where they are, in files of the same size: a broker that runs 
 """
 
 import os
+import random
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from chiplog_broker.records.reader import Record, read_records
 from chiplog_broker.records.scan import scan_payload
 from chiplog_broker.storage.checkpoint_text import format_lines, parse_lines
 from chiplog_broker.storage.names import LOG_START_OFFSETS, LOG_SUFFIX, SEGMENT_SUFFIXES
+from e2e.loopback.damage import flip_a_bit
 
 
 def segments(folder: Path) -> list[Path]:
@@ -76,6 +78,15 @@ def outdated(folder: Path, clean_offset: int) -> int:
     assert older.offset < last.offset
     overwrite(path, older.offset, older.key or b"", last.key or b"")
     return older.offset
+
+
+def flip(path: Path, chance: random.Random) -> int:
+    """Any bit of any batch but the first; returns the base offset of its batch."""
+    batches = list(iter_batches(path.read_bytes()))
+    assert len(batches) > 1, f"{path} has one batch only"
+    second, _ = batches[1]
+    byte = flip_a_bit(path, chance, range(second, path.stat().st_size))
+    return max(header.base_offset for position, header in batches if position <= byte)
 
 
 def cut(path: Path) -> int:

@@ -29,13 +29,21 @@ from e2e.cluster import containers
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Target
 from e2e.lanes import is_full
-from e2e.loopback.damage import flip_a_bit
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
 from e2e.main.replicas import places, pod_of, wait_in_sync
 from e2e.main.setting_up import cluster_in, make_topic
 from e2e.spark import small
-from e2e.spark.planted import cut, lose_front, outdated, overwrite, records_in, remove, segments
+from e2e.spark.planted import (
+    cut,
+    flip,
+    lose_front,
+    outdated,
+    overwrite,
+    records_in,
+    remove,
+    segments,
+)
 from e2e.spark.small import small_jobs
 from e2e.spark.verifications import Verifications, condition
 
@@ -350,8 +358,9 @@ def test_damage_on_one_disk_is_named(
     eventually("compaction", is_compacted)
     older = outdated(survivors, clean_offset(cluster, "compacted", old))
     bits, tails = follower(cluster, "bits"), follower(cluster, "tails")
-    flip_a_bit(segments(folder(cluster, bits, "bits"))[0], random.Random(7))  # noqa: S311
-    cut(segments(folder(cluster, tails, "tails"))[0])
+    changed = flip(segments(folder(cluster, bits, "bits"))[0], random.Random(7))  # noqa: S311
+    missing = cut(segments(folder(cluster, tails, "tails"))[0])
+    assert (changed > 0, missing > 0) == (True, True), "else where the read began would do"
 
     verifications.apply("damaged", topics)
     run = verifications.follow("damaged", RUN_LIMIT_S)
@@ -360,15 +369,18 @@ def test_damage_on_one_disk_is_named(
         ("ReplicaMismatch", "placed", 0, batch, placed),
         ("CompactionOrder", "compacted", 0, older, old),
         ("MissingSegment", "fronts", 0, 0, late),
-        # Of a range that holds damage nothing is served, so its beginning is what is named.
-        ("Crc", "bits", 0, 0, bits),
-        ("Crc", "tails", 0, 0, tails),
+        # The job was refused both from offset 0 on; their brokers tell what it was.
+        ("Crc", "bits", 0, changed, bits),
+        ("TruncatedTail", "tails", 0, missing, tails),
     }
     assert run.condition("Verified") == ("False", "ViolationsFound")
     # Two copies could not be read to their end.
     assert (run.status["phase"], run.reason) == ("Failed", "ViolationsFound")
     refused = verifications.summary(run.application)["refused"]
-    assert {(one["topic"], one["replica"]) for one in refused} == {("bits", bits), ("tails", tails)}
+    assert {(one["topic"], one["offset"], one["replica"]) for one in refused} == {
+        ("bits", 0, bits),
+        ("tails", 0, tails),
+    }
     for topic in topics:
         cluster.kubectl("delete", "kt", topic, "--wait=false")
 

@@ -1,15 +1,21 @@
 """A verification of three replicas, of which one has something else on its disk than the others.
 
-What no broker can know is named exactly. What a broker notices when it reads it refuses, and that
-is told; what it notices when it starts it fetches anew, and then nothing is wrong any more.
+What no broker can know is named exactly. What a broker notices when it reads it refuses, and tells
+in its status what it was, from which the operator names it; what it notices when it starts it
+fetches anew, and then nothing is wrong any more.
 """
 
 import random
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
+from chiplog_core import api
+from chiplog_core.model.broker import Broker
+from chiplog_core.spark.refused_reads import Witness
 from chiplog_core.spark.results import Result
+from chiplog_core.spark.verification_report import finding_of
 from chiplog_spark.verify.hashes import by_crc32
 from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client
@@ -18,9 +24,9 @@ from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.topics import create_topic, end_offsets
 from e2e.kafka.members import wait_for, wait_whole
-from e2e.loopback.cluster import SIZE, LoopbackCluster
-from e2e.loopback.damage import Replica, flip_a_bit, replicas
-from e2e.spark.planted import cut, lose_front, outdated, overwrite, records_in, remove
+from e2e.loopback.cluster import NAME, SIZE, LoopbackCluster, own_path
+from e2e.loopback.damage import Replica, replicas
+from e2e.spark.planted import cut, flip, lose_front, outdated, overwrite, records_in, remove
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -71,6 +77,17 @@ def refused(result: Result) -> set[tuple[str, int, int, int]]:
         (one["topic"], one["partition"], one["offset"], one["replica"])
         for one in result.summary["refused"]
     }
+
+
+def named(cluster: LoopbackCluster, result: Result, began: datetime) -> Result:
+    """As the operator tells it, which asks the brokers about what they refused."""
+    manifests = (
+        cluster.server.ask("GET", f"{own_path(api.BROKER)}/{NAME}-{one}") for one in cluster.brokers
+    )
+    brokers = {one.spec.broker_id: one for one in map(Broker.from_manifest, manifests)}
+    found = finding_of(result, Witness(brokers=brokers, began=began, ended=datetime.now(UTC)))
+    assert found.result is not None
+    return found.result
 
 
 def stored(replica: Replica) -> bytes:
@@ -149,15 +166,22 @@ def test_what_a_broker_notices_when_it_is_read_it_refuses(
     whole(cluster)
     assert told(verified(cluster.bootstrap, *topics)) == set()
     bits, tails = (follower(cluster, topic) for topic in topics)
-    flip_a_bit(bits.segments()[0], random.Random(7))  # noqa: S311 - not for secrets
-    cut(tails.segments()[0])
-    # Of a range that holds damage nothing is served, so its beginning is what is named.
-    damaged = {("bits", 0, 0, bits.broker_id), ("tails", 0, 0, tails.broker_id)}
+    damaged = flip(bits.segments()[0], random.Random(7))  # noqa: S311 - not for secrets
+    missing = cut(tails.segments()[0])
+    assert (damaged > 0, missing > 0) == (True, True), "else where the read began would do"
 
+    began = datetime.now(UTC)
     result = verified(cluster.bootstrap, *topics)
-    assert refused(result) == damaged
-    assert told(result) == {("Crc", *one) for one in damaged}
+    # Of a range that holds damage nothing is served: the job knows where its read began.
+    assert refused(result) == {("bits", 0, 0, bits.broker_id), ("tails", 0, 0, tails.broker_id)}
+    exact = {
+        ("Crc", "bits", 0, damaged, bits.broker_id),
+        ("TruncatedTail", "tails", 0, missing, tails.broker_id),
+    }
+    assert told(named(cluster, result, began)) == exact
     whole(cluster)
+    wait_for("nothing is damaged", lambda: not (bits.is_damaged() or tails.is_damaged()))
+    assert told(named(cluster, result, began)) == exact, "it is told also when it is whole again"
     result = verified(cluster.bootstrap, *topics)
     assert (told(result), refused(result)) == (set(), set())
     assert result.summary["coverage"]["replicas"] == len(topics) * SIZE
