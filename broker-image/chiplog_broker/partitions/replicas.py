@@ -452,6 +452,7 @@ class Replicas:
         work = self._quarantine(name, found)
         task = asyncio.get_running_loop().create_task(work)
         self._quarantining.add(task)
+        self.troubled()  # who is refused because of it asks what was found
         task.add_done_callback(self._quarantining.discard)
 
     async def _quarantine(self, name: TopicPartition, found: DamagedLogError) -> None:

@@ -252,7 +252,6 @@ class LogDirectory:
         """As `quarantine`, for a replica of which a new copy counts as damaged, too."""
         log = self.logs[partition]
         mark = Damage(log.topic_id, DamageState.FOUND, found.file, found.offset)
-        self.damage_history.found(partition, log.topic_id, found)
         await self.quarantine(partition, str(found))
         await self.damage.put(partition, mark)
 
@@ -368,6 +367,8 @@ class LogDirectory:
     # --- inner workings ------------------------------------------------------------
 
     def _found_damage(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        log = self.logs.get(partition)
+        self.damage_history.found(partition, None if log is None else log.topic_id, found)
         self.on_damage(partition, found)
 
     def _is_compacting(self) -> None:
