@@ -154,10 +154,9 @@ class Named(Broker):
     async def start(self) -> None:
         await self.is_asked.wait()
 
-    def registry(self) -> Any:
-        from prometheus_client import CollectorRegistry  # noqa: PLC0415 - as the broker does
-
-        return CollectorRegistry()
+    def exposition(self) -> Any:
+        """Asked for when metrics are served, and by nobody here."""
+        return None
 
     async def deposed(self) -> str:
         return "that will do"

@@ -3,7 +3,8 @@
 A lag is told within a second. At rest the first look after a burst of records finds it, and what
 comes first is written at once. Where something moved in the last look, two more have to find the
 same before it counts as settled, so they follow each other faster. What a look takes bounds both:
-a thousand groups may take a fifth of the time there is, not all of it.
+a thousand groups may take a fifth of the time there is, not all of it. At rest fifty groups wait
+for up to a second, so that nothing costs next to nothing.
 """
 
 from typing import Final
@@ -14,6 +15,9 @@ MOVES_FOR_MS: Final = 10_000
 """So long after the last change the next one is expected."""
 SHARE: Final = 5
 """At least so many times as long as the last look took."""
+SHARE_AT_REST: Final = 40
+"""The same at rest, as long as that is within `AT_REST_PATIENCE_MS`."""
+AT_REST_PATIENCE_MS: Final = 1_000
 NOTHING_TO_ASK_MS: Final = 60_000
 MAX_MS: Final = 30_000
 
@@ -22,5 +26,9 @@ def next_look_ms(*, asked: bool, still_ms: int, took_ms: int) -> int:
     """From the beginning of the last look. `still_ms`: since something moved."""
     if not asked:
         return NOTHING_TO_ASK_MS
-    pace_ms = MOVING_MS if still_ms < MOVES_FOR_MS else AT_REST_MS
+    pace_ms = MOVING_MS if still_ms < MOVES_FOR_MS else _at_rest_ms(took_ms)
     return min(max(pace_ms, SHARE * took_ms), MAX_MS)
+
+
+def _at_rest_ms(took_ms: int) -> int:
+    return min(max(AT_REST_MS, SHARE_AT_REST * took_ms), AT_REST_PATIENCE_MS)

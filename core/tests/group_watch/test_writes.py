@@ -114,5 +114,7 @@ def test_looks_follow_each_other_faster_while_something_moves() -> None:
     assert pace.next_look_ms(asked=False, still_ms=0, took_ms=0) == pace.NOTHING_TO_ASK_MS
     assert pace.next_look_ms(asked=True, still_ms=0, took_ms=5) == pace.MOVING_MS
     assert pace.next_look_ms(asked=True, still_ms=60_000, took_ms=5) == pace.AT_REST_MS
+    assert pace.next_look_ms(asked=True, still_ms=60_000, took_ms=20) == 800
+    assert pace.next_look_ms(asked=True, still_ms=60_000, took_ms=100) == 1_000
     assert pace.next_look_ms(asked=True, still_ms=0, took_ms=400) == 2_000
     assert pace.next_look_ms(asked=True, still_ms=0, took_ms=90_000) == pace.MAX_MS
