@@ -20,8 +20,8 @@ LANES = {
 }
 PLANNED = ("change", "log", "repartition")
 ALL = "clients or cluster or main or platform or sim or spark"
-# Unit tests live beside what they test, also those that need a JVM.
-FOLDERS = ("e2e", "spark-jobs")
+# Unit tests live beside what they test, also those that need a JVM, helm or promtool.
+FOLDERS = ("charts", "e2e", "spark-jobs")
 # What the long form of a lane is made of, beside FULL itself, which tests read.
 LONG_FORM = {"CRASHES": "20", "POWER_CUTS": "50", "COPY_AGE_S": "3600"}
 

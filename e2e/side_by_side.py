@@ -10,6 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 # Where tests share nothing with the cluster. There is one cluster, so whatever is not
 # here is taken to need it.
 WITHOUT_CLUSTER: Final = (
+    "charts/",
     "e2e/bench/",
     "e2e/clients/",
     "e2e/kafka/",
