@@ -49,8 +49,9 @@ def releases(target: Target, operator: Operator) -> Iterator[Releases]:
     """Names for them, on a Kubernetes that has never heard of Chiplog; restored afterwards."""
     system, namespace = Helm(target.kubeconfig, OPERATORS), Helm(target.kubeconfig, NAMESPACE)
     kubectl = Kubectl(target.kubeconfig, NAMESPACE)
-    operator.uninstall()
+    # While it runs: it is who lets go of Topics that are deleted.
     remove_definitions(kubectl)
+    operator.uninstall()
     monitoring_kinds.install(kubectl)
     kubectl.recreate_namespace()
     kubectl("label", "namespace", NAMESPACE, RESTRICTED)
