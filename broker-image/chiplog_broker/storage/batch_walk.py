@@ -7,7 +7,7 @@ records are not read at all.
 from collections.abc import Iterator
 
 from chiplog_broker.ports.disk import File
-from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
+from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, read_header
 from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
 
 CHUNK_BYTES = 8192
@@ -33,20 +33,6 @@ def read_batches(
             continue
         yield read_header(batch), batch[:needed]
         position += needed
-
-
-def checked_batches(
-    file: File, start: int, end: int, chunk_bytes: int
-) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """As `read_batches`, of batches whose checksum fits. Raises `DamagedBatchError`."""
-    position = start
-    try:
-        for header, batch in read_batches(file, start, end, chunk_bytes):
-            check_crc(batch, header)
-            yield header, batch
-            position += header.size_bytes
-    except CorruptBatchError as error:
-        raise DamagedBatchError(str(error), position) from error
 
 
 def walk_batches(file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

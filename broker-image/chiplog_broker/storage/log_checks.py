@@ -9,6 +9,7 @@ is read from it or added to it, and whoever keeps the directory is told.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from chiplog_broker.records.batch import BatchHeader, iter_batches
 from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
 from chiplog_broker.storage.checking import Checked, History, batch_end, check_batches
 from chiplog_broker.storage.errors import DamagedLogError
@@ -49,9 +50,25 @@ class LogChecks(LogState):
             position, following = start, offset
             while position < min(start + max_bytes, end):
                 rest_bytes = start + max_bytes - position
-                checked = self._check_chunk(segment, position, end, following, rest_bytes)
+                _, checked = self._check_chunk(segment, position, end, following, rest_bytes)
                 position, following = position + checked.size_bytes, checked.next_offset
         return position - start, following
+
+    def finished_batches(
+        self, segment: Segment, offset: int, chunk_bytes: int
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Every batch of a segment nobody writes to, from the one that holds `offset` on, checked.
+
+        Reads so many bytes at a time, or a batch, if it is larger. A view is good until the next
+        step. Raises `DamagedBatchError`, `OSError`.
+        """
+        buffer = memoryview(bytearray(chunk_bytes))
+        position, end = segment.position_of(offset), segment.size_bytes
+        while position < end:
+            data, checked = self._check_chunk(segment, position, end, offset, chunk_bytes, buffer)
+            for start, header in iter_batches(data):
+                yield header, data[start : start + header.size_bytes]
+            position, offset = position + checked.size_bytes, checked.next_offset
 
     def condemn(self, why: str) -> None:
         """Take it for damaged, as somebody says who has compared it with other replicas.
@@ -80,14 +97,14 @@ class LogChecks(LogState):
             return
         end = position + size_bytes
         while position < end:
-            checked = self._check_chunk(segment, position, end, offset)
+            _, checked = self._check_chunk(segment, position, end, offset)
             position, offset = position + checked.size_bytes, checked.next_offset
 
     def _read_batch(self, segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
         """One whole batch, checked. Raises `DamagedBatchError`."""
         data = segment.log.read(position, size_bytes)
         try:
-            check_batches(memoryview(data), offset, self._history())
+            check_batches(memoryview(data), offset, self._history(segment))
         except DamagedBatchError as error:
             raise DamagedBatchError(str(error), position, error.offset) from error
         return data
@@ -113,7 +130,7 @@ class LogChecks(LogState):
 
     def _located(self, segment: Segment, error: CorruptBatchError) -> Flaw:
         try:
-            return locate(segment, error, self._history())
+            return locate(segment, error, self._history(segment))
         except OSError as failure:
             self._health.take_offline(failure)
 
@@ -124,31 +141,39 @@ class LogChecks(LogState):
         end: int,
         first: int,
         wanted_bytes: int = _CHUNK_BYTES,
-    ) -> Checked:
-        """Check some of the batches between `position` and `end`, which are boundaries."""
-        wanted_bytes = min(wanted_bytes, _CHUNK_BYTES, end - position)
+        buffer: memoryview = _buffer,
+    ) -> tuple[memoryview, Checked]:
+        """Some of the batches between `position` and `end`, which are boundaries, checked.
+
+        They are in `buffer`, or in memory of their own where one of them does not fit.
+        """
+        wanted_bytes = min(wanted_bytes, len(buffer), end - position)
         while True:
-            is_large = wanted_bytes > _CHUNK_BYTES
-            data = (memoryview(bytearray(wanted_bytes)) if is_large else _buffer)[:wanted_bytes]
+            is_large = wanted_bytes > len(buffer)
+            data = (memoryview(bytearray(wanted_bytes)) if is_large else buffer)[:wanted_bytes]
             found_bytes = segment.log.read_into(position, data)
             try:
                 if found_bytes < wanted_bytes:
                     missing_bytes = end - position - found_bytes
                     what = f"the file ends {missing_bytes} bytes too early"
                     there = check_batches(
-                        data[:found_bytes], first, self._history(), more_follows=True
+                        data[:found_bytes], first, self._history(segment), more_follows=True
                     )
                     raise DamagedBatchError(what, there.size_bytes, there.next_offset)
                 more_follows = position + wanted_bytes < end
-                checked = check_batches(data, first, self._history(), more_follows=more_follows)
+                checked = check_batches(
+                    data, first, self._history(segment), more_follows=more_follows
+                )
             except DamagedBatchError as error:
                 raise DamagedBatchError(
                     str(error), position + error.position, error.offset
                 ) from error
             if checked.size_bytes:
-                return checked
+                return data[: checked.size_bytes], checked
             # One batch that is larger than a chunk, by its own word.
             wanted_bytes = min(max(batch_end(data), wanted_bytes + 1), end - position)
 
-    def _history(self) -> History:
-        return History(self._epochs.span_at, self.log_start_offset, self.may_have_gaps)
+    def _history(self, segment: Segment) -> History:
+        return History(
+            self._epochs.span_at, self.log_start_offset, self.may_have_gaps, segment.end_offset
+        )

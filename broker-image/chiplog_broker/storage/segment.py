@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from chiplog_broker.ports.disk import Buffer, Disk, File
 from chiplog_broker.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
+from chiplog_broker.records.errors import DamagedBatchError
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.names import (
     DELETED_SUFFIX,
@@ -283,16 +284,25 @@ class Segment:
         return end_offset
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that holds `offset`, or else the next one, begins."""
+        """Where the batch that holds `offset`, or else the next one, begins.
+
+        Raises `DamagedBatchError` where a batch on the way says that it lies before another one:
+        it may be the one that is looked for.
+        """
         if offset >= self.end_offset:
             return self.size_bytes
         known = self._boundaries.get(offset)
         if known is not None:
             return known
         start = self.offset_index.position_before(offset)
+        following = self.base_offset
         for position, header in walk_batches(self.log, start, self.size_bytes):
+            if header.base_offset < following:
+                what = f"offset {header.base_offset} where {following} or a later one belongs"
+                raise DamagedBatchError(what, position)
             if header.last_offset >= offset:
                 return position
+            following = header.last_offset + 1
         return self.size_bytes
 
     def slice_from(

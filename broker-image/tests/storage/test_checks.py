@@ -82,6 +82,9 @@ def test_after_a_compaction_batches_may_begin_later(kit: "StorageKit", log: Part
     assert check_batches(thinned, 6, history).next_offset == 12
     with pytest.raises(DamagedBatchError, match="offsets 10 to 11 where 8 belongs"):
         check_batches(thinned, 6, History(log._epochs.span_at, 0))
+    bounded = History(log._epochs.span_at, 0, has_gaps=True, end_offset=11)
+    with pytest.raises(DamagedBatchError, match="offsets 10 to 11 where 8 belongs"):
+        check_batches(thinned, 6, bounded)
     backwards = memoryview(data[BATCH_BYTES:] + data[:BATCH_BYTES])
     with pytest.raises(DamagedBatchError):
         check_batches(backwards, 8, history)

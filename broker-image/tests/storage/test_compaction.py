@@ -22,6 +22,7 @@ from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleane
 from chiplog_broker.storage.compaction.key_map import ENTRY_BYTES
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.log import ListOffset, PartitionLog
 
 if TYPE_CHECKING:
@@ -124,6 +125,34 @@ def test_a_pass_names_the_batch_that_is_damaged(kit: "StorageKit") -> None:
         damage = one.log.damage
         assert damage is not None
         assert (damage.file, damage.offset, damage.is_cut) == (path, 4, False)
+
+    kit.run(scenario())
+
+
+@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize(("byte", "bit"), [(0, 7), (0, 6), (4, 0), (7, 3), (7, 0), (15, 0)])
+def test_what_lies_outside_of_the_checksum_is_not_copied_unseen(
+    kit: "StorageKit", batch: int, byte: int, bit: int
+) -> None:
+    """Base offset and leader epoch; what shows only at the batch after it, shows there."""
+
+    async def scenario() -> None:
+        one = await bench(kit)
+        for number in range(6):
+            one.append((b"%d" % (number % 2), b"%d" % number))
+        await one.log.flush()
+        path = kit.path(f"{0:020d}.log")
+        content = kit.disk.content(path)
+        size_bytes = len(content) // 6
+        kit.disk.flip_bit(path, batch * size_bytes + byte, bit)
+        stored = bytes(content)
+        await one.clean()
+        damage = one.log.damage
+        assert damage is not None
+        assert damage.offset is not None
+        assert (damage.file, damage.is_cut) == (path, False)
+        assert batch <= damage.offset <= batch + 2
+        assert bytes(kit.disk.content(path)) == stored
 
     kit.run(scenario())
 
@@ -322,6 +351,28 @@ def test_a_segment_of_which_nothing_is_left_keeps_its_end(kit: "StorageKit") -> 
 async def cleanly_restarted(one: Bench) -> Bench:
     await one.directory.close({}, 1)
     return Bench(one.kit, await one.kit.open_again(), await one.kit.reopened())
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_a_read_does_not_step_over_a_batch_that_says_it_lies_before(
+    kit: "StorageKit", batch: int
+) -> None:
+    """Where gaps are allowed what comes next would do as well, for who asks for this one."""
+
+    async def scenario() -> None:
+        one = await bench(kit, replace(COMPACTED, index_interval_bytes=10_000))
+        for number in range(6):
+            one.append((b"%d" % number, b"value"))
+        assert await one.clean()
+        # What was appended a moment ago is found without a look.
+        one = await cleanly_restarted(one)
+        path = kit.path(f"{0:020d}.log")
+        size_bytes = len(kit.disk.content(path)) // 6
+        kit.disk.flip_bit(path, batch * size_bytes, 7)
+        with pytest.raises(DamagedLogError):
+            one.log.read(batch, 1_000, one.log.end_offset).read()
+
+    kit.run(scenario())
 
 
 def test_records_without_a_key_are_refused(kit: "StorageKit") -> None:

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias, TypeVar
 from chiplog_broker.ports.disk import Buffer
 from chiplog_broker.records.batch import BatchHeader, read_header
 from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.storage.batch_walk import checked_batches
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.pace import Pace
 from chiplog_broker.storage.compaction.plan import Dirt
@@ -92,8 +91,8 @@ class CleaningPass:
 
     def _index_segment(self, segment: Segment, first_dirty: int) -> Steps:
         self._reading = segment
-        start = segment.position_of(first_dirty) if first_dirty > segment.base_offset else 0
-        for header, batch in checked_batches(segment.log, start, segment.size_bytes, _READ_BYTES):
+        offset = max(first_dirty, segment.base_offset)
+        for header, batch in self._log.finished_batches(segment, offset, _READ_BYTES):
             self.result.indexed_bytes += header.size_bytes
             self._pace.moved(header.size_bytes)
             yield from self._paced(index_batch(self._keys, batch, header, first_dirty))
@@ -133,7 +132,8 @@ class CleaningPass:
         self, segment: Segment, output: "_Output", survival: Survival, end_offset: int
     ) -> Steps:
         self._reading = segment
-        for header, batch in checked_batches(segment.log, 0, segment.size_bytes, _READ_BYTES):
+        batches = self._log.finished_batches(segment, segment.base_offset, _READ_BYTES)
+        for header, batch in batches:
             self._pace.moved(header.size_bytes)
             self.result.read_bytes += header.size_bytes
             self.result.read_records += header.record_count
