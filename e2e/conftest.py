@@ -32,6 +32,11 @@ LEFT_OPEN = (
 )
 
 
+# The first test with a cluster waits for it: a new machine compiles Kubernetes for that.
+PREPARING_LIMIT_S = 3_600
+
+
+@pytest.hookimpl(trylast=True)  # what was not chosen is no longer among them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that stop and start the whole cluster come before those that use it.
 
@@ -42,6 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_real(item):
             item.add_marker(pytest.mark.filterwarnings(*LEFT_OPEN))
+    first = next((item for item in items if "target" in getattr(item, "fixturenames", ())), None)
+    if first is not None:
+        first.add_marker(pytest.mark.timeout(PREPARING_LIMIT_S), append=False)
 
 
 def is_real(item: pytest.Item) -> bool:
