@@ -5,7 +5,7 @@ Both are the leaders in the PartitionMaps. What has no leader cannot be asked ab
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from chiplog_core.group_watch.lags import Moment
@@ -100,33 +100,10 @@ class Coordinators:
         return dict(led)
 
 
-@dataclass(slots=True)
-class Leaders:
-    """Who leads the partitions of a topic, kept for as long as its map is the same object."""
-
-    _known: dict[str, tuple[PartitionMapSpec, dict[int, BrokerId]]] = field(default_factory=dict)
-
-    def of(self, topic: PartitionMapSpec | None) -> Mapping[int, BrokerId]:
-        if topic is None:
-            return {}
-        before, leaders = self._known.get(topic.topic_name, (None, {}))
-        if before is not topic:
-            states = current_partitions(topic)
-            leaders = {int(one.partition): one.leader.broker_id for one in states if one.leader}
-            self._known[topic.topic_name] = (topic, leaders)
-        return leaders
-
-    def keep(self, topics: Collection[str]) -> None:
-        """Forget all others."""
-        for name in self._known.keys() - topics:
-            del self._known[name]
-
-
 def position_asks(
     ends: Collection[At],
     times: Collection[Moment],
     find_topic: FindTopic,
-    known: Leaders,
 ) -> dict[BrokerId, list[PositionsAsked]]:
     """What to ask each broker about the ends of partitions, and the times of records in them.
 
@@ -137,14 +114,14 @@ def position_asks(
         if len(offsets[at]) < MAX_EXCHANGED_OFFSETS:
             offsets[at].append(offset)
     wanted: dict[BrokerId, list[At]] = defaultdict(list)
-    leaders: dict[str, Mapping[int, BrokerId]] = {}
+    by_topic: dict[str, list[At]] = defaultdict(list)
     for at in sorted({*ends, *offsets}):
-        if at.topic not in leaders:
-            leaders[at.topic] = known.of(find_topic(at.topic))
-        leader = leaders[at.topic].get(at.partition)
-        if leader is not None:
-            wanted[leader].append(at)
-    known.keep(leaders.keys())
+        by_topic[at.topic].append(at)
+    for topic, in_topic in by_topic.items():
+        leaders = _leaders(find_topic(topic))
+        for at in in_topic:
+            if at.partition in leaders:
+                wanted[leaders[at.partition]].append(at)
     return {
         broker_id: [
             _positions_asked(all_at[begin : begin + MAX_WANTED], offsets)
@@ -158,6 +135,11 @@ def partition_count(topic: str, find_topic: FindTopic) -> int:
     """0 where there is no such topic."""
     found = find_topic(topic)
     return 0 if found is None else len(current_partitions(found))
+
+
+def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
+    states = () if topic is None else current_partitions(topic)
+    return {int(one.partition): one.leader.broker_id for one in states if one.leader}
 
 
 def _positions_asked(wanted: Collection[At], offsets: Mapping[At, list[int]]) -> PositionsAsked:

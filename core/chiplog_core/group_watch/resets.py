@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Final
 
 from chiplog_core import api
-from chiplog_core.group_watch.asking import FindTopic, Leaders, partition_count, position_asks
+from chiplog_core.group_watch.asking import FindTopic, partition_count, position_asks
 from chiplog_core.groups.at import At
 from chiplog_core.groups.reset_plan import counted, moment_ms
 from chiplog_core.ids import BrokerId
@@ -101,7 +101,7 @@ def positions_asked(
     `wall_ms`: what time it is, in milliseconds since 1970, from which by-duration goes back.
     """
     since_ms = moment_ms(reset, wall_ms)
-    asks = position_asks(list(wanted), (), find_topic, Leaders())
+    asks = position_asks(list(wanted), (), find_topic)
     return {
         broker_id: [replace(one, since_ms=since_ms) for one in asked]
         for broker_id, asked in asks.items()

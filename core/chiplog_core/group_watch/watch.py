@@ -11,7 +11,7 @@ from datetime import datetime
 
 from chiplog_core import api
 from chiplog_core.conditions import ConditionStatus, ConditionType
-from chiplog_core.group_watch.asking import Coordinators, Leaders, position_asks
+from chiplog_core.group_watch.asking import Coordinators, position_asks
 from chiplog_core.group_watch.claims import Claims, find_claims, living
 from chiplog_core.group_watch.discovery import needless_objects, new_objects
 from chiplog_core.group_watch.due import (
@@ -107,7 +107,6 @@ class GroupWatch:
     _allowances: dict[str, Allowance] = field(default_factory=dict)
     _seen: dict[str, ConsumerGroupStatus] = field(default_factory=dict)
     _times_ms: dict[Moment, int] = field(default_factory=dict)
-    _leaders: Leaders = field(default_factory=Leaders)
     _moved_ms: int | None = None
     # -- of the look that is under way
     _claims: Claims = field(default_factory=Claims)
@@ -195,7 +194,7 @@ class GroupWatch:
                 has_lag = committed >= 0 and (end is None or lag_records(committed, end) > 0)
                 if has_lag and self._times_ms.get(Moment(at, committed), -1) < 0:
                     times.add(Moment(at, committed))
-        return position_asks(ends, times, scene.find_topic, self._leaders)
+        return position_asks(ends, times, scene.find_topic)
 
     def take_positions(self, answers: Iterable[Positions], now: datetime, now_ms: int) -> None:
         """What leaders said."""
