@@ -1,5 +1,6 @@
 """Reading the few fields that every object has, and telling which of two states is the newer."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from chiplog_kube.api import Manifest
@@ -37,6 +38,12 @@ def labels_of(manifest: Manifest) -> dict[str, str]:
 
 def annotations_of(manifest: Manifest) -> dict[str, str]:
     return cast("dict[str, str]", metadata(manifest).get("annotations") or {})
+
+
+def condition_of(manifest: Manifest, type_: str) -> Mapping[str, Any]:
+    """What the status says under this type; empty where it says nothing."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == type_), {})
 
 
 def is_older(version: ResourceVersion, than: ResourceVersion) -> bool:

@@ -15,7 +15,7 @@ from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import key_of
+from chiplog_kube.manifests import condition_of, key_of
 from chiplog_operator.caches import Caches, cluster_of
 
 CLUSTER: Final = ("namespace", "cluster")
@@ -110,25 +110,18 @@ class ObjectBoard(Collector):
 
 
 def _ready(manifest: Manifest) -> int:
-    return int(_condition(manifest, ConditionType.READY) == ConditionStatus.TRUE.value)
+    ready = condition_of(manifest, ConditionType.READY.value)
+    return int(ready.get("status") == ConditionStatus.TRUE.value)
 
 
 def _objective(manifest: Manifest) -> int | None:
     """None where there is no objective, or nobody knows."""
     if not _mapping(manifest.get("spec")).get("maxLag"):
         return None
-    status = _condition(manifest, ConditionType.LAG_WITHIN_OBJECTIVE)
+    status = condition_of(manifest, ConditionType.LAG_WITHIN_OBJECTIVE.value).get("status")
     if status not in {ConditionStatus.TRUE.value, ConditionStatus.FALSE.value}:
         return None
     return int(status == ConditionStatus.TRUE.value)
-
-
-def _condition(manifest: Manifest, type_: ConditionType) -> str:
-    """Its status; empty where there is none."""
-    for one in _mapping(manifest.get("status")).get("conditions") or ():
-        if one.get("type") == type_.value:
-            return str(one.get("status"))
-    return ""
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

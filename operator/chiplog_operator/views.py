@@ -13,7 +13,7 @@ from chiplog_core import labels
 from chiplog_core.ids import INCARNATION_PATTERN, BrokerId, Incarnation
 from chiplog_core.planner.world import NodeState, PodState
 from chiplog_kube.api import Manifest
-from chiplog_kube.manifests import annotations_of, labels_of, metadata
+from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata
 
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """Why a container waits that is on its way."""
@@ -100,7 +100,7 @@ def kept_pod(pod: Manifest) -> Manifest:
 
 def pod(manifest: Manifest) -> PodState:
     meta = metadata(manifest)
-    ready = _condition(manifest, "Ready").get("status") == "True"
+    ready = condition_of(manifest, "Ready").get("status") == "True"
     return PodState(
         name=meta["name"],
         uid=meta.get("uid", ""),
@@ -114,7 +114,7 @@ def pod(manifest: Manifest) -> PodState:
 
 
 def _why_not_running(manifest: Manifest) -> str:
-    scheduled = _condition(manifest, "PodScheduled")
+    scheduled = condition_of(manifest, "PodScheduled")
     if scheduled.get("status") == "False":
         return _sentence(scheduled.get("reason"), scheduled.get("message"))
     for container in _containers(manifest):
@@ -126,13 +126,6 @@ def _why_not_running(manifest: Manifest) -> str:
 
 def _sentence(reason: str | None, message: str | None) -> str:
     return ": ".join(part for part in (reason, message) if part)
-
-
-def _condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    for condition in (manifest.get("status") or {}).get("conditions") or []:
-        if condition.get("type") == kind:
-            return dict(condition)
-    return {}
 
 
 def _containers(manifest: Manifest) -> list[dict[str, Any]]:

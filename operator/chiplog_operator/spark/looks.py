@@ -25,7 +25,7 @@ from chiplog_core.spark.verification_steps import VerificationView
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import ObjectKey, key_of
+from chiplog_kube.manifests import ObjectKey, condition_of, key_of
 from chiplog_operator.caches import JOB_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.observe import Observer
@@ -259,11 +259,6 @@ def _in_order(name: tuple[Kind, ObjectKey]) -> tuple[str, ObjectKey]:
 
 
 def _is_told(manifest: Manifest, about: Metadata, problems: tuple[Problem, ...]) -> bool:
-    wanted = refused(problems).message
-    conditions = (manifest.get("status") or {}).get("conditions") or []
-    return any(
-        one.get("type") == "Ready"
-        and one.get("message") == wanted
-        and one.get("observedGeneration") == about.generation
-        for one in conditions
-    )
+    ready = condition_of(manifest, "Ready")
+    is_newest = ready.get("observedGeneration") == about.generation
+    return is_newest and ready.get("message") == refused(problems).message
