@@ -1,6 +1,5 @@
 """Brokers that die or stand still, and the operator with them."""
 
-import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -108,18 +107,12 @@ def renewed(scene: Scene) -> str:
 
 @contextmanager
 def standing_still(targets: Sequence[Process]) -> Iterator[None]:
-    """SIGSTOP, and SIGCONT at the end to those that nobody ended meanwhile."""
+    """SIGSTOP of processes that are there, and stay there until the end."""
     bit("true that there is a process to stop", targets)
-    for one in targets:
-        os.kill(one.pid, signal.SIGSTOP)
-    try:
+    with processes.paused(targets):
         eventually("every process stands still", lambda: all(map(stands_still, targets)), 5)
         yield
         bit("true that they stood still to the end", all(map(stands_still, targets)))
-    finally:
-        for one in targets:
-            if one.alive:
-                os.kill(one.pid, signal.SIGCONT)
 
 
 def stands_still(one: Process) -> bool:

@@ -7,7 +7,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
-from e2e.clients.by_librdkafka import QUIET
+from e2e.clients.by_librdkafka import QUIET, Librdkafka
+from e2e.clients.client import Landed
 
 LIMIT_S = 20
 NOT_YET = {
@@ -62,3 +63,13 @@ def topic_names(bootstrap: str) -> set[str]:
     """All topics there are."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     return set(admin.list_topics(timeout=LIMIT_S).topics)
+
+
+def stored(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[list[Landed]]:
+    """Every record of these partitions, by partition."""
+    numbers = list(partitions)
+    ends = end_offsets(bootstrap, topic, numbers)
+    return [
+        Librdkafka().consume(bootstrap, topic, partition, end) if end else []
+        for partition, end in zip(numbers, ends, strict=True)
+    ]

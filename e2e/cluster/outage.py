@@ -1,7 +1,5 @@
 """The API server away for a while, by each of the two ways in which it goes."""
 
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,9 +24,6 @@ def frozen() -> Iterator[None]:
     server = processes.recorded(API_SERVER)
     if server is None:
         raise RuntimeError("the API server does not run")
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
+    with processes.paused([server]):
         yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
     processes.wait_until("API server ready", control_plane.api_server_ready, 60, name=API_SERVER)

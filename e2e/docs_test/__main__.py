@@ -29,18 +29,18 @@ def main() -> None:
     parser.add_argument("page", nargs="?", type=Path, default=TUTORIAL)
     given = parser.parse_args()
     try:
-        make_new()
+        clear()
     except Refused as refused:
         console.print(f"docs-test: {refused}", markup=False)
         sys.exit(2)
     status = type_page(given.page, write=given.write)
     # What the page has made would be in the way of whoever starts the cluster next.
-    make_new()
+    clear()
     sys.exit(status)
 
 
-def make_new() -> None:
-    """No cluster is left, and nothing of one but images: the page makes its own."""
+def clear() -> None:
+    """Leave no cluster, and nothing of one but images: the page makes its own."""
     target = current_target()
     if not isinstance(target, Local):
         raise Refused("needs a new cluster, which only CLUSTER=local can be")

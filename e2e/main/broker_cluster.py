@@ -73,12 +73,21 @@ class BrokerClusterUnderTest:
         items: list[Manifest] = self.kubectl.get(kinds)["items"]
         return [one for one in items if self.name in {cluster_by_label(one), cluster_by_spec(one)}]
 
+    def uids(self, kinds: str) -> dict[str, str]:
+        """Of the same objects, by name."""
+        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in self.own(kinds)}
+
+    def pods(self) -> list[Manifest]:
+        """The brokers'."""
+        selector = f"{labels.CLUSTER}={self.name},{labels.COMPONENT}={labels.BROKER}"
+        found: list[Manifest] = self.kubectl.get("pods", "-l", selector)["items"]
+        return found
+
     def broker_pods(self) -> dict[str, Life]:
         """The process of every broker, by the name of its pod."""
-        selector = f"{labels.CLUSTER}={self.name},{labels.COMPONENT}={labels.BROKER}"
         return {
             pod["metadata"]["name"]: Life(pod["metadata"]["uid"], restarts(pod))
-            for pod in self.kubectl.get("pods", "-l", selector)["items"]
+            for pod in self.pods()
         }
 
     def map_of(self, topic_name: str) -> Manifest:

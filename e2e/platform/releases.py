@@ -20,10 +20,8 @@ class Release:
     chart: str
 
     def install(self, values: Mapping[str, object]) -> None:
-        self._act("install", "--create-namespace", values=values)
-
-    def upgrade(self, values: Mapping[str, object]) -> None:
-        self._act("upgrade", values=values)
+        """Install it, or upgrade what is installed, and wait until it works."""
+        self.helm.install(self.name, CHARTS / self.chart, values=values)
 
     def rollback(self, revision: int) -> None:
         self.helm("rollback", self.name, str(revision), "--wait", "--timeout", "3m")
@@ -37,12 +35,5 @@ class Release:
             *("template", self.name, str(CHARTS / self.chart), "--values", "-"),
             # Nobody is asked.
             *("--kube-version", layout.KUBERNETES_VERSION),
-            input_text=json.dumps(values),
-        )
-
-    def _act(self, *act: str, values: Mapping[str, object]) -> None:
-        chart = str(CHARTS / self.chart)
-        self.helm(
-            *(*act, self.name, chart, "--wait", "--timeout", "3m", "--values", "-"),
             input_text=json.dumps(values),
         )

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from e2e import measured
 from e2e.clients.by_librdkafka import QUIET, Librdkafka
-from e2e.clients.client import Landed, Record
-from e2e.clients.topics import end_offsets
+from e2e.clients.client import Record
+from e2e.clients.topics import end_offsets, stored
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.cluster_metadata import told
@@ -33,18 +33,14 @@ class Before:
         Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
         self.cluster_id = cluster.kubectl.get("bc", cluster.name)["status"]["clusterId"]
         self.topic_id = cluster.kubectl.get("kt", TOPIC)["status"]["topicId"]
-        self.claims = self.uids(cluster, "pvc")
-        self.kept = self.uids(cluster, "brk,pmap")
+        self.claims = cluster.uids("pvc")
+        self.kept = cluster.uids("brk,pmap")
         self.sessions = self.sessions_of(cluster)
-        self.records = stored(cluster)
+        self.records = stored(cluster.bootstrap, TOPIC, range(PARTITIONS))
         self.committed = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
         commit(cluster.bootstrap, self.committed)
         assert len(self.claims) == 3
-        assert len(self.records) >= len(RECORDS)
-
-    @staticmethod
-    def uids(cluster: BrokerClusterUnderTest, kinds: str) -> dict[str, str]:
-        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in cluster.own(kinds)}
+        assert sum(map(len, self.records)) >= len(RECORDS)
 
     @staticmethod
     def sessions_of(cluster: BrokerClusterUnderTest) -> dict[str, int]:
@@ -52,8 +48,8 @@ class Before:
 
     def check_kept(self, cluster: BrokerClusterUnderTest) -> None:
         """Maps, brokers and volumes are there while their cluster is not."""
-        assert self.uids(cluster, "pvc") == self.claims
-        assert self.uids(cluster, "brk,pmap") == self.kept
+        assert cluster.uids("pvc") == self.claims
+        assert cluster.uids("brk,pmap") == self.kept
 
     def check_adopted(self, cluster: BrokerClusterUnderTest) -> None:
         """The same cluster, topic and volumes, and the same records at the same offsets."""
@@ -70,7 +66,7 @@ class Before:
             lambda: told(cluster.bootstrap).is_whole(TOPIC, PARTITIONS),
             30,
         )
-        assert stored(cluster) == self.records
+        assert stored(cluster.bootstrap, TOPIC, range(PARTITIONS)) == self.records
         eventually("the group's offsets are there", lambda: self.are_committed(cluster), 30)
         Librdkafka().produce(cluster.bootstrap, TOPIC, [Record(b"after", b"after")])
 
@@ -104,17 +100,6 @@ def committed(bootstrap: str) -> list[int]:
     finally:
         one.close()
     return [each.offset for each in found]
-
-
-def stored(cluster: BrokerClusterUnderTest) -> list[Landed]:
-    """Every record of the topic, by partition and offset."""
-    ends = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
-    return [
-        landed
-        for partition, end in enumerate(ends)
-        if end
-        for landed in Librdkafka().consume(cluster.bootstrap, TOPIC, partition, end)
-    ]
 
 
 def wait_no_pods(cluster: BrokerClusterUnderTest) -> None:

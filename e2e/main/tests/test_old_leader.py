@@ -4,8 +4,6 @@ What it is asked over connections that were open before is where a design withou
 request path goes wrong: the old leader wakes, knows of no other, and has the client before it.
 """
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 import pytest
 
 from e2e import measured
-from e2e.cluster import containers, cut
+from e2e.cluster import containers, cut, processes
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest
 from e2e.main.open_connection import OpenConnection
@@ -37,14 +35,9 @@ def frozen(pod: Manifest) -> Iterator[None]:
     """Every process of the pod stands still, as in a pause of its virtual machine."""
     stopped = containers.in_pod(pod["metadata"]["uid"])
     assert stopped, "the pod has no process"
-    for one in stopped:
-        os.kill(one.pid, signal.SIGSTOP)
-    try:
+    with processes.paused(stopped):
         yield
-    finally:
-        for one in stopped:
-            assert one.alive, "the kubelet ended it meanwhile"
-            os.kill(one.pid, signal.SIGCONT)
+        assert all(one.alive for one in stopped), "the kubelet ended it meanwhile"
 
 
 def cut_off(pod: Manifest) -> AbstractContextManager[None]:

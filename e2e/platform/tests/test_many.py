@@ -70,8 +70,7 @@ def test_many_topics_and_groups(cluster: BrokerClusterUnderTest, operator: Opera
             60,
         )
         assert lines(leader, "chiplog_topic_ready{") >= TOPICS
-        brokers = cluster.kubectl.get("pods", "-l", "app.kubernetes.io/component=broker")["items"]
-        broker = f"{brokers[0]['status']['podIP']}:{METRICS_PORT}"
+        broker = f"{cluster.pods()[0]['status']['podIP']}:{METRICS_PORT}"
         for name, address in (("the operator", leader), ("a broker", broker)):
             scrapes = [scrape(address) for _ in range(SCRAPES)]
             middle_ms, worst_ms = (1000 * f(one.seconds for one in scrapes) for f in (median, max))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import threading
 import time
@@ -22,7 +21,7 @@ from e2e.chaos.scene import Scene
 from e2e.clients.by_librdkafka import QUIET, Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
-from e2e.cluster import layout
+from e2e.cluster import layout, processes
 from e2e.cluster.helm import Helm
 from e2e.cluster.kubectl import eventually
 from e2e.lanes import is_full
@@ -81,12 +80,10 @@ def targets(cluster: BrokerClusterUnderTest, operator: Operator) -> dict[str, li
         own = {"namespace": metadata["namespace"], "pod": metadata["name"]}
         return Target(address, {**own, **labels})
 
-    selector = "app.kubernetes.io/component=broker"
-    brokers = cluster.kubectl.get("pods", "-l", selector)["items"]
     return {
         "chiplog-brokers": [
             target(pod, cluster=pod["metadata"]["labels"]["chiplog.dev/cluster"])
-            for pod in brokers
+            for pod in cluster.pods()
             if pod["status"].get("podIP")
         ],
         "chiplog-operator": [target(pod) for pod in operator.pods() if pod["status"].get("podIP")],
@@ -122,22 +119,6 @@ def prometheus(
 @pytest.fixture
 def scene(cluster: BrokerClusterUnderTest, operator: Operator) -> Scene:
     return Scene(cluster, operator, TOPIC)
-
-
-@contextmanager
-def paused(scene: Scene, broker: int) -> Iterator[None]:
-    """A broker's processes stand still within the block; afterwards they go on, or are new."""
-    processes = scene.processes(broker)
-    for one in processes:
-        os.kill(one.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for one in processes:
-            try:
-                os.kill(one.pid, signal.SIGCONT)
-            except ProcessLookupError:
-                continue  # the kubelet was quicker
 
 
 @contextmanager
@@ -183,7 +164,7 @@ def test_an_alert_fires_and_ends(
     """With the fault, and with its end."""
     broker = scene.some_leader()
     faults = {
-        "UnderReplicatedPartitions": (partial(paused, scene, broker), {}),
+        "UnderReplicatedPartitions": (partial(processes.paused, scene.processes(broker)), {}),
         "ConsumerGroupLagObjectiveMissed": (
             partial(behind, cluster.bootstrap),
             {"consumergroup": GROUP},

@@ -8,8 +8,8 @@ import yaml
 
 from e2e import measured
 from e2e.clients.by_librdkafka import Librdkafka
-from e2e.clients.client import Landed, Record
-from e2e.clients.topics import end_offsets
+from e2e.clients.client import Record
+from e2e.clients.topics import end_offsets, stored
 from e2e.cluster import images, layout, node
 from e2e.cluster.helm import Helm
 from e2e.cluster.kubectl import Kubectl, eventually
@@ -137,19 +137,6 @@ def retention_ms(cluster: BrokerClusterUnderTest) -> str:
     return str(cluster.map_of(TOPIC)["spec"]["config"].get("retention.ms"))
 
 
-def stored(cluster: BrokerClusterUnderTest) -> list[list[Landed]]:
-    """Every record, by partition."""
-    ends = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
-    return [
-        Librdkafka().consume(cluster.bootstrap, TOPIC, partition, end) if end else []
-        for partition, end in enumerate(ends)
-    ]
-
-
-def volumes(cluster: BrokerClusterUnderTest) -> dict[str, str]:
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in cluster.own("pvc")}
-
-
 @pytest.mark.usefixtures("faults")  # it names images in the nodes' own stores
 def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     target: Target, operator: Operator, releases: Releases
@@ -163,14 +150,14 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     wait_told(cluster, TOPIC, PARTITIONS)
     Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
     wait_in_sync(cluster)
-    before, kept = definitions(cluster.kubectl), volumes(cluster)
+    before, kept = definitions(cluster.kubectl), cluster.uids("pvc")
     assert len(before) >= 7
     assert len(kept) == 3
 
     upgraded_and_rolled_back(cluster, releases, operator)
     assert definitions(cluster.kubectl) == before
 
-    records, pods = stored(cluster), cluster.broker_pods()
+    records, pods = stored(cluster.bootstrap, TOPIC, range(PARTITIONS)), cluster.broker_pods()
     assert sum(map(len, records)) > len(RECORDS)
     releases.operator.uninstall()
     eventually("no operator runs", lambda: not operator.pods(), 60)
@@ -181,12 +168,12 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     releases.operator.install(operator_values(first, "info"))
     operator.wait_whole()
     # What it does to a change shows that it is in charge of what it found.
-    releases.cluster.upgrade(cluster_values(7_200_000))
+    releases.cluster.install(cluster_values(7_200_000))
     eventually("a change is carried out", lambda: retention_ms(cluster) == "7200000", 60)
     cluster.wait_cluster_ready()
     check_lives_on(cluster, pods, kept)
     assert cluster.reigns() == reigns, "nothing moved"
-    now = stored(cluster)
+    now = stored(cluster.bootstrap, TOPIC, range(PARTITIONS))
     assert all(new[: len(old)] == old for old, new in zip(records, now, strict=True))
 
 
@@ -198,9 +185,9 @@ def upgraded_and_rolled_back(
     by_name = {image.name: image for image in images.built()}
     second = {name: under_another_name(by_name[name]) for name in first}
     with Traffic(cluster.bootstrap, TOPIC, PARTITIONS, delivery_limit_ms=60_000) as traffic:
-        releases.operator.upgrade(operator_values(second, "debug"))
+        releases.operator.install(operator_values(second, "debug"))
         wait_rolled(cluster, second["chiplog/broker"])
-        releases.cluster.upgrade(cluster_values(86_400_000))
+        releases.cluster.install(cluster_values(86_400_000))
         eventually("retention is another one", lambda: retention_ms(cluster) == "86400000", 60)
         releases.operator.rollback(1)
         releases.cluster.rollback(1)
@@ -228,7 +215,7 @@ def check_lives_on(
 ) -> None:
     """The same processes on the same volumes take and give records."""
     assert cluster.broker_pods() == pods
-    assert volumes(cluster) == kept
+    assert cluster.uids("pvc") == kept
     before = sum(end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS)))
     Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
     after = sum(end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS)))

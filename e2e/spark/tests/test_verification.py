@@ -1,9 +1,7 @@
 """A Verification on Kubernetes: what is whole, what is damaged, and what cannot be done at all."""
 
 import json
-import os
 import random
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ from e2e.clients.by_kafka_python import KafkaConsumer, TopicPartition
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
-from e2e.cluster import containers
+from e2e.cluster import containers, processes
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.target import Target
 from e2e.lanes import is_full
@@ -301,14 +299,13 @@ def clean_offset(cluster: BrokerClusterUnderTest, topic: str, broker: int) -> in
 def down(cluster: BrokerClusterUnderTest, broker: int) -> Iterator[Path]:
     """A broker that stands still within the block, and then starts anew; yields its data."""
     uid = cluster.broker_pods()[pod_of(cluster, broker)].uid
-    for process in containers.in_pod(uid):
-        os.kill(process.pid, signal.SIGSTOP)
-    try:
-        # Where the marker of a data directory is, there they are.
-        (meta,) = volume(cluster, broker).glob("**/meta.properties")
-        yield meta.parent
-    finally:
-        assert containers.kill(uid), f"broker {broker} has no process"
+    with processes.paused(containers.in_pod(uid)):
+        try:
+            # Where the marker of a data directory is, there they are.
+            (meta,) = volume(cluster, broker).glob("**/meta.properties")
+            yield meta.parent
+        finally:
+            assert containers.kill(uid), f"broker {broker} has no process"
 
 
 @pytest.mark.usefixtures("faults")
