@@ -1,6 +1,8 @@
 """Who leads and who is in sync, as a PartitionMap says it, and waiting until all is whole again."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from e2e.cluster import containers
 from e2e.cluster.kubectl import eventually
@@ -24,6 +26,11 @@ class Place:
     def is_whole(self) -> bool:
         """Every replica is in sync, and one of them leads."""
         return sorted(self.in_sync) == sorted(self.replicas) and self.leader is not None
+
+    @property
+    def is_preferred(self) -> bool:
+        """Whole, and led by the first of its replicas."""
+        return self.is_whole and self.leader == self.replicas[0]
 
 
 def place(state: Manifest) -> Place:
@@ -69,17 +76,25 @@ def wait_in_sync(cluster: BrokerClusterUnderTest, limit_s: float = WHOLE_LIMIT_S
 
     Leaderships stay where they are: they go back after half a minute of rest.
     """
+    is_whole = partial(every_place, cluster, lambda one: one.is_whole)
+    return eventually("all replicas are in sync", is_whole, limit_s, every_s=0.5)
 
-    def whole() -> bool:
-        missing = [
-            f"{one['spec']['topicName']}: {found}"
-            for one in cluster.own("pmap")
-            for generation in one["spec"].get("generations", ())
-            if generation["topicId"] == one["spec"].get("current")
-            for found in map(place, generation["partitions"])
-            if not found.is_whole
-        ]
-        assert not missing, missing[:5]
-        return True
 
-    return eventually("all replicas are in sync", whole, limit_s, every_s=0.5)
+def wait_preferred(cluster: BrokerClusterUnderTest, limit_s: float = WHOLE_LIMIT_S) -> float:
+    """Wait until nothing is left to move by itself; returns seconds."""
+    is_preferred = partial(every_place, cluster, lambda one: one.is_preferred)
+    return eventually("preferred replicas lead", is_preferred, limit_s, every_s=0.5)
+
+
+def every_place(cluster: BrokerClusterUnderTest, holds: Callable[[Place], bool]) -> bool:
+    """True; raises `AssertionError` with the first places for which it does not hold."""
+    others = [
+        f"{one['spec']['topicName']}: {found}"
+        for one in cluster.own("pmap")
+        for generation in one["spec"].get("generations", ())
+        if generation["topicId"] == one["spec"].get("current")
+        for found in map(place, generation["partitions"])
+        if not holds(found)
+    ]
+    assert not others, others[:5]
+    return True

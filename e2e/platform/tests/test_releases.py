@@ -18,7 +18,7 @@ from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, example
 from e2e.main.operator import NAMESPACE as OPERATORS
 from e2e.main.operator import RELEASE, Operator
-from e2e.main.replicas import wait_in_sync
+from e2e.main.replicas import wait_in_sync, wait_preferred
 from e2e.main.setting_up import RESTRICTED, wait_told
 from e2e.main.traffic import Traffic
 from e2e.platform import monitoring_kinds
@@ -157,6 +157,8 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     upgraded_and_rolled_back(cluster, releases, operator)
     assert definitions(cluster.kubectl) == before
 
+    # Else the next operator would find leaders to move, as it should.
+    wait_preferred(cluster)
     records, pods = stored(cluster.bootstrap, TOPIC, range(PARTITIONS)), cluster.broker_pods()
     assert sum(map(len, records)) > len(RECORDS)
     releases.operator.uninstall()
