@@ -39,7 +39,8 @@ from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.loop_lag import measure_lag
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
-from chiplog_broker.storage.directory import LogDirectory, OpenOptions, Progress, StoragePorts
+from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
+from chiplog_broker.storage.directory_report import Progress
 from chiplog_broker.storage.errors import StorageError
 from chiplog_core.config import broker_keys as keys
 from chiplog_core.config.effective import TopicConfig, broker_value, topic_defaults

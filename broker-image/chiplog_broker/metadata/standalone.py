@@ -17,6 +17,7 @@ from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import TopicChanged, TopicDeleted
 from chiplog_broker.ports.rng import Rng
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.errors import StorageError
@@ -225,11 +226,8 @@ def record_from(disk: Disk, path: str) -> TopicRecord:
 
 def read_json(disk: Disk, path: str, *fields: str) -> list[object]:
     """These fields of a small file of ours. Raises `ValueError` naming a file that is not."""
-    file = disk.open(path)
     try:
-        found = json.loads(file.read(0, file.size()))
+        found = json.loads(read_file(disk, path))
         return [found[field] for field in fields]
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(f"{path} is not what this broker wrote: {error!r}") from error
-    finally:
-        file.close()

@@ -9,6 +9,7 @@ durable before that step is taken.
 from collections.abc import Iterable, Mapping
 
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
 from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
@@ -100,9 +101,5 @@ class DirectoryCheckpoints:
 def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:
     if not disk.exists(path):
         return {}
-    file = disk.open(path)
-    try:
-        rows = parse_lines(file.read(0, file.size()), columns=3)
-    finally:
-        file.close()
+    rows = parse_lines(read_file(disk, path), columns=3)
     return {TopicPartition(row[0], int(row[1])): int(row[2]) for row in rows}

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
 from chiplog_broker.storage.errors import WrongDirectoryError
 from chiplog_broker.storage.group_commit import GroupCommit
@@ -102,9 +103,8 @@ def _text_of(one: Damage) -> str:
 def _read(disk: Disk) -> dict[TopicPartition, Damage]:
     if not disk.exists(DAMAGED_REPLICAS):
         return {}
-    file = disk.open(DAMAGED_REPLICAS)
     try:
-        rows = parse_lines(file.read(0, file.size()), columns=6)
+        rows = parse_lines(read_file(disk, DAMAGED_REPLICAS), columns=6)
         return {
             TopicPartition(topic, int(partition)): Damage(
                 None if topic_id == _NOT_KNOWN else parse_uuid(topic_id),
@@ -119,5 +119,3 @@ def _read(disk: Disk) -> dict[TopicPartition, Damage]:
             f"{DAMAGED_REPLICAS} makes no sense ({error}), so nobody knows which replicas here "
             "are whole: give the broker an empty volume, and it fetches everything from others"
         ) from error
-    finally:
-        file.close()

@@ -9,104 +9,57 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from uuid import UUID
 
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
-from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown, encode_clean_shutdown
+from chiplog_broker.storage.clean_shutdown import encode_clean_shutdown
 from chiplog_broker.storage.compaction.stats import CleanerStats
-from chiplog_broker.storage.compaction.swap import finish_swaps
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.damage_history import DamageHistory
+from chiplog_broker.storage.directory_report import DirectoryReport, PartitionReport, Progress
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
     DiskFullError,
     InconsistentTopicIdError,
     StorageError,
-    WrongDirectoryError,
 )
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.log_state import LogEnvironment, index_settings, nobody_told
-from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
+from chiplog_broker.storage.meta_properties import Identity
 from chiplog_broker.storage.names import (
     CLEAN_SHUTDOWN,
-    DAMAGED_REPLICAS,
     DELETED_DIRECTORY_SUFFIX,
     LOCK,
-    LOG_SUFFIX,
-    META_PROPERTIES,
     PARTITION_METADATA,
+    ROOT,
     STRAY_DIRECTORY_SUFFIX,
     TopicPartition,
     is_marked_directory,
     marked_directory,
-    partition_in_name,
 )
+from chiplog_broker.storage.opening import Opening
+from chiplog_broker.storage.ownership import identify, take_clean_mark
 from chiplog_broker.storage.partition_metadata import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
 from chiplog_broker.storage.producers import ProducerStates
-from chiplog_broker.storage.recovery import LogRecovery, LogSource
 from chiplog_broker.storage.room import DiskRoom
 from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
-ROOT = ""
 _END_OF_TIME_MS = 2**63 - 1
 _AT_ONCE = 16
 """How many logs are flushed or closed together."""
-
-
-class Verdict(Enum):
-    """What opening a replica came to."""
-
-    INTACT = "intact"
-    TAIL_CUT = "tail cut"
-    QUARANTINED = "quarantined"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionReport:
-    """How one replica was found."""
-
-    partition: TopicPartition
-    verdict: Verdict
-    recovery_point: int
-    high_watermark: int
-    log_start_offset: int = 0
-    end_offset: int = 0
-    cut_bytes: int = 0
-    reason: str = ""
-    """Which file, where, and what was wrong; empty for an intact replica."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryReport:
-    """How the directory was found."""
-
-    clean: bool
-    """The last broker shut down in order: nothing was read, nothing can be lost."""
-    broker_epoch: int | None
-    """The epoch of the broker that shut it down."""
-    partitions: tuple[PartitionReport, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far opening has come."""
-
-    partitions_done: int
-    partitions_total: int
-    scanned_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +128,10 @@ class LogDirectory:
         disk.lock(LOCK)
         health = DirectoryHealth()
         try:
-            clean, broker_epoch = await _take_clean_mark(disk)
-            identity = await _identify(ports, options)
+            clean, broker_epoch = await take_clean_mark(disk)
+            identity = await identify(disk, ports.rng, options.node_id, options.cluster_id)
             directory = cls(ports, identity, health)
-            reports = await directory._open_logs(options, clean=clean)
+            reports = await directory._open_all(options, clean=clean)
         except OSError as error:
             health.take_offline(error)
         directory.report = DirectoryReport(
@@ -374,114 +327,16 @@ class LogDirectory:
     def _is_compacting(self) -> None:
         self.on_compacting()
 
-    async def _open_logs(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
-        names = self._disk.names(ROOT)
-        for name in names:
-            if is_marked_directory(name) and name.endswith(DELETED_DIRECTORY_SUFFIX):
-                self._disk.remove(name)
-        partitions = [found for name in names if (found := partition_in_name(name))]
-        meter = _ProgressMeter(len(partitions), options.on_progress)
-        reports = []
-        for partition in partitions:
-            if self._is_unfinished(partition):
-                self._disk.remove(partition.directory)
-            else:
-                config = options.config_of(partition)
-                reports.append(await self._open_log(partition, config, meter, clean=clean))
-            meter.done()
+    async def _open_all(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
+        opening = Opening(
+            self._env, self.damage, self.damage_history, options.config_of, options.on_progress
+        )
+        reports = await opening.run(clean=clean)
+        self.logs.update(opening.logs)
+        self.quarantined.update(opening.quarantined)
         # What recovery has read may be in the page cache only.
         await _in_groups(log.flush() for log in self.logs.values())
         return reports
-
-    async def _open_log(
-        self, partition: TopicPartition, config: LogConfig, meter: "_ProgressMeter", *, clean: bool
-    ) -> PartitionReport:
-        checkpoints = self._checkpoints
-        cleaned = checkpoints.cleaner_offsets
-        recovery_point = checkpoints.recovery_points.get(partition) or 0
-        recovery = LogRecovery(
-            LogSource(
-                disk=self._disk,
-                directory=partition.directory,
-                config=config,
-                now_ms=self._clock.now_ms(),
-                clean=clean,
-                log_start_offset=checkpoints.log_starts.get(partition),
-                recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
-                may_have_gaps=cleaned.damaged or cleaned.get(partition) is not None,
-            )
-        )
-        topic_id: UUID | None = None
-        try:
-            topic_id = self._topic_id(partition)
-            self._check_mark(partition)
-            await finish_swaps(self._disk, partition.directory)
-            for scanned_bytes in recovery.run():
-                meter.scanned(scanned_bytes)
-                await self._clock.sleep(0)
-        except DamagedLogError as error:
-            recovery.close()
-            known = self.damage.get(partition)
-            found = Damage(topic_id, DamageState.FOUND, error.file, error.offset)
-            if known is not None:
-                found = found._replace(
-                    topic_id=topic_id or known.topic_id,
-                    file=found.file or known.file,
-                    offset=known.offset if found.offset is None else found.offset,
-                )
-            await self.damage.put(partition, found)
-            known_now = DamagedLogError(
-                str(error), file=found.file, offset=found.offset, is_cut=error.is_cut
-            )
-            self.damage_history.found(partition, found.topic_id, known_now)
-            self.quarantined[partition] = str(error)
-            return PartitionReport(
-                partition=partition,
-                verdict=Verdict.QUARANTINED,
-                recovery_point=recovery_point,
-                high_watermark=self.high_watermark(partition),
-                reason=str(error),
-            )
-        log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
-        self.logs[partition] = log
-        if cleaned.damaged:
-            await log.allow_gaps()
-        cut = recovery.cut
-        return PartitionReport(
-            partition=partition,
-            verdict=Verdict.TAIL_CUT if cut else Verdict.INTACT,
-            recovery_point=recovery_point,
-            high_watermark=self.high_watermark(partition),
-            log_start_offset=log.log_start_offset,
-            end_offset=log.end_offset,
-            cut_bytes=cut.size_bytes if cut else 0,
-            reason=cut.reason if cut else "",
-        )
-
-    def _check_mark(self, partition: TopicPartition) -> None:
-        mark = self.damage.get(partition)
-        if mark is not None and mark.state is DamageState.FOUND:
-            raise DamagedLogError(
-                f"{partition} was found damaged before and is not fetched anew yet, as "
-                f"{DAMAGED_REPLICAS} says"
-            )
-
-    def _is_unfinished(self, partition: TopicPartition) -> bool:
-        """Whether a crash interrupted `create`: there is no record, and nobody was told."""
-        names = self._disk.names(partition.directory)
-        if PARTITION_METADATA in names:
-            return False
-        logs = (name for name in names if name.endswith(LOG_SUFFIX))
-        return all(_file_size(self._disk, f"{partition.directory}/{name}") == 0 for name in logs)
-
-    def _topic_id(self, partition: TopicPartition) -> UUID:
-        path = f"{partition.directory}/{PARTITION_METADATA}"
-        try:
-            return decode_partition_metadata(_read_file(self._disk, path))
-        except (FileNotFoundError, ValueError) as error:
-            raise DamagedLogError(
-                f"{path} does not say whose records these are: {error}"
-            ) from error
 
     def _copies_aside(self, partition: TopicPartition, topic_id: UUID) -> list[str]:
         """Directories that hold an earlier, damaged copy of this very replica.
@@ -495,7 +350,7 @@ class LogDirectory:
             is_marked = is_marked_directory(name) and name.endswith(STRAY_DIRECTORY_SUFFIX)
             if is_marked and name.rpartition(".")[0] == prefix:
                 try:
-                    data = _read_file(self._disk, f"{name}/{PARTITION_METADATA}")
+                    data = read_file(self._disk, f"{name}/{PARTITION_METADATA}")
                     is_ours = decode_partition_metadata(data) == topic_id
                 except (FileNotFoundError, ValueError):
                     is_ours = False
@@ -543,80 +398,8 @@ class _RetiredLog:
     """What is to be removed; None for a damaged log, which stays."""
 
 
-class _ProgressMeter:
-    """Counts while a directory is opened."""
-
-    def __init__(self, total: int, report: Callable[[Progress], None]) -> None:
-        self._partitions_done = 0
-        self._partitions_total = total
-        self._scanned_bytes = 0
-        self._report = report
-
-    def scanned(self, size_bytes: int) -> None:
-        self._scanned_bytes += size_bytes
-        self._tell()
-
-    def done(self) -> None:
-        self._partitions_done += 1
-        self._tell()
-
-    def _tell(self) -> None:
-        self._report(Progress(self._partitions_done, self._partitions_total, self._scanned_bytes))
-
-
-async def _take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
-    """Whether the last shutdown was clean; the mark is durably gone on return."""
-    if not disk.exists(CLEAN_SHUTDOWN):
-        return False, None
-    broker_epoch = decode_clean_shutdown(_read_file(disk, CLEAN_SHUTDOWN))
-    disk.remove(CLEAN_SHUTDOWN)
-    await disk.sync_directory(ROOT)
-    return True, broker_epoch
-
-
-async def _identify(ports: StoragePorts, options: OpenOptions) -> Identity:
-    """Whose directory this is; an empty one becomes this broker's."""
-    disk = ports.disk
-    if not disk.exists(META_PROPERTIES):
-        if any(partition_in_name(name) for name in disk.names(ROOT)):
-            raise WrongDirectoryError(f"there are replicas, but no {META_PROPERTIES}")
-        identity = Identity(
-            node_id=options.node_id,
-            cluster_id=options.cluster_id,
-            directory_id=UUID(bytes=ports.rng.token(16), version=4),
-        )
-        await disk.replace(META_PROPERTIES, encode_identity(identity))
-        return identity
-    try:
-        identity = decode_identity(_read_file(disk, META_PROPERTIES))
-    except ValueError as error:
-        raise WrongDirectoryError(f"{META_PROPERTIES} makes no sense: {error}") from error
-    if (identity.node_id, identity.cluster_id) != (options.node_id, options.cluster_id):
-        raise WrongDirectoryError(
-            f"the directory belongs to broker {identity.node_id} of {identity.cluster_id}, "
-            f"not to broker {options.node_id} of {options.cluster_id}"
-        )
-    return identity
-
-
 async def _in_groups(work: Iterable[Awaitable[None]]) -> None:
     """Wait for all, some at a time."""
     iterator = iter(work)
     while group := list(islice(iterator, _AT_ONCE)):
         await asyncio.gather(*group)
-
-
-def _read_file(disk: Disk, path: str) -> bytes:
-    file = disk.open(path)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
-def _file_size(disk: Disk, path: str) -> int:
-    file = disk.open(path)
-    try:
-        return file.size()
-    finally:
-        file.close()

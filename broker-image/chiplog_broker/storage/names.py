@@ -4,6 +4,9 @@ import re
 from typing import NamedTuple
 from uuid import UUID
 
+ROOT = ""
+"""The data directory itself."""
+
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 """A segment that compaction is writing: nothing yet."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.names import SNAPSHOT_SUFFIX, offset_in_name, segment_file
 from chiplog_broker.storage.producer_snapshot import SnapshotError, decode_snapshot
@@ -25,13 +26,11 @@ def load_snapshot(
     for offset in reversed(snapshot_offsets(disk, directory)):
         if not log_start_offset < offset <= up_to_offset:
             continue
-        file = disk.open(f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}")
+        path = f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
         try:
-            entries = decode_snapshot(file.read(0, file.size()))
+            entries = decode_snapshot(read_file(disk, path))
         except SnapshotError:
             continue
-        finally:
-            file.close()
         states = ProducerStates(expiration_ms, offset)
         states.restore(entries)
         return states

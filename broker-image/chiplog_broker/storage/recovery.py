@@ -20,6 +20,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.records.batch import BatchHeader, check_crc
 from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.batch_walk import read_batches, walk_batches
@@ -184,7 +185,7 @@ class LogRecovery:
     def _load_epochs(self) -> None:
         """The history as saved. Nothing counts before its epoch is in there."""
         try:
-            self.epochs = decode_epochs(self._read_file(EPOCH_CHECKPOINT))
+            self.epochs = decode_epochs(read_file(self._disk, self._path(EPOCH_CHECKPOINT)))
         except (FileNotFoundError, CheckpointError):
             self._epochs_known = False
 
@@ -428,13 +429,6 @@ class LogRecovery:
     def _remove_segment(self, base_offset: int) -> None:
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
             self._disk.remove(self._path(segment_file(base_offset, suffix)))
-
-    def _read_file(self, name: str) -> bytes:
-        file = self._disk.open(self._path(name))
-        try:
-            return file.read(0, file.size())
-        finally:
-            file.close()
 
     def _path(self, name: str) -> str:
         return f"{self._source.directory}/{name}"

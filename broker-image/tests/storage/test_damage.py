@@ -8,7 +8,8 @@ import pytest
 
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageState
-from chiplog_broker.storage.directory import LogDirectory, Verdict
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.directory_report import Verdict
 from chiplog_broker.storage.errors import WrongDirectoryError
 
 if TYPE_CHECKING:

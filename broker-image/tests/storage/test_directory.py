@@ -7,13 +7,8 @@ from uuid import UUID
 import pytest
 
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.directory import (
-    LogDirectory,
-    OpenOptions,
-    Progress,
-    StoragePorts,
-    Verdict,
-)
+from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
+from chiplog_broker.storage.directory_report import Progress, Verdict
 from chiplog_broker.storage.errors import (
     DirectoryOfflineError,
     InconsistentTopicIdError,

@@ -9,7 +9,8 @@ import pytest
 from chiplog_broker.records.batch import iter_batches, read_header
 from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.directory import LogDirectory, PartitionReport, Verdict
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.directory_report import PartitionReport, Verdict
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
 

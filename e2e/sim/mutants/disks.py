@@ -6,6 +6,7 @@ from typing import Final
 from chiplog_broker.partitions.follow_steps import FetchPosition
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage import directory, recovery
 from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown
 from chiplog_broker.storage.durability import LogSync
@@ -19,7 +20,6 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
 
 _sound_sync = Segment.sync
 _unsaved: dict[EpochHistory, bytes] = {}
-_read_mark = directory._read_file  # noqa: SLF001
 
 
 async def _sync_nothing(_file: object) -> None:
@@ -47,7 +47,7 @@ async def _save_epochs_late(sync: LogSync) -> int:
 async def _keep_clean_mark(there: Disk) -> tuple[bool, int | None]:
     if not there.exists(CLEAN_SHUTDOWN):
         return False, None
-    return True, decode_clean_shutdown(_read_mark(there, CLEAN_SHUTDOWN))
+    return True, decode_clean_shutdown(read_file(there, CLEAN_SHUTDOWN))
 
 
 def _unsynced_position(following: Following) -> FetchPosition | None:
@@ -103,7 +103,7 @@ MUTANTS: Final = (
         "the clean marker is left behind",
         mix(1, 3.0, "slow disk", "pod deleted", "power cut of all", faults_s=150.0),
         LOSS | {"never-sent", "not-healed", "not-readable", "stuck-reader"},
-        plant(directory, "_take_clean_mark", _keep_clean_mark),
+        plant(directory, "take_clean_mark", _keep_clean_mark),
     ),
     Mutant(
         "a suspect tail is carried over",

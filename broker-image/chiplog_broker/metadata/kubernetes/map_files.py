@@ -7,6 +7,7 @@ import json
 import logging
 
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 from chiplog_core.api import API_VERSION
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
@@ -50,9 +51,8 @@ class MapFiles:
         await self._disk.sync_directory(MAPS)
 
     def _read(self, path: str) -> PartitionMapSpec:
-        file = self._disk.open(path)
         try:
-            found = json.loads(file.read(0, file.size()))
+            found = json.loads(read_file(self._disk, path))
             manifest = {
                 "apiVersion": API_VERSION,
                 "kind": PartitionMap.KIND.kind,
@@ -62,8 +62,6 @@ class MapFiles:
             return PartitionMap.from_manifest(manifest).spec
         except (ValueError, TypeError, LookupError, InvalidManifest) as error:
             raise ValueError(f"{path} is not what this broker wrote: {error}") from error
-        finally:
-            file.close()
 
 
 def _path(topic: str) -> str:

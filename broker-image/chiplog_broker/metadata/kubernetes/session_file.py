@@ -9,6 +9,7 @@ import logging
 from dataclasses import asdict, dataclass, fields
 
 from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,8 @@ def read_session(disk: Disk) -> SessionRecord | None:
     """What the last process left; None where there was none, or nothing that reads."""
     if not disk.exists(SESSION_FILE):
         return None
-    file = disk.open(SESSION_FILE)
     try:
-        found = json.loads(file.read(0, file.size()))
+        found = json.loads(read_file(disk, SESSION_FILE))
         record = SessionRecord(**found)
         for field in fields(SessionRecord):
             value = getattr(record, field.name)
@@ -52,8 +52,6 @@ def read_session(disk: Disk) -> SessionRecord | None:
             "session_file_unreadable", extra={"file": SESSION_FILE, "reason": str(error)}
         )
         return None
-    finally:
-        file.close()
 
 
 async def write_session(disk: Disk, record: SessionRecord) -> None:

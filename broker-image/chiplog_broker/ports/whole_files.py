@@ -1,0 +1,21 @@
+"""Small files, read at once."""
+
+from chiplog_broker.ports.disk import Disk
+
+
+def read_file(disk: Disk, path: str) -> bytes:
+    """All of it. Raises `FileNotFoundError`."""
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def file_size(disk: Disk, path: str) -> int:
+    """In bytes. Raises `FileNotFoundError`."""
+    file = disk.open(path)
+    try:
+        return file.size()
+    finally:
+        file.close()

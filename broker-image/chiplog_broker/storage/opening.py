@@ -1,0 +1,170 @@
+"""Opening what is in a data directory: each log as it was left, or as recovery finds it."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from chiplog_broker.ports.whole_files import file_size, read_file
+from chiplog_broker.storage.compaction.swap import finish_swaps
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
+from chiplog_broker.storage.damage_history import DamageHistory
+from chiplog_broker.storage.directory_report import (
+    PartitionReport,
+    Progress,
+    ProgressMeter,
+    Verdict,
+)
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.log_state import LogEnvironment
+from chiplog_broker.storage.names import (
+    DAMAGED_REPLICAS,
+    DELETED_DIRECTORY_SUFFIX,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    ROOT,
+    TopicPartition,
+    is_marked_directory,
+    partition_in_name,
+)
+from chiplog_broker.storage.partition_metadata import decode_partition_metadata
+from chiplog_broker.storage.recovery import LogRecovery, LogSource
+
+
+class Opening:
+    """Opens the replicas of one directory, one after the other. Run `run()` once."""
+
+    def __init__(
+        self,
+        env: LogEnvironment,
+        damage: DamageMarks,
+        history: DamageHistory,
+        config_of: Callable[[TopicPartition], LogConfig],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self._env = env
+        self._damage = damage
+        self._history = history
+        self._config_of = config_of
+        self._on_progress = on_progress
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.quarantined: dict[TopicPartition, str] = {}
+        """What cannot be opened without guessing, and why."""
+
+    async def run(self, *, clean: bool) -> list[PartitionReport]:
+        """Every replica there is. After a clean shutdown nothing is read."""
+        names = self._env.disk.names(ROOT)
+        for name in names:
+            if is_marked_directory(name) and name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._env.disk.remove(name)
+        partitions = [found for name in names if (found := partition_in_name(name))]
+        meter = ProgressMeter(len(partitions), self._on_progress)
+        reports = []
+        for partition in partitions:
+            if self._is_unfinished(partition):
+                self._env.disk.remove(partition.directory)
+            else:
+                config = self._config_of(partition)
+                reports.append(await self._open_log(partition, config, meter, clean=clean))
+            meter.done()
+        return reports
+
+    async def _open_log(
+        self, partition: TopicPartition, config: LogConfig, meter: ProgressMeter, *, clean: bool
+    ) -> PartitionReport:
+        checkpoints = self._env.checkpoints
+        cleaned = checkpoints.cleaner_offsets
+        recovery_point = checkpoints.recovery_points.get(partition) or 0
+        recovery = LogRecovery(
+            LogSource(
+                disk=self._env.disk,
+                directory=partition.directory,
+                config=config,
+                now_ms=self._env.clock.now_ms(),
+                clean=clean,
+                log_start_offset=checkpoints.log_starts.get(partition),
+                recovery_point=None if checkpoints.recovery_points.damaged else recovery_point,
+                may_have_gaps=cleaned.damaged or cleaned.get(partition) is not None,
+            )
+        )
+        topic_id: UUID | None = None
+        try:
+            topic_id = self._topic_id(partition)
+            self._check_mark(partition)
+            await finish_swaps(self._env.disk, partition.directory)
+            for scanned_bytes in recovery.run():
+                meter.scanned(scanned_bytes)
+                await self._env.clock.sleep(0)
+        except DamagedLogError as error:
+            recovery.close()
+            return await self._set_apart(partition, topic_id, recovery_point, error)
+        log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
+        self.logs[partition] = log
+        if cleaned.damaged:
+            await log.allow_gaps()
+        cut = recovery.cut
+        return PartitionReport(
+            partition=partition,
+            verdict=Verdict.TAIL_CUT if cut else Verdict.INTACT,
+            recovery_point=recovery_point,
+            high_watermark=checkpoints.high_watermarks.get(partition) or 0,
+            log_start_offset=log.log_start_offset,
+            end_offset=log.end_offset,
+            cut_bytes=cut.size_bytes if cut else 0,
+            reason=cut.reason if cut else "",
+        )
+
+    async def _set_apart(
+        self,
+        partition: TopicPartition,
+        topic_id: UUID | None,
+        recovery_point: int,
+        error: DamagedLogError,
+    ) -> PartitionReport:
+        """Mark a damaged replica, by what was known of it before and what is known now."""
+        known = self._damage.get(partition)
+        found = Damage(topic_id, DamageState.FOUND, error.file, error.offset)
+        if known is not None:
+            found = found._replace(
+                topic_id=topic_id or known.topic_id,
+                file=found.file or known.file,
+                offset=known.offset if found.offset is None else found.offset,
+            )
+        await self._damage.put(partition, found)
+        known_now = DamagedLogError(
+            str(error), file=found.file, offset=found.offset, is_cut=error.is_cut
+        )
+        self._history.found(partition, found.topic_id, known_now)
+        self.quarantined[partition] = str(error)
+        return PartitionReport(
+            partition=partition,
+            verdict=Verdict.QUARANTINED,
+            recovery_point=recovery_point,
+            high_watermark=self._env.checkpoints.high_watermarks.get(partition) or 0,
+            reason=str(error),
+        )
+
+    def _check_mark(self, partition: TopicPartition) -> None:
+        mark = self._damage.get(partition)
+        if mark is not None and mark.state is DamageState.FOUND:
+            raise DamagedLogError(
+                f"{partition} was found damaged before and is not fetched anew yet, as "
+                f"{DAMAGED_REPLICAS} says"
+            )
+
+    def _is_unfinished(self, partition: TopicPartition) -> bool:
+        """Whether a crash interrupted `create`: there is no record, and nobody was told."""
+        names = self._env.disk.names(partition.directory)
+        if PARTITION_METADATA in names:
+            return False
+        logs = (name for name in names if name.endswith(LOG_SUFFIX))
+        return all(file_size(self._env.disk, f"{partition.directory}/{name}") == 0 for name in logs)
+
+    def _topic_id(self, partition: TopicPartition) -> UUID:
+        path = f"{partition.directory}/{PARTITION_METADATA}"
+        try:
+            return decode_partition_metadata(read_file(self._env.disk, path))
+        except (FileNotFoundError, ValueError) as error:
+            raise DamagedLogError(
+                f"{path} does not say whose records these are: {error}"
+            ) from error

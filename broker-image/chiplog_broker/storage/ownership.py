@@ -1,0 +1,48 @@
+"""Whose a data directory is, and whether its last broker left it in order."""
+
+from uuid import UUID
+
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.rng import Rng
+from chiplog_broker.ports.whole_files import read_file
+from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown
+from chiplog_broker.storage.errors import WrongDirectoryError
+from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
+from chiplog_broker.storage.names import CLEAN_SHUTDOWN, META_PROPERTIES, ROOT, partition_in_name
+
+
+async def take_clean_mark(disk: Disk) -> tuple[bool, int | None]:
+    """Whether the last shutdown was clean; the mark is durably gone on return."""
+    if not disk.exists(CLEAN_SHUTDOWN):
+        return False, None
+    broker_epoch = decode_clean_shutdown(read_file(disk, CLEAN_SHUTDOWN))
+    disk.remove(CLEAN_SHUTDOWN)
+    await disk.sync_directory(ROOT)
+    return True, broker_epoch
+
+
+async def identify(disk: Disk, rng: Rng, node_id: int, cluster_id: str) -> Identity:
+    """Whose directory this is; an empty one becomes this broker's.
+
+    Raises `WrongDirectoryError` where it belongs to another one, or does not say to whom.
+    """
+    if not disk.exists(META_PROPERTIES):
+        if any(partition_in_name(name) for name in disk.names(ROOT)):
+            raise WrongDirectoryError(f"there are replicas, but no {META_PROPERTIES}")
+        identity = Identity(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            directory_id=UUID(bytes=rng.token(16), version=4),
+        )
+        await disk.replace(META_PROPERTIES, encode_identity(identity))
+        return identity
+    try:
+        identity = decode_identity(read_file(disk, META_PROPERTIES))
+    except ValueError as error:
+        raise WrongDirectoryError(f"{META_PROPERTIES} makes no sense: {error}") from error
+    if (identity.node_id, identity.cluster_id) != (node_id, cluster_id):
+        raise WrongDirectoryError(
+            f"the directory belongs to broker {identity.node_id} of {identity.cluster_id}, "
+            f"not to broker {node_id} of {cluster_id}"
+        )
+    return identity
