@@ -18,6 +18,7 @@ from chiplog_broker.broker import Broker
 from chiplog_broker.config_file import listeners, standalone_config
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.folder import folder_ports
+from chiplog_broker.full_collections import FullCollections
 from chiplog_broker.logging_setup import set_up
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
 from chiplog_broker.server.http import serve_health, serve_metrics
@@ -111,6 +112,7 @@ def main() -> None:
     set_up(options.log_level)
     keep_freed_memory()
     raise_open_file_limit()
+    FullCollections().begin()
     try:
         addresses = Addresses(
             host_and_port("--health-address", options.health_address),
