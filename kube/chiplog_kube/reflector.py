@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from chiplog_kube.api import ApiError, EventType, Gone, KubeApi, ObjectList
+from chiplog_kube.api import ApiError, EventType, Forbidden, Gone, KubeApi, ObjectList
 from chiplog_kube.cache import ObjectCache
 from chiplog_kube.clock import Clock
 from chiplog_kube.kinds import Kind
@@ -86,6 +86,8 @@ class Reflector:
         self.cache = cache
         self.synced = asyncio.Event()
         """Set when the first list is complete."""
+        self.answered = asyncio.Event()
+        """Set with it, or when a list was refused: so much is known, too."""
         self.last_heard_s: float | None = None
         """When the server last said anything, by the clock's monotonic time."""
         self._api = api
@@ -104,6 +106,7 @@ class Reflector:
             self._is_failing = False
         self.last_heard_s = self._listed_s = self._clock.monotonic_s()
         self.synced.set()
+        self.answered.set()
         self._heard.listed()
         return listed.resource_version
 
@@ -125,6 +128,8 @@ class Reflector:
                 logger.info("watch_too_old", extra={"kind": self.scope.kind.kind})
                 self._heard.interrupted()
             except ApiError as error:
+                if isinstance(error, Forbidden):
+                    self.answered.set()
                 self._heard.interrupted()
                 await self._back_off(error)
 

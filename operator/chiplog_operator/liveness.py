@@ -100,22 +100,21 @@ class Liveness:
             self._end(cluster, incarnation, how)
 
     def heard(self, namespace: str) -> "HeardLeases":
-        """What the reflector of this namespace's Leases tells."""
+        """What the reflector of this namespace's Leases tells; of all of them where empty."""
         self._silent.add(namespace)
         return HeardLeases(self, namespace)
 
     def listed(self, namespace: str) -> None:
         """Leases are known and being watched."""
         self._silent.discard(namespace)
-        if not self._silent:
-            for judged in self._clusters.values():
-                judged.judge.watching(self._now_ms())
+        self._count_anew(namespace)
 
     def interrupted(self, namespace: str) -> None:
         """The watch on Leases broke."""
         self._silent.add(namespace)
-        for judged in self._clusters.values():
-            judged.judge.interrupted(self._now_ms())
+        for cluster, judged in self._clusters.items():
+            if namespace in {"", cluster.namespace}:
+                judged.judge.interrupted(self._now_ms())
 
     # ---- what time makes of it ----
 
@@ -127,7 +126,7 @@ class Liveness:
             now_s = self._clock.monotonic_s()
             if now_s - before_s > STALL_S:
                 logger.warning("stalled", extra={"seconds": round(now_s - before_s, 3)})
-                self._count_anew()
+                self._count_anew("")
             before_s = now_s
             for cluster, judged in list(self._clusters.items()):
                 if suspects := judged.judge.suspects(self._now_ms()):
@@ -171,18 +170,23 @@ class Liveness:
         judged.alive -= {incarnation}
         self._changed(cluster)
 
-    def _count_anew(self) -> None:
-        if not self._silent:
-            for judged in self._clusters.values():
+    def _count_anew(self, namespace: str) -> None:
+        """In one namespace, or in all."""
+        for cluster, judged in self._clusters.items():
+            if namespace in {"", cluster.namespace} and not self._is_silent(cluster):
                 judged.judge.watching(self._now_ms())
 
     def _of(self, cluster: ClusterKey) -> _Judged:
         judged = self._clusters.get(cluster)
         if judged is None:
             judged = self._clusters[cluster] = _Judged()
-            if not self._silent:
+            if not self._is_silent(cluster):
                 judged.judge.watching(self._now_ms())
         return judged
+
+    def _is_silent(self, cluster: ClusterKey) -> bool:
+        """Whether what its brokers renew might not be heard."""
+        return not self._silent.isdisjoint({"", cluster.namespace})
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic_s() * 1000)

@@ -28,7 +28,7 @@ from chiplog_core.planner.refusals import Identity, identity
 from chiplog_core.planner.world import NodeState, PodState, Question, Unreadable, World
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
-from chiplog_kube.api import KubeApi, Manifest, NotFound
+from chiplog_kube.api import Forbidden, KubeApi, Manifest, NotFound
 from chiplog_kube.manifests import key_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
@@ -45,9 +45,8 @@ R = TypeVar("R", bound=Resource)
 class Lists(Protocol):
     """Consistent lists of what users write, into the caches."""
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every kind was listed since the start."""
+    def is_complete(self, namespaces: Collection[str]) -> bool:
+        """Whether every kind was listed since the start, in these namespaces or in all (`*`)."""
 
     async def list_topics(self) -> None:
         """List all Topics anew. Raises `ApiError`s."""
@@ -104,11 +103,17 @@ class Observer:
 
     async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
         """The cluster as it is. Raises `ApiError`s."""
+        if not self.is_known(key.namespace):
+            raise Forbidden(f"namespace {key.namespace} was not listed since the operator began")
         doubts = self._doubts.setdefault(key, _Doubts())
         await self._confirm_absence(key)
         await self._confirm_owners(key, doubts)
         await self._confirm_deletions(key, doubts)
         return self._world(key, revisions, doubts)
+
+    def is_known(self, namespace: str) -> bool:
+        """Whether all that is there was listed since the start. Until then nothing is decided."""
+        return self._lists.is_complete({namespace})
 
     def glance(self, key: ClusterKey) -> World:
         """The cluster as the caches have it, without a question to anybody: for what concludes
@@ -173,15 +178,15 @@ class Observer:
     async def _confirm_owners(self, key: ClusterKey, doubts: _Doubts) -> None:
         """A map whose Topic is not in the cache: list Topics before that is believed.
 
-        Where their definition is gone there is no list, so nothing is believed; but brokers are
-        admitted and leaders elected all the same.
+        Where their definition is gone, or a namespace may not be read any more, there is no list,
+        so nothing is believed; but brokers are admitted and leaders elected all the same.
         """
         missing = self._missing_owners(key)
         doubts.topics_unknown = False
         if missing - doubts.owners:
             try:
                 await self._lists.list_topics()
-            except NotFound:
+            except (NotFound, Forbidden):
                 doubts.topics_unknown = True
                 return
             missing = self._missing_owners(key)
@@ -237,6 +242,7 @@ class Observer:
             status = manifest.get("status") or {}
         maps, hidden = self._readable_maps(key)
         brokers, odd_brokers = self._readable_brokers(key)
+        allowed = {key.namespace, *(cluster.spec.allowed_topic_namespaces if cluster else ())}
         self._forget_the_gone()
         topics, odd_topics = _sorted_out(
             self._topics, self._caches.members(kinds.TOPICS, key), key.name, TOPIC
@@ -289,7 +295,7 @@ class Observer:
                 uid_of(topic): metadata(topic).get("managedFields", ())
                 for topic in self._caches.members(kinds.TOPICS, key)
             },
-            is_complete=self._lists.is_complete and not doubts.topics_unknown,
+            is_complete=self._lists.is_complete(allowed) and not doubts.topics_unknown,
         )
 
     def _asked_ms(

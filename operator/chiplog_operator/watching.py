@@ -4,11 +4,12 @@ consistent lists of what users write, which Kopf watches.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from chiplog_core import labels
+from chiplog_core.model.broker_cluster import ALL_NAMESPACES
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, KubeApi
+from chiplog_kube.api import ApiError, Forbidden, KubeApi
 from chiplog_kube.kinds import Kind
 from chiplog_kube.reflector import Heard, Pace, Reflector, Scope
 from chiplog_operator.caches import (
@@ -53,7 +54,9 @@ class Watching:
         self._caches = caches
         self._api = api
         self._namespaces = scopes(namespaces)
-        self._users_listed = False
+        self._users_listed: set[str] = set()
+        """Namespaces where they were listed since the start."""
+        self._refusing: set[str] = set()
         self._reflectors: list[Reflector] = []
         pace = Pace(spread=spread)
         labelled = [kind for kind in LABELLED_KINDS if kind not in unwatched]
@@ -79,32 +82,65 @@ class Watching:
             ]
         return found
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every kind was listed since the start."""
-        return self._users_listed and all(one.synced.is_set() for one in self._reflectors)
+    def is_complete(self, namespaces: Collection[str]) -> bool:
+        """Whether every kind was listed since the start, in these namespaces or in all (`*`).
+
+        Of those that this operator is not told to watch nothing is known and nothing expected.
+        """
+        missing = self._missing()
+        if "" in missing or ALL_NAMESPACES in namespaces:
+            return not missing
+        return missing.isdisjoint(namespaces)
+
+    def _missing(self) -> set[str]:
+        """Where not every kind was listed yet."""
+        unlisted = {one.scope.namespace for one in self._reflectors if not one.synced.is_set()}
+        return unlisted | (set(self._namespaces) - self._users_listed)
 
     async def list_users(self) -> None:
-        """Consistent lists of all that users write, into the caches. Raises `ApiError`s."""
-        for kind in self._listed_users:
-            await self._list(kind)
-        self._users_listed = True
+        """Consistent lists of all that users write, into the caches. Raises `ApiError`s.
+
+        A namespace that was named and that refuses is left out, and what it refuses is logged:
+        it may be gone, and what is in the others goes on.
+        """
+        for namespace in self._namespaces:
+            try:
+                # What was made for users' objects is there before they are: never without it.
+                if namespace and not self._is_watched(namespace):
+                    continue
+                for kind in self._listed_users:
+                    await self._list(kind, namespace)
+            except Forbidden as refusal:
+                if not namespace:
+                    raise
+                # One line when it begins.
+                level = logging.DEBUG if namespace in self._refusing else logging.WARNING
+                self._refusing.add(namespace)
+                facts = {"namespace": namespace, "error": str(refusal)}
+                logger.log(level, "users_not_listed", extra=facts)
+            else:
+                self._refusing.discard(namespace)
+                self._users_listed.add(namespace)
+
+    def _is_watched(self, namespace: str) -> bool:
+        in_it = (one for one in self._reflectors if one.scope.namespace == namespace)
+        return all(one.synced.is_set() for one in in_it)
 
     async def list_topics(self) -> None:
         """A consistent list of all Topics, into the cache. Raises `ApiError`s."""
-        await self._list(kinds.TOPICS)
-
-    async def _list(self, kind: Kind) -> None:
-        cache = self._caches[kind]
         for namespace in self._namespaces:
-            since = cache.now()
-            cache.replace(await self._api.list_(kind, namespace), namespace, since=since)
+            await self._list(kinds.TOPICS, namespace)
+
+    async def _list(self, kind: Kind, namespace: str) -> None:
+        cache = self._caches[kind]
+        since = cache.now()
+        cache.replace(await self._api.list_(kind, namespace), namespace, since=since)
 
     async def wait_until_complete(self) -> None:
-        """Until every kind was listed. What users write comes last: whatever was made for it
-        before is then never without it."""
-        for reflector in self._reflectors:
-            await reflector.synced.wait()
+        """Until every kind was listed, or refused in a namespace that was named. What users write
+        comes last: whatever was made for it before is then never without it."""
+        for one in self._reflectors:
+            await (one.answered if one.scope.namespace else one.synced).wait()
         while True:
             try:
                 await self.list_users()

@@ -119,6 +119,8 @@ class ClusterLooks:
 
     async def _look(self) -> int:
         parts, watch, asker = self._parts, self._watch, self._asker
+        if not parts.observer.is_known(self._key.namespace):
+            return AFTER_FAULT_MS
         began_ms = self._now_ms()
         scene = scene_of(self._key, parts.caches, parts.observer)
         if not scene.groups and not scene.discovers:

@@ -166,6 +166,8 @@ class SparkLooks:
 
     async def _look(self, kind: Kind, manifest: Manifest) -> float:
         """In how many seconds to look again."""
+        if not self.parts.observer.is_known(key_of(manifest).namespace):
+            return AFTER_FAILURE_S
         try:
             if kind is kinds.REBALANCES:
                 return await self._look_at_rebalance(manifest)

@@ -36,6 +36,8 @@ class Call:
     kind: str
     name: str
     field_manager: str = ""
+    namespace: str = ""
+    """Of lists and watches."""
 
 
 Fault = Callable[[Call], ApiError | None]
@@ -87,7 +89,7 @@ class MemoryApi:
     async def list_(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjectList:
-        self._begin(Call("list", kind.kind, ""), kind)
+        self._begin(Call("list", kind.kind, "", namespace=namespace), kind)
         return self._store.list_(Selection(kind, namespace, labels, fields))
 
     async def watch(
@@ -99,7 +101,7 @@ class MemoryApi:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        self._begin(Call("watch", kind.kind, ""), kind)
+        self._begin(Call("watch", kind.kind, "", namespace=namespace), kind)
         wanted = Selection(kind, namespace, labels, fields)
         position, broken = int(resource_version), self._broken_watches
         while True:
