@@ -1,6 +1,7 @@
 """Compaction of a log: which records stay, where, and for how long."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -38,6 +39,9 @@ COMPACTED = LogConfig(
     file_delete_delay_ms=50,
 )
 NO_LIMIT = float("inf")
+SETTINGS = CleanerSettings(
+    dedupe_buffer_bytes=1_000 * ENTRY_BYTES, io_max_bytes_per_second=NO_LIMIT
+)
 
 
 @dataclass
@@ -153,6 +157,26 @@ def test_what_lies_outside_of_the_checksum_is_not_copied_unseen(
         assert (damage.file, damage.is_cut) == (path, False)
         assert batch <= damage.offset <= batch + 2
         assert bytes(kit.disk.content(path)) == stored
+
+    kit.run(scenario())
+
+
+def test_a_log_for_which_there_is_no_room_counts_until_it_was_compacted(kit: "StorageKit") -> None:
+    async def scenario() -> None:
+        one = await bench(kit)
+        for number in range(6):
+            one.append((b"a", b"%d" % number))
+        one.log.roll(one.now_ms)
+        await one.log.flush()
+        cleaner = LogCleaner(one.directory, kit.clock)
+        ends = {one.log.partition: one.log.end_offset}
+        kit.disk.fail_next("append", errno.ENOSPC, ".cleaned")
+        assert not await cleaner.clean_dirtiest(ends, SETTINGS)
+        assert cleaner.stats.uncleanable == 1
+        assert one.log.damage is None
+        assert await cleaner.clean_dirtiest(ends, SETTINGS)
+        assert cleaner.stats.uncleanable == 0
+        assert list(one.values()) == [5]
 
     kit.run(scenario())
 

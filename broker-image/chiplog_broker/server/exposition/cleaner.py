@@ -45,7 +45,7 @@ class CleanerCollector(Collector):
             ),
             (
                 f"{kafkas}manager_uncleanable_partitions_count",
-                "Logs that cannot be compacted as they are damaged.",
+                "Logs that cannot be compacted: damaged, or without room for their copy.",
                 stats.uncleanable,
             ),
         ):

@@ -52,6 +52,8 @@ class LogCleaner:
         self._directory = directory
         self._clock = clock
         self.stats = directory.cleaner_stats
+        self._without_room: set[TopicPartition] = set()
+        """Logs whose last pass ended for want of room."""
         self._is_over = False
 
     @property
@@ -78,6 +80,7 @@ class LogCleaner:
         dirtiest = self._dirtiest(compacted, high_watermarks)
         if dirtiest is None:
             return False
+        self._without_room.discard(dirtiest.log.partition)
         try:
             await self._clean(dirtiest, settings)
         except DirectoryOfflineError:
@@ -86,11 +89,14 @@ class LogCleaner:
             logger.error("log_not_compacted", extra=_facts(dirtiest, reason=str(damage)))
         except DiskFullError as full:
             logger.warning("log_not_compacted", extra=_facts(dirtiest, reason=str(full)))
+            self._without_room.add(dirtiest.log.partition)
             return False
         except CompactionAbortedError as aborted:
             self.stats.aborted += 1
             logger.info("compaction_aborted", extra=_facts(dirtiest, reason=str(aborted)))
             return False
+        finally:
+            self._count_uncleanable(compacted)
         return True
 
     def _dirtiest(
@@ -113,11 +119,17 @@ class LogCleaner:
                 )
             else:
                 found.append(DirtyLog(log, dirt, high_watermark))
-        self.stats.uncleanable = sum(log.damage is not None for log in logs)
+        self._count_uncleanable(logs)
         self.stats.max_dirty_ratio = max((one.dirt.ratio for one in found), default=0.0)
         self.stats.max_delay_ms = max((one.dirt.overdue_ms for one in found), default=0)
         due = [one for one in found if is_due(one.dirt, one.log.config)]
         return max(due, key=lambda one: one.dirt.ratio, default=None)
+
+    def _count_uncleanable(self, logs: list[PartitionLog]) -> None:
+        self._without_room &= {log.partition for log in logs}
+        self.stats.uncleanable = sum(
+            log.damage is not None or log.partition in self._without_room for log in logs
+        )
 
     async def _clean(self, dirty: DirtyLog, settings: CleanerSettings) -> None:
         begin_s = self._clock.monotonic_s()

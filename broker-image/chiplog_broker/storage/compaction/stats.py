@@ -21,4 +21,4 @@ class CleanerStats:
     max_delay_ms: int = 0
     """By how much the log that waits longest is over its `max.compaction.lag.ms`."""
     uncleanable: int = 0
-    """Logs that cannot be compacted as they are damaged."""
+    """Logs that cannot be compacted: damaged ones, and those for which there was no room."""
