@@ -32,6 +32,7 @@ WORDS: Mapping[str, type | tuple[type, ...]] = {
     "type": (str, list),
     "enum": list,
     "anyOf": list,
+    "not": dict,
     "items": dict,
     "properties": dict,
     "definitions": dict,
@@ -125,7 +126,10 @@ def test_a_schema_is_a_schema(chart: Path) -> None:
         types = schema.get("type", [])
         assert ({types} if isinstance(types, str) else set(types)) <= TYPES, path
         re.compile(schema.get("pattern", ""))
-        assert set(schema.get("required", [])) <= set(schema.get("properties", {})), path
+        refused = schema.get("not", {})
+        assert set(refused) <= {"required"}, path
+        named = {*schema.get("required", []), *refused.get("required", [])}
+        assert named <= set(schema.get("properties", {})), path
         if reference := schema.get("$ref"):
             assert reference.removeprefix("#/definitions/") in root["definitions"], path
 

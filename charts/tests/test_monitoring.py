@@ -122,6 +122,19 @@ def test_an_alert_can_be_other_in_every_way_and_the_others_stay(helm: Path) -> N
     }
 
 
+def test_an_expression_and_a_threshold_are_not_taken_together(helm: Path) -> None:
+    """One of them would be forgotten without a word."""
+    both = {"threshold": 5, "expr": "vector(1) > 0"}
+    said = refused(helm, alerts={"OfflinePartitions": both})
+    assert "don't meet the specifications" in said
+    assert "'/alerts/OfflinePartitions'" in said
+    for alone in both:
+        found = rules_of(rendered(helm, alerts={"OfflinePartitions": {alone: both[alone]}}))
+        assert found["OfflinePartitions"]["expr"].endswith(
+            {"expr": "> 0", "threshold": "> 5"}[alone]
+        )
+
+
 def test_values_that_the_pages_show_are_taken(helm: Path, tmp_path: Path) -> None:
     shown = [
         block
@@ -251,6 +264,19 @@ def test_dashboards_come_as_they_are_where_grafana_looks(helm: Path) -> None:
         assert one["data"] == {f"chiplog-{path.name}": path.read_text().strip()}
     off = rendered(helm, "--set", "dashboards.enabled=false")
     assert by_kind(off, "ConfigMap") == []
+
+
+@pytest.mark.parametrize("length", [1, 40, 53])
+def test_objects_have_names_of_their_own_however_long_the_releases_is(
+    helm: Path, length: int
+) -> None:
+    """53 characters are the most that Helm takes."""
+    found = manifests(render(helm, MONITORING, release="m" * length))
+    names = [(one["kind"], one["metadata"]["name"]) for one in found]
+    assert len(names) == len(set(names))
+    assert all(len(name) <= 253 for _, name in names)
+    ends = {name.removeprefix("m" * length + "-") for _, name in names}
+    assert ends >= {f"dashboard-{path.stem}" for path in DASHBOARDS}
 
 
 def test_rendering_twice_gives_the_same_bytes(helm: Path) -> None:

@@ -7,9 +7,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* The metadata of an object called like `name`, for `root`, with `labels` and `annotations`. */}}
+{{/*
+The metadata of an object called like `name`, for `root`, with `labels` and `annotations`. No name
+is cut: a release's has at most 53 characters, and these kinds take 253.
+*/}}
 {{- define "chiplog-monitoring.metadata" -}}
-name: {{ printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}
+name: {{ printf "%s-%s" .root.Release.Name .name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- toYaml (merge (include "chiplog-monitoring.labels" .root | fromYaml) .labels) | nindent 2 }}
