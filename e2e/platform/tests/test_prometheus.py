@@ -46,6 +46,8 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(3600 if is_full() else 6
 DASHBOARDS = layout.CHECKOUT / "charts" / "chiplog-monitoring" / "dashboards"
 # Minutes are what users get, and what FULL waits for.
 SHORT_FOR: Final = "5s"
+# Its half hour outlasts the fault: a kubelet restarts a process that stands still.
+ALWAYS_SHORT: Final = "UnderReplicatedPartitions"
 FIRED: Final = (
     "UnderReplicatedPartitions",
     "ConsumerGroupLagObjectiveMissed",
@@ -57,10 +59,14 @@ LEFT = 0.1
 """What is left of a disk that is nearly full."""
 
 
+def is_short(alert: str) -> bool:
+    return not is_full() or alert == ALWAYS_SHORT
+
+
 def rules(files: Files) -> dict[str, Any]:
     """The chart's, as a rule file."""
     helm = Helm(files.kubectl.kubeconfig, OPERATORS)
-    alerts = {} if is_full() else {name: {"for": SHORT_FOR} for name in FIRED}
+    alerts = {name: {"for": SHORT_FOR} for name in FIRED if is_short(name)}
     rendered = Release(helm, "monitoring", "chiplog-monitoring").rendered({"alerts": alerts})
     found = [
         group
@@ -180,9 +186,10 @@ def test_an_alert_fires_and_ends(
         of_cluster = {"namespace": NAMESPACE, "cluster": cluster.name}
         fired_s = prometheus.wait_firing(alert, FIRE_LIMIT_S, **of_cluster, **labels)
     ended_s = prometheus.wait_quiet(alert, QUIET_LIMIT_S)
+    waited = SHORT_FOR if is_short(alert) else "as users have it"
     measured.note(
-        f"{alert}: fired {fired_s:.1f} s after the fault began (for: "
-        f"{'as users have it' if is_full() else SHORT_FOR}), over {ended_s:.1f} s after its end"
+        f"{alert}: fired {fired_s:.1f} s after the fault began (for: {waited}), over "
+        f"{ended_s:.1f} s after its end"
     )
     cluster.wait_cluster_ready()
     wait_in_sync(cluster)
