@@ -1,5 +1,7 @@
 """What the tests of charts read: rules, the documented permissions, rendered manifests."""
 
+import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -85,6 +87,22 @@ def render(helm: Path, chart: Path, *arguments: str, release: str = "chiplog") -
         [str(part) for part in command], capture_output=True, text=True, check=True, timeout=60
     )
     return done.stdout
+
+
+def notes(helm: Path, chart: Path, folder: Path, *arguments: str) -> str:
+    """What Helm says after an installation. `folder` is for a copy of the chart, to which a dry run
+    says nothing of Kubernetes' version."""
+    copy = folder / chart.name
+    shutil.copytree(chart, copy, dirs_exist_ok=True)
+    about = copy / "Chart.yaml"
+    about.write_text(re.sub(r"^kubeVersion:.*\n", "", about.read_text(), flags=re.MULTILINE))
+    command = [helm, "install", "chiplog", copy, "--dry-run=client", *arguments]
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=True, timeout=60
+    )
+    _, found, text = done.stdout.partition("\nNOTES:\n")
+    assert found, done.stdout[-500:]
+    return text
 
 
 def manifests(text: str) -> list[Manifest]:
