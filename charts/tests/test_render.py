@@ -97,6 +97,27 @@ def test_for_all_namespaces_there_is_one_cluster_role(helm: Path) -> None:
         assert (subject["name"], subject["namespace"]) == (account["name"], "chiplog-system")
 
 
+def test_a_second_release_in_a_namespace_has_an_object_in_common_with_the_first(helm: Path) -> None:
+    """So Helm refuses it: only one of the two would ever hold the Lease."""
+    one_of, other = (leaders(helm, release) for release in ("chiplog", "team-a"))
+    assert one_of == other == leaders(helm, "chiplog-operator")
+    assert len(one_of) == 2
+    found = manifests(render(helm, OPERATOR, release="team-a"))
+    bound = one(found, "RoleBinding")
+    assert bound["roleRef"]["name"] == one(found, "Role")["metadata"]["name"]
+    assert bound["subjects"][0]["name"] == "team-a-operator"
+
+
+def leaders(helm: Path, release: str) -> set[tuple[str, str, str]]:
+    """The objects by which a release may hold the Lease."""
+    found = manifests(render(helm, OPERATOR, "--namespace", "system", release=release))
+    return {
+        (made["kind"], made["metadata"]["namespace"], made["metadata"]["name"])
+        for kind in ("Role", "RoleBinding")
+        for made in by_kind(found, kind)
+    }
+
+
 def test_for_named_namespaces_it_has_no_rights_elsewhere(helm: Path) -> None:
     found = manifests(
         render(
