@@ -14,7 +14,7 @@ import lupa.lua51
 import pytest
 from cel_expr_python import cel
 
-from charts.tests.files import CHARTS, CHECKOUT, manifests
+from charts.tests.files import CHARTS, CHECKOUT, by_kind, manifests
 from chiplog_core import api
 from e2e.cluster import build
 from e2e.cluster.shell import run
@@ -280,6 +280,16 @@ def test_the_layouts_name_charts_and_files_that_there_are() -> None:
     listed = {one["environment"] for one in generator["list"]["elements"]}
     assert listed == environments - {"common"}
     assert {path.name for path in (GITOPS / "flux").iterdir() if path.is_dir()} >= listed
+
+
+def test_no_layout_prunes_a_namespace() -> None:
+    """With one goes what others have put into it, and the brokers' volumes."""
+    found = [one for path in GITOPS.rglob("*.yaml") for one in manifests(path.read_text())]
+    namespaces = by_kind(found, "Namespace")
+    assert {one["metadata"]["name"] for one in namespaces} >= {"monitoring", "chiplog-system"}
+    for one in namespaces:
+        annotations = one["metadata"]["annotations"]
+        assert annotations["kustomize.toolkit.fluxcd.io/prune"] == "disabled"
 
 
 @pytest.mark.cluster
