@@ -8,13 +8,15 @@ checks compare against the sources.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lupa.lua51
 import pytest
+import yaml
 from cel_expr_python import cel
 
-from charts.tests.files import CHARTS, CHECKOUT, by_kind, manifests
+from charts.tests.files import CHARTS, CHECKOUT, MONITORING, by_kind, manifests, render
 from chiplog_core import api
 from e2e.cluster import build
 from e2e.cluster.shell import run
@@ -290,6 +292,24 @@ def test_no_layout_prunes_a_namespace() -> None:
     for one in namespaces:
         annotations = one["metadata"]["annotations"]
         assert annotations["kustomize.toolkit.fluxcd.io/prune"] == "disabled"
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_a_prometheus_that_chooses_by_release_takes_the_alerts_of_both_layouts(
+    tmp_path: Path,
+) -> None:
+    """kube-prometheus-stack does, unless it is told otherwise."""
+    (argo_cd,) = manifests((GITOPS / "argocd" / "monitoring.yaml").read_text())
+    (release,) = manifests((GITOPS / "flux" / "monitoring" / "release.yaml").read_text())
+    for values in (argo_cd["spec"]["source"]["helm"]["valuesObject"], release["spec"]["values"]):
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        found = manifests(render(build.program("helm"), MONITORING, "--values", str(file)))
+        chosen = by_kind(found, "PrometheusRule") + by_kind(found, "PodMonitor")
+        assert chosen
+        for one in chosen:
+            assert one["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
 
 @pytest.mark.cluster
