@@ -20,6 +20,7 @@ from charts.tests.files import (
     render,
     rights,
 )
+from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_operator.main import options
 from e2e.cluster import build
 from e2e.cluster.shell import run
@@ -230,6 +231,25 @@ def test_images_by_repository_tag_or_whole_reference(helm: Path) -> None:
         "a@sha256:1",
         "b:2",
     )
+
+
+def test_the_fields_that_the_values_name_for_pull_secrets_are_there() -> None:
+    """Brokers and Spark jobs take theirs from the BrokerCluster."""
+    text = (OPERATOR / "values.yaml").read_text()
+    assert text.count("# Secrets to pull it with: spec.template.imagePullSecrets of the") == 2
+    manifest = {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "BrokerCluster",
+        "metadata": {"name": "demo", "namespace": "shop"},
+        "spec": {
+            "replicas": 1,
+            "storage": {"size": "1Gi"},
+            "template": {"imagePullSecrets": ["registry"]},
+        },
+    }
+    template = BrokerCluster.from_manifest(manifest).spec.template
+    assert template is not None
+    assert template.image_pull_secrets == ("registry",)
 
 
 def test_the_operators_own_command_line_takes_the_charts_arguments(
