@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from charts.tests.files import CLUSTER, Manifest, by_kind, manifests, render
+from charts.tests.files import CLUSTER, OPERATOR, Manifest, by_kind, manifests, render
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.topic import Topic
@@ -53,6 +53,14 @@ def test_an_environment_says_nothing_that_is_in_common(environment: str) -> None
     own = yaml.safe_load((EXAMPLES / f"{environment}.yaml").read_text())
     assert not set(own) & set(yaml.safe_load(COMMON.read_text()))
     assert own["topicPrefix"] == own["groupPrefix"] == f"{environment}."
+
+
+def test_production_names_the_image_of_its_brokers() -> None:
+    """The one that the operator's chart would choose, so that the example can be installed."""
+    own = yaml.safe_load((EXAMPLES / "production.yaml").read_text())
+    version = yaml.safe_load((OPERATOR / "Chart.yaml").read_text())["appVersion"]
+    repository = yaml.safe_load((OPERATOR / "values.yaml").read_text())["brokerImage"]["repository"]
+    assert own["cluster"]["spec"]["image"] == f"{repository}:{version}"
 
 
 @pytest.mark.cluster
