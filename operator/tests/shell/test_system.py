@@ -10,6 +10,7 @@ from chiplog_core.labels import MANIFEST_HASH, TOPIC_FINALIZER
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Unavailable
+from tests.shell.memory_api import Call
 
 NAMESPACE, CLUSTER = "shop", "demo"
 
@@ -536,3 +537,31 @@ def test_brokers_are_admitted_while_the_definition_of_topics_is_gone(bench: Any)
     bench.run(scenario())
     assert {one["spec"]["session"] for one in bench.api.all_of(kinds.BROKERS)} == {2}
     assert sorted(bench.leaders("orders")) == ["1@2", "1@2", "2@2", "2@2", "3@2", "3@2"]
+
+
+@pytest.mark.parametrize("topics_first", [False, True])
+def test_topics_that_go_with_their_cluster_keep_their_records(
+    bench: Any, topics_first: bool
+) -> None:
+    """Also where the watch tells of the Topic's end before it tells of the cluster's."""
+
+    def behind(call: Call) -> ApiError | None:
+        is_late = topics_first and call.kind == "BrokerCluster" and call.verb in {"list", "watch"}
+        return Unavailable("later") if is_late else None
+
+    async def scenario() -> None:
+        async with bench.running():
+            await start(bench)
+            await bench.live(6)
+            bench.api.fault = behind
+            await bench.api.break_watches()
+            await bench.live(6)
+            await bench.api.delete(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
+            await bench.api.delete(kinds.TOPICS, NAMESPACE, "orders")
+            await bench.live(15)
+
+    bench.run(scenario())
+    spec = bench.one(kinds.PARTITION_MAPS, "demo.orders")["spec"]
+    assert len(spec["generations"]) == 1
+    assert not spec.get("tombstones")
+    assert not bench.api.all_of(kinds.TOPICS), "it is held by nobody"
