@@ -14,6 +14,7 @@ from e2e.main.cluster_metadata import told
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 TOPIC_LIMIT_S = 60
 TOLD_LIMIT_S = 30
+PODS_LIMIT_S = 60
 
 
 @contextmanager
@@ -32,7 +33,21 @@ def cluster_in(
         kubectl.apply(manifests)
         measured.note(f"{namespace}: cluster Ready after {one.wait_cluster_ready():.1f} s")
     yield one
-    kubectl.delete_namespace()
+    take_down(one)
+
+
+def take_down(one: BrokerClusterUnderTest) -> None:
+    """Delete the cluster, then its namespace: of one with pods in it Kubernetes looks after them
+    first, and again only when all the time is over that they have to end."""
+    one.kubectl("delete", "bc", one.name, "--ignore-not-found", "--wait=false")
+
+    def no_pod_is_left() -> bool:
+        left = one.kubectl("delete", "pods", "--all", "--grace-period=1", "--wait=false")
+        assert "deleted" not in left, left
+        return True
+
+    eventually("no pod is left", no_pod_is_left, PODS_LIMIT_S, every_s=1)
+    one.kubectl.delete_namespace()
 
 
 def make_topic(

@@ -12,7 +12,7 @@ from e2e.cluster.target import Target
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
-from e2e.main.setting_up import RESTRICTED, wait_told
+from e2e.main.setting_up import RESTRICTED, take_down, wait_told
 from e2e.platform.files import Files, Values
 from e2e.platform.releases import Release
 
@@ -73,4 +73,4 @@ def cluster(operator: Operator, files: Files) -> Iterator[BrokerClusterUnderTest
         one.wait_ready("kt", TOPIC)
         wait_told(one, TOPIC, PARTITIONS)
     yield one
-    kubectl.delete_namespace()
+    take_down(one)
