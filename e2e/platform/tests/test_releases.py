@@ -19,7 +19,7 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest, Life, example
 from e2e.main.operator import NAMESPACE as OPERATORS
 from e2e.main.operator import RELEASE, Operator
 from e2e.main.replicas import wait_in_sync, wait_preferred
-from e2e.main.setting_up import RESTRICTED, wait_told
+from e2e.main.setting_up import RESTRICTED, take_down, wait_told
 from e2e.main.traffic import Traffic
 from e2e.platform import monitoring_kinds
 from e2e.platform.releases import Release
@@ -67,7 +67,7 @@ def releases(target: Target, operator: Operator) -> Iterator[Releases]:
         monitoring_kinds.remove(kubectl)
         operator.install()
         operator.wait_whole()
-        kubectl.delete_namespace()
+        take_down(BrokerClusterUnderTest(kubectl))
 
 
 def remove_definitions(kubectl: Kubectl) -> None:
