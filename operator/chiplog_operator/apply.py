@@ -49,6 +49,8 @@ class Applied:
 
     problems: tuple[str, ...] = ()
     is_unfinished: bool = False
+    look_again_s: float = APPLY_AGAIN_S
+    """When something is due that is not due yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,15 @@ class Applier:
             return Applied((f"its Secret cannot be read: {error}",))
         wanted = self._wanted(known, cluster, wanted_brokers)
         results = []
+        look_again_s = APPLY_AGAIN_S
         for kind in build.KINDS:
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
-            results += await self._all(key, kind, of_kind)
+            waits_s = {key_of(one): self._due_in_s(key, kind, one) for one in of_kind}
+            due = [one for one in of_kind if waits_s[key_of(one)] <= 0]
+            look_again_s = min(
+                [look_again_s, *(wait_s for wait_s in waits_s.values() if wait_s > 0)]
+            )
+            results += await self._all(key, kind, due)
         results += await self._grow_claims(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
         for kind, live in self._unwanted(key, cluster, keep):
@@ -139,6 +147,7 @@ class Applier:
         return Applied(
             problems=tuple(problem for problem in results if problem),
             is_unfinished=any(problem is not None for problem in results),
+            look_again_s=look_again_s,
         )
 
     def _known_of(self, cluster: BrokerCluster) -> _Known:
@@ -167,30 +176,27 @@ class Applier:
             return secrets.token_urlsafe(32)
         return password_of(secret) or secrets.token_urlsafe(32)
 
-    async def _all(
-        self, key: ClusterKey, kind: Kind, wanted: Sequence[Manifest]
-    ) -> list[str | None]:
-        due = [manifest for manifest in wanted if self._is_due(key, kind, manifest)]
-
+    async def _all(self, key: ClusterKey, kind: Kind, due: Sequence[Manifest]) -> list[str | None]:
         async def one(manifest: Manifest) -> str | None:
             return await self._one(key, kind, manifest)
 
         return await together(one, due, at_once=IN_FLIGHT)
 
-    def _is_due(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> bool:
+    def _due_in_s(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> float:
+        """When it is to be applied; now where that is not above 0."""
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
         made = self._known[key].at.get((kind.kind, key_of(wanted).name))
         if made is None or made.wanted_hash != wanted_hash:
-            return True
+            return 0.0
         age_s = self._clock.monotonic_s() - made.at_s
         if kind not in self._caches:
-            return age_s > APPLY_AGAIN_S
+            return APPLY_AGAIN_S - age_s
         live = self._caches[kind].get(*key_of(wanted))
         if live is None or annotations_of(live).get(labels.MANIFEST_HASH) != wanted_hash:
-            return True
+            return 0.0
         # What a Lease says is the broker's to write.
         is_other = kind is not kinds.LEASES and made.was_changed(live)
-        return age_s > (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S)
+        return (TAKE_BACK_AGAIN_S if is_other else APPLY_AGAIN_S) - age_s
 
     async def _one(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> str | None:
         """Apply one manifest. None: it is so; text: why not, empty where it is to be retried."""

@@ -220,7 +220,7 @@ class ClusterLoop:
         return known | set(range(1, replicas + 1))
 
     def _next_look_s(self, plan: Plan, outcome: Outcome, applied: Applied) -> float:
-        waits = [RESYNC_S]
+        waits = [RESYNC_S, applied.look_again_s]
         if plan.look_again_ms is not None:
             waits.append(plan.look_again_ms / 1000)
         if outcome.unavailable or (applied.is_unfinished and not applied.problems):

@@ -65,7 +65,8 @@ class Shell:
 
     async def writes_of_a_second_time(self, cluster: BrokerCluster) -> list[str]:
         self.bench.api.calls.clear()
-        assert await self.apply(cluster) == Applied()
+        applied = await self.apply(cluster)
+        assert (applied.problems, applied.is_unfinished) == ((), False)
         return [f"{call.verb} {call.kind} {call.name}" for call in self.bench.api.writes()]
 
 
@@ -175,6 +176,7 @@ def test_what_was_changed_by_hand_is_taken_back(bench: Any, shell: Shell, change
         cluster = await shell.cluster()
         await shell.apply(cluster)
         await bench.api.patch(kind, "shop", name, patch, field_manager="kubectl")
+        assert (await shell.apply(cluster)).look_again_s == TAKE_BACK_AGAIN_S
         at_once = await shell.writes_of_a_second_time(cluster)
         bench.clock.jump(TAKE_BACK_AGAIN_S + 1)
         soon = await shell.writes_of_a_second_time(cluster)

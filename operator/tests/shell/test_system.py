@@ -565,3 +565,20 @@ def test_topics_that_go_with_their_cluster_keep_their_records(
     assert len(spec["generations"]) == 1
     assert not spec.get("tombstones")
     assert not bench.api.all_of(kinds.TOPICS), "it is held by nobody"
+
+
+def test_what_hands_change_just_after_it_was_made_does_not_wait_for_the_next_look(
+    bench: Any,
+) -> None:
+    """It is not taken back at once: two who insist would write all the time."""
+    service = names.brokers_service(CLUSTER)
+
+    async def scenario() -> None:
+        async with bench.running():
+            await start(bench)
+            away = {"spec": {"publishNotReadyAddresses": False}}
+            await bench.api.patch(kinds.SERVICES, NAMESPACE, service, away, field_manager="hand")
+            await bench.live(12)
+            assert bench.one(kinds.SERVICES, service)["spec"]["publishNotReadyAddresses"]
+
+    bench.run(scenario())
