@@ -129,16 +129,12 @@ class Applier:
         except ApiError as error:
             return Applied((f"its Secret cannot be read: {error}",))
         wanted = self._wanted(known, cluster, wanted_brokers)
-        results = []
-        look_again_s = APPLY_AGAIN_S
+        results, waits_s = [], [APPLY_AGAIN_S]
         for kind in build.KINDS:
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
-            waits_s = {key_of(one): self._due_in_s(key, kind, one) for one in of_kind}
-            due = [one for one in of_kind if waits_s[key_of(one)] <= 0]
-            look_again_s = min(
-                [look_again_s, *(wait_s for wait_s in waits_s.values() if wait_s > 0)]
-            )
-            results += await self._all(key, kind, due)
+            timed = [(self._due_in_s(key, kind, one), one) for one in of_kind]
+            waits_s += [wait_s for wait_s, _ in timed if wait_s > 0]
+            results += await self._all(key, kind, [one for wait_s, one in timed if wait_s <= 0])
         results += await self._grow_claims(key, cluster)
         keep = {(manifest["kind"], key_of(manifest).name) for manifest in wanted}
         for kind, live in self._unwanted(key, cluster, keep):
@@ -147,7 +143,7 @@ class Applier:
         return Applied(
             problems=tuple(problem for problem in results if problem),
             is_unfinished=any(problem is not None for problem in results),
-            look_again_s=look_again_s,
+            look_again_s=min(waits_s),
         )
 
     def _known_of(self, cluster: BrokerCluster) -> _Known:

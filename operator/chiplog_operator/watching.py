@@ -87,15 +87,14 @@ class Watching:
 
         Of those that this operator is not told to watch nothing is known and nothing expected.
         """
-        missing = self._missing()
-        if "" in missing or ALL_NAMESPACES in namespaces:
+        missing = self._unwatched() | (set(self._namespaces) - self._users_listed)
+        if ALL_NAMESPACES in namespaces:
             return not missing
-        return missing.isdisjoint(namespaces)
+        return missing.isdisjoint({"", *namespaces})
 
-    def _missing(self) -> set[str]:
-        """Where not every kind was listed yet."""
-        unlisted = {one.scope.namespace for one in self._reflectors if not one.synced.is_set()}
-        return unlisted | (set(self._namespaces) - self._users_listed)
+    def _unwatched(self) -> set[str]:
+        """Where not every kind that is watched here was listed yet; empty for all at once."""
+        return {one.scope.namespace for one in self._reflectors if not one.synced.is_set()}
 
     async def list_users(self) -> None:
         """Consistent lists of all that users write, into the caches. Raises `ApiError`s.
@@ -104,10 +103,9 @@ class Watching:
         it may be gone, and what is in the others goes on.
         """
         for namespace in self._namespaces:
+            if namespace and namespace in self._unwatched():
+                continue  # what was made for users' objects is there before they are
             try:
-                # What was made for users' objects is there before they are: never without it.
-                if namespace and not self._is_watched(namespace):
-                    continue
                 for kind in self._listed_users:
                     await self._list(kind, namespace)
             except Forbidden as refusal:
@@ -121,10 +119,6 @@ class Watching:
             else:
                 self._refusing.discard(namespace)
                 self._users_listed.add(namespace)
-
-    def _is_watched(self, namespace: str) -> bool:
-        in_it = (one for one in self._reflectors if one.scope.namespace == namespace)
-        return all(one.synced.is_set() for one in in_it)
 
     async def list_topics(self) -> None:
         """A consistent list of all Topics, into the cache. Raises `ApiError`s."""
