@@ -21,10 +21,7 @@ _FULL: Final = 2
 class FullCollections:
     """Sets apart what survived a long one. There is one collector in a process."""
 
-    def __init__(
-        self, long_ms: float = LONG_MS, monotonic_s: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._long_ms = long_ms
+    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
         self._began_s = 0.0
         self._looked_s = monotonic_s()
@@ -49,5 +46,5 @@ class FullCollections:
             # The next one looks at everything.
             self._looked_s = now_s
             gc.unfreeze()
-        elif (now_s - self._began_s) * 1000 >= self._long_ms:
+        elif (now_s - self._began_s) * 1000 >= LONG_MS:
             gc.freeze()

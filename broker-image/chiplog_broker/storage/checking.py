@@ -7,7 +7,7 @@ everything that lies side by side: most of what a check costs is the step from b
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
@@ -17,10 +17,9 @@ from chiplog_broker.records.batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
     MAGIC,
+    MAX_OFFSET,
 )
 from chiplog_broker.records.errors import DamagedBatchError
-
-LAST_OFFSET: Final = 2**63 - 1
 
 EpochSpan: TypeAlias = Callable[[int], tuple[int, int]]
 """From an offset to the epoch it was written under, and to where the next epoch begins."""
@@ -35,7 +34,7 @@ class History:
     """Of what lies below nobody remembers the epochs."""
     has_gaps: bool = False
     """A batch may begin later than the one before it ends, as after a compaction."""
-    end_offset: int = LAST_OFFSET
+    end_offset: int = MAX_OFFSET
     """Of the segment: no batch goes on there or later."""
 
 
@@ -97,7 +96,7 @@ def _check_place(
         # A reader may begin within a batch.
         if position == 0 and last_offset >= expected and base_offset < expected:
             return
-        if history.has_gaps and expected < base_offset and last_offset < history.end_offset:
+        if history.has_gaps and base_offset > expected and last_offset < history.end_offset:
             return
     what = f"offsets {base_offset} to {last_offset} where {expected} belongs"
     raise DamagedBatchError(what, position, expected)
