@@ -122,7 +122,7 @@ def wait_rolled(cluster: BrokerClusterUnderTest, image: str) -> None:
     """Until every broker runs this image, and the cluster is whole."""
 
     def rolled() -> bool:
-        pods = cluster.kubectl.get("pods", *("-l", f"chiplog.dev/cluster={cluster.name}"))["items"]
+        pods = cluster.pods()
         found = {pod["spec"]["containers"][0]["image"] for pod in pods}
         assert (len(pods), found) == (3, {image}), found
         return True
