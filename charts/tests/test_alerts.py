@@ -160,7 +160,10 @@ def fires_in(promtool: str, roll: Roll, folder: Path) -> set[str]:
     try:
         run(promtool, "test", "rules", str(file))
     except CommandFailed as failed:
-        return set(re.findall(r"alertname: ?(\w+),", failed.output))
+        fired = set(re.findall(r"alertname: ?(\w+),", failed.output))
+        if not fired:
+            raise  # it failed for another reason: nothing is known
+        return fired
     return set()
 
 
