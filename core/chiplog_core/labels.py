@@ -30,6 +30,9 @@ MANIFEST_HASH = f"{api.GROUP}/manifest-hash"
 ADMIN_REQUEST = f"{api.GROUP}/admin-request"
 """Annotation of a Topic: the last admin client's request that was carried out on it."""
 
+RENEWAL = f"{api.GROUP}/renewal"
+"""Annotation of a broker's Lease: the last number that the broker made durable on its disk."""
+
 PAUSE = f"{api.GROUP}/pause-reconciliation"
 """Annotation of a user's object: "true" stops every change by the operator until it is gone."""
 

@@ -71,8 +71,8 @@ class Machine:
     def boot_id(self) -> str:
         return self.boot
 
-    def tell_incarnation(self, incarnation: str) -> None:
-        self.termination_log = incarnation
+    def leave(self, last_words: str) -> None:
+        self.termination_log = last_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

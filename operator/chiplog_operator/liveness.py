@@ -32,6 +32,7 @@ class _Judged:
     judge: LivenessJudge = field(default_factory=LivenessJudge)
     ended: Mapping[Incarnation, str] = field(default_factory=dict)
     alive: frozenset[Incarnation] = frozenset()
+    failed_disks: frozenset[Incarnation] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class Liveness:
         """Processes known to be dead, or whose Lease expired and was looked at again."""
         return self._of(cluster).ended
 
+    def failed_disks(self, cluster: ClusterKey) -> frozenset[Incarnation]:
+        """Of those that ended, the processes whose disk had failed."""
+        return self._of(cluster).failed_disks
+
     def alive(self, cluster: ClusterKey) -> frozenset[Incarnation]:
         """Processes that were seen to renew their Lease."""
         return self._of(cluster).alive
@@ -88,10 +93,12 @@ class Liveness:
     def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
         """A pod was seen in this state."""
         judged = self._of(cluster)
-        for incarnation, how in views.ended_processes(pod):
-            if judged.ended.get(incarnation) != how:
-                judged.judge.terminated(incarnation, how)
-                self._end(cluster, incarnation, how)
+        for one in views.ended_processes(pod):
+            if one.has_failed_disk:
+                judged.failed_disks |= {one.incarnation}
+            if judged.ended.get(one.incarnation) != one.how:
+                judged.judge.terminated(one.incarnation, one.how)
+                self._end(cluster, one.incarnation, one.how)
 
     def refused(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
         """A process was found to be gone (`refusals`). Renewals take that back."""

@@ -277,6 +277,7 @@ class Observer:
                 if _map_name(key, topic) in hidden
             ),
             ended=self._liveness.ended(key),
+            failed_disks=self._liveness.failed_disks(key),
             renewing=self._liveness.alive(key),
             running=self._liveness.running(key),
             pods=self._pods(key),
@@ -289,7 +290,7 @@ class Observer:
             topics_definition_deleting=doubts.is_deleting and doubts.definition_deleting,
             namespaces_deleting=doubts.namespaces_deleting if doubts.is_deleting else frozenset(),
             write_results=self._results.of(key),
-            asked_ms=self._asked_ms(key, maps),
+            asked_ms=self._asked_ms(key, maps, brokers),
             maps_check=self._checks.of(key),
             managed_fields={
                 uid_of(topic): metadata(topic).get("managedFields", ())
@@ -299,10 +300,14 @@ class Observer:
         )
 
     def _asked_ms(
-        self, key: ClusterKey, maps: Mapping[str, PartitionMap]
+        self,
+        key: ClusterKey,
+        maps: Mapping[str, PartitionMap],
+        brokers: Mapping[BrokerId, Broker],
     ) -> Mapping[Question, int]:
         now_ms = int(self._clock.monotonic_s() * 1000)
-        return self._questions.setdefault(key, Watch()).asked(maps.values(), now_ms)
+        watch = self._questions.setdefault(key, Watch())
+        return watch.asked(maps.values(), brokers.values(), now_ms)
 
     def _forget_the_gone(self) -> None:
         for parsed, kind in (

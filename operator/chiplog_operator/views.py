@@ -4,19 +4,30 @@ Pure functions from manifests to small values. The values are also what tells a 
 matters from one that does not.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from chiplog_core import labels
-from chiplog_core.ids import INCARNATION_PATTERN, BrokerId, Incarnation
+from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.last_words import read_last_words
 from chiplog_core.planner.world import NodeState, PodState
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata
 
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """Why a container waits that is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that the kubelet says has ended."""
+
+    incarnation: Incarnation
+    how: str
+    """In words."""
+    has_failed_disk: bool
+    """Its last word was that a write or a sync had failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +143,8 @@ def _containers(manifest: Manifest) -> list[dict[str, Any]]:
     return (manifest.get("status") or {}).get("containerStatuses") or []
 
 
-def ended_processes(manifest: Manifest) -> Iterator[tuple[Incarnation, str]]:
-    """Processes that the kubelet says have ended: their incarnation, and how in words.
+def ended_processes(manifest: Manifest) -> Iterator[Ended]:
+    """Processes that the kubelet says have ended.
 
     The incarnation is what the process itself wrote into its termination message, so this is
     never about another one, also when the next process runs already.
@@ -141,10 +152,10 @@ def ended_processes(manifest: Manifest) -> Iterator[tuple[Incarnation, str]]:
     for container in _containers(manifest):
         for state in ("state", "lastState"):
             ended = (container.get(state) or {}).get("terminated") or {}
-            message = (ended.get("message") or "").strip()
-            if re.fullmatch(INCARNATION_PATTERN, message):
-                how = ended.get("reason") or "Ended"
-                yield Incarnation(message), f"{how}, exit code {ended.get('exitCode')}"
+            words = read_last_words(ended.get("message") or "")
+            if words is not None:
+                how = f"{ended.get('reason') or 'Ended'}, exit code {ended.get('exitCode')}"
+                yield Ended(words.incarnation, how, words.has_failed_disk)
 
 
 # ---- nodes and Services ----

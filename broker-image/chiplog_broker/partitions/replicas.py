@@ -213,6 +213,7 @@ class Replicas:
                 self._note_in_sync(partition, view)
                 await self._check_whole(name, view)
                 partition.is_whole = not self._directory.is_refetching(name)
+                await self._check_cut(name, view)
                 await self._take_part(partition, view, topic.min_isr)
             self.on_changed(topic.name)
 
@@ -248,6 +249,14 @@ class Replicas:
             await self._directory.is_whole(name)
             logger.info("damaged_replica_whole_again", extra={"partition": str(name)})
             self.troubled()
+
+    async def _check_cut(self, name: TopicPartition, view: PartitionView) -> None:
+        """Who is listed in its present session has shown that it holds everything."""
+        if self._directory.committed_before_cut(name) is None:
+            return
+        own = next((one for one in view.live_refs if one.broker_id == self._broker_id), None)
+        if own is not None and own in view.isr_refs:
+            await self._directory.is_in_sync_again(name)
 
     async def _take_part(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
         """Lead, follow or rest. Nobody copies to the log of a leader (replication.md, 2)."""
@@ -347,8 +356,11 @@ class Replicas:
         log = self._directory.logs.get(TopicPartition(name, partition))
         if log is None or log.topic_id != topic_id:
             return LogEnd(0, None)
-        epoch = log.epoch_at(log.end_offset - 1) if log.end_offset > log.log_start_offset else -1
-        return LogEnd(log.end_offset, epoch if epoch >= 0 else None)
+        is_empty = log.end_offset == log.log_start_offset
+        epoch = log.last_epoch if is_empty else log.epoch_at(log.end_offset - 1)
+        reached = self._directory.committed_before_cut(log.partition)
+        committed = max(self._directory.high_watermark(log.partition), reached or 0)
+        return LogEnd(log.end_offset, epoch if epoch >= 0 else None, committed, reached is not None)
 
     def halted(self) -> list[Halted]:
         """The replicas here that do not follow their leader, in the order of their names."""

@@ -12,8 +12,8 @@ class Machine(Protocol):
     def boot_id(self) -> str:
         """Another one after every start of the kernel, and only then; empty where not known."""
 
-    def tell_incarnation(self, incarnation: str) -> None:
-        """Have the kubelet name this process by its incarnation when it ends, if it can."""
+    def leave(self, last_words: str) -> None:
+        """Have the kubelet show this when the process has ended, if it can."""
 
 
 class SystemMachine:
@@ -28,10 +28,10 @@ class SystemMachine:
         except OSError:
             return ""
 
-    def tell_incarnation(self, incarnation: str) -> None:
+    def leave(self, last_words: str) -> None:
         try:
-            # Made by the kubelet: where it is missing, there is nobody to tell.
+            # The kubelet makes the file: where it is missing, nobody reads it.
             if self._termination_log.exists():
-                self._termination_log.write_text(incarnation)
+                self._termination_log.write_text(last_words)
         except OSError:
             return

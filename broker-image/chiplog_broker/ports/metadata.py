@@ -38,7 +38,12 @@ class LogEnd(NamedTuple):
 
     offset: int
     leader_epoch: int | None
-    """Of its last batch; None where the log is empty."""
+    """The last one of the log, also where retention has emptied it; None where nothing ever was
+    in it."""
+    high_watermark: int = 0
+    """Records below it were committed, as far as the disk remembers."""
+    is_cut: bool = False
+    """A start cut the end of the log, and the replica has not been in sync since."""
 
 
 class Damaged(NamedTuple):

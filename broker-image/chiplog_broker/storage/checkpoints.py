@@ -15,6 +15,7 @@ from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import (
     CLEANER_OFFSETS,
+    CUT_TAILS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -62,6 +63,12 @@ class OffsetCheckpoint:
                 self._version += 1
         await self._commit.reach(self._version)
 
+    async def rewrite(self) -> None:
+        """Write it again: what an earlier process wrote may be in the page cache only."""
+        if self._offsets and not self.damaged:
+            self._version += 1
+            await self._commit.reach(self._version)
+
     async def _write(self) -> int:
         version = self._version
         lines = format_lines(
@@ -76,9 +83,9 @@ class OffsetCheckpoint:
 
 
 class DirectoryCheckpoints:
-    """The four files of a data directory."""
+    """The files of a data directory."""
 
-    __slots__ = ("cleaner_offsets", "high_watermarks", "log_starts", "recovery_points")
+    __slots__ = ("cleaner_offsets", "cut_tails", "high_watermarks", "log_starts", "recovery_points")
 
     def __init__(self, disk: Disk, health: DirectoryHealth) -> None:
         self.recovery_points = OffsetCheckpoint(disk, RECOVERY_POINTS, health)
@@ -86,16 +93,27 @@ class DirectoryCheckpoints:
         self.high_watermarks = OffsetCheckpoint(disk, HIGH_WATERMARKS, health)
         self.cleaner_offsets = OffsetCheckpoint(disk, CLEANER_OFFSETS, health)
         """Up to where logs are compacted. One that has an entry may have gaps."""
+        self.cut_tails = OffsetCheckpoint(disk, CUT_TAILS, health)
+        """Up to where logs were committed, as far as it is known, of which a start cut the end."""
 
     async def forget(self, partition: TopicPartition) -> None:
-        """A partition of this name begins anew, or is gone."""
-        for checkpoint in (
+        """A partition of this name begins again, or is gone."""
+        for checkpoint in self._all():
+            await checkpoint.forget([partition])
+
+    async def rewrite(self) -> None:
+        """Make sure that what the files say is on the disk, not in the page cache only."""
+        for checkpoint in self._all():
+            await checkpoint.rewrite()
+
+    def _all(self) -> tuple[OffsetCheckpoint, ...]:
+        return (
             self.recovery_points,
             self.log_starts,
             self.high_watermarks,
             self.cleaner_offsets,
-        ):
-            await checkpoint.forget([partition])
+            self.cut_tails,
+        )
 
 
 def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:

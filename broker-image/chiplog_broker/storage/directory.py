@@ -257,6 +257,18 @@ class LogDirectory:
         mark = self.damage.get(partition)
         return mark is not None and partition in self.logs
 
+    def committed_before_cut(self, partition: TopicPartition) -> int | None:
+        """Up to where a log is known to have been committed of which a start cut the end, or found
+        less than that; None where no start did, or the replica has been in sync since."""
+        cut_tails = self._checkpoints.cut_tails
+        if cut_tails.damaged:
+            return 0  # any of them may be in there
+        return cut_tails.get(partition)
+
+    async def is_in_sync_again(self, partition: TopicPartition) -> None:
+        """A replica whose end was cut holds everything again, by its leader's word."""
+        await self._checkpoints.cut_tails.forget([partition])
+
     def high_watermark(self, partition: TopicPartition) -> int:
         """As of the last checkpoint; 0 if there is none."""
         return self._checkpoints.high_watermarks.get(partition) or 0

@@ -105,6 +105,10 @@ class EpochHistory:
             self._entries[:passed] = [first]
             self._changed()
 
+    def touch(self) -> None:
+        """Have it saved again: the file may be in the page cache only."""
+        self._changed()
+
     def clear(self) -> None:
         if self._entries:
             self._entries.clear()

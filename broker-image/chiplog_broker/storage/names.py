@@ -28,6 +28,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CUT_TAILS = "cut-tail-checkpoint"
+"""Ours: replicas of which a start cut the end, until they are in sync again."""
 DAMAGED_REPLICAS = "damaged-replicas"
 
 DELETED_DIRECTORY_SUFFIX = "-delete"

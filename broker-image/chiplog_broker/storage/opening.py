@@ -54,6 +54,8 @@ class Opening:
     async def run(self, *, clean: bool) -> list[PartitionReport]:
         """Every replica there is. After a clean shutdown nothing is read."""
         names = self._env.disk.names(ROOT)
+        if not clean:
+            await self._env.checkpoints.rewrite()
         for name in names:
             if is_marked_directory(name) and name.endswith(DELETED_DIRECTORY_SUFFIX):
                 self._env.disk.remove(name)
@@ -92,14 +94,22 @@ class Opening:
             topic_id = self._topic_id(partition)
             self._check_mark(partition)
             await finish_swaps(self._env.disk, partition.directory)
+            was_cut = False
             for scanned_bytes in recovery.run():
                 meter.scanned(scanned_bytes)
+                if recovery.cut is not None and not was_cut:
+                    # Before it is cut: the next start would find a whole log, and vouch for it.
+                    await self._remember_cut(partition)
+                    was_cut = True
                 await self._env.clock.sleep(0)
         except DamagedLogError as error:
             recovery.close()
             return await self._set_apart(partition, topic_id, recovery_point, error)
         log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
         self.logs[partition] = log
+        if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
+            # The checkpoint will be lowered to what is left.
+            await self._remember_cut(partition)
         if cleaned.damaged:
             await log.allow_gaps()
         cut = recovery.cut
@@ -112,6 +122,14 @@ class Opening:
             end_offset=log.end_offset,
             cut_bytes=cut.size_bytes if cut else 0,
             reason=cut.reason if cut else "",
+        )
+
+    async def _remember_cut(self, partition: TopicPartition) -> None:
+        """That it was cut, and up to where it is known to have been committed."""
+        checkpoints = self._env.checkpoints
+        committed = checkpoints.high_watermarks.get(partition) or 0
+        await checkpoints.cut_tails.put(
+            partition, max(committed, checkpoints.cut_tails.get(partition) or 0)
         )
 
     async def _set_apart(

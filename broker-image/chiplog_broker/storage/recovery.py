@@ -5,8 +5,10 @@ two regions are told apart by the recovery point, up to which everything was dur
 the checkpoint was written:
 
 * **above** it, a crash may have left anything. Every batch is checked (framing, checksum,
-  offset continuity, epoch); at the first fault the log is cut, because nothing from there
-  on can have been vouched for, and the cut is reported;
+  offset continuity, epoch); at the first fault the log is cut, and the cut is reported: a
+  write that was torn cannot be told from a bit that changed, so such a log no longer vouches
+  for what it held. What is left is written again and synced before it counts: what was read
+  may be in the page cache only, in pages that the kernel takes for clean since a sync failed;
 * **below** it, nothing may be missing or changed. A fault is damage, the log is not opened
   and its files stay as they are: what was acknowledged is refetched, never guessed.
 
@@ -94,13 +96,17 @@ class LogRecovery:
         self.log_start_offset = source.log_start_offset or 0
         self.durable_end_offset = 0
         self.cut: Cut | None = None
+        """Set before anything is removed, in a step of its own, so that it can be remembered."""
         self.unsynced: list[Segment] = []
         self._epochs_known = True
+        self._position_above: dict[int, int] = {}
+        """Base offset of each segment that was read -> where its bytes above the recovery point
+        begin."""
 
     def run(self) -> Steps:
         """Raises `DamagedLogError` if the log must not be used."""
         self._remove_leftovers()
-        self._find_segments()
+        yield from self._find_segments()
         self._load_epochs()
         try:
             if self._source.clean:
@@ -109,7 +115,7 @@ class LogRecovery:
                 yield from self._recover()
         except CorruptBatchError as error:
             raise DamagedLogError(str(error)) from error
-        self._settle_start()
+        yield from self._settle_start()
         self.epochs.truncate_start(self.log_start_offset)
         # An epoch that wrote nothing is forgotten; of an empty log the last one is kept.
         self.epochs.truncate_end(max(self._end_offset, self.log_start_offset + 1))
@@ -146,7 +152,7 @@ class LogRecovery:
                 names.remove(name)
         self._names = sorted(names)
 
-    def _find_segments(self) -> None:
+    def _find_segments(self) -> Steps:
         bases = [
             offset
             for name in self._names
@@ -161,7 +167,9 @@ class LogRecovery:
         is_gone = first is None or (checkpointed is not None and first > checkpointed)
         if is_gone:
             self._require_nothing_durable()
-            self._replace_all(self.log_start_offset, "the segments it held are not there")
+            yield from self._replace_all(
+                self.log_start_offset, "the segments it held are not there"
+            )
 
     def _require_nothing_durable(self) -> None:
         recovery_point = self._source.recovery_point
@@ -171,13 +179,14 @@ class LogRecovery:
                 f"the log was durable up to {recovery_point}"
             )
 
-    def _replace_all(self, base_offset: int, reason: str) -> None:
+    def _replace_all(self, base_offset: int, reason: str) -> Steps:
         lost_bytes = sum(segment.log.size() for segment in self.segments)
+        if lost_bytes:
+            self.cut = Cut(base_offset, lost_bytes, reason)
+            yield 0
         for segment in self.segments:
             segment.close()
             self._remove_segment(segment.base_offset)
-        if lost_bytes:
-            self.cut = Cut(base_offset, lost_bytes, reason)
         fresh = self._segment(base_offset)
         fresh.create(self._source.now_ms)
         self.segments = [fresh]
@@ -233,15 +242,16 @@ class LogRecovery:
         for number, segment in enumerate(self.unsynced, suspect):
             fault = self._gap_before(number)
             if fault is not None:
-                self._cut_after(number - 1, fault)
+                yield from self._cut_after(number - 1, fault)
                 break
             fault = yield from self._scan(segment)
             if fault is not None:
-                self._cut_after(number, fault)
+                yield from self._cut_after(number, fault)
                 break
         if self._end_offset < self._trusted_end:
-            self._cut_after(len(self.segments) - 1, "the log ends here")
+            yield from self._cut_after(len(self.segments) - 1, "the log ends here")
         self.unsynced = self.segments[suspect:]
+        yield from self._write_again()
         for segment in self.segments[suspect:-1]:
             segment.seal()
             segment.sealed = True
@@ -285,7 +295,26 @@ class LogRecovery:
             return None
         return f"the next segment begins at offset {self.segments[number].base_offset}"
 
-    def _cut_after(self, number: int, reason: str) -> None:
+    def _write_again(self) -> Steps:
+        """Write what lies above the recovery point over itself, byte by byte the same.
+
+        A sync that failed may have left pages that are clean to the kernel and were never
+        written; another sync would succeed without writing them (fsyncgate). Written to, they
+        are dirty again, and the sync that follows makes them durable or fails.
+        """
+        if self._end_offset <= self._trusted_end:
+            return
+        for segment in self.unsynced:
+            position = self._position_above[segment.base_offset]
+            file = segment.log
+            while position < segment.size_bytes:
+                data = file.read(position, min(_SCAN_BYTES, segment.size_bytes - position))
+                file.write_at(position, data)
+                position += len(data)
+                yield len(data)
+        self.epochs.touch()
+
+    def _cut_after(self, number: int, reason: str) -> Steps:
         """Drop what follows the last good batch of a segment, if nothing durable is lost."""
         segment = self.segments[number]
         position, offset = segment.size_bytes, segment.end_offset
@@ -296,12 +325,13 @@ class LogRecovery:
             raise self._damaged(segment, why)
         later = self.segments[number + 1 :]
         lost_bytes = segment.log.size() - position + sum(lost.log.size() for lost in later)
+        self.cut = Cut(offset, lost_bytes, f"{place}: {reason}")
+        yield 0
         for lost in later:
             lost.close()
             self._remove_segment(lost.base_offset)
         del self.segments[number + 1 :]
         segment.log.truncate(position)
-        self.cut = Cut(offset, lost_bytes, f"{place}: {reason}")
 
     # --- reading batches -----------------------------------------------------------
 
@@ -325,6 +355,7 @@ class LogRecovery:
     ) -> Generator[int, None, str | None]:
         """Check every batch and rebuild the indexes; returns what is wrong where it stopped."""
         segment.start_rebuild(self._source.now_ms)
+        self._position_above[segment.base_offset] = 0
         unreported_bytes = 0
         try:
             file = segment.log
@@ -333,6 +364,8 @@ class LogRecovery:
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
+                if header.last_offset < self._trusted_end:
+                    self._position_above[segment.base_offset] = segment.size_bytes
                 if not is_durable and header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes
@@ -389,11 +422,11 @@ class LogRecovery:
             is_cut=lacks_end(segment.log, segment.size_bytes),
         )
 
-    def _settle_start(self) -> None:
+    def _settle_start(self) -> Steps:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if self._end_offset < self.log_start_offset:
             # What was left lies wholly below a log start that was raised durably.
-            self._replace_all(self.log_start_offset, "it lies below the log start")
+            yield from self._replace_all(self.log_start_offset, "it lies below the log start")
             self.unsynced = list(self.segments)
             self.durable_end_offset = self.log_start_offset
             self.producers = ProducerStates(

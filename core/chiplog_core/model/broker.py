@@ -116,8 +116,19 @@ class BrokerSpec:
     intact_since: Annotated[
         Session,
         "The session since which nothing that was acknowledged can be missing from the data "
-        "directories. In-sync replicas named by this session or a later one are carried over to "
-        "the session of the admitted process. Set at admission.",
+        "directories. For in-sync replicas named by this session or a later one the disk vouches: "
+        "it holds all that they acknowledged. Set at admission.",
+    ] = NEVER_ADMITTED
+    process_since: Annotated[
+        Session,
+        "The session in which the admitted process was admitted first. It holds what it held when "
+        "an in-sync replica was named by this session or a later one; a process that was started "
+        "again has to show what it has. Set at admission.",
+    ] = NEVER_ADMITTED
+    disk_failed_session: Annotated[
+        Session,
+        "The last session in which a write or a sync failed on the broker's disk; 0 if there is "
+        "none. No later process vouches for what this session held, whatever its disk says.",
     ] = NEVER_ADMITTED
     fenced: Annotated[
         bool,

@@ -109,9 +109,14 @@ class DataDirectory:
     ]
     intact_since: Annotated[
         Session,
-        "The oldest session since which every start found the directory intact. Only in-sync "
-        "replicas named by this session or a later one may be carried over to the new session.",
+        "The oldest session since which every start found the directory intact. It vouches only "
+        "for in-sync replicas named by this session or a later one.",
     ]
+    went_back: Annotated[
+        bool,
+        "The volume is an older copy of the one that the broker had: restored from a snapshot, or "
+        "rolled back by the storage. What was acknowledged since is not on it.",
+    ] = False
     online: Annotated[
         bool, "False after a failed write or sync: the directory is not used any more."
     ] = True
@@ -169,9 +174,21 @@ class ReplicaReport:
         LeaderEpoch | None, "The uncleanEpoch that came with them; not set if there was none."
     ] = None
     log_leader_epoch: Annotated[
-        LeaderEpoch | None, "Leader epoch of the last batch of its log; not set if it is empty."
+        LeaderEpoch | None,
+        "Last leader epoch of its log, also where retention has emptied the log; not set if it "
+        "never held anything.",
     ] = None
     log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
+    high_watermark: Annotated[
+        Offset | None,
+        "Records below it were committed, by the checkpoint that its start found. A log that ends "
+        "below it has lost some.",
+    ] = None
+    cut: Annotated[
+        bool,
+        "The start of this process found a batch at the end of the log that did not read, and cut "
+        "the log there. A write that was torn and a bit that changed look the same.",
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,8 +87,9 @@ class PartitionState:
     ] = None
     reports_wanted: Annotated[
         bool,
-        "Nothing is decided here until every replica has reported what its disk knows, because "
-        "one of them knew more than this map.",
+        "The replicas are asked what their disks hold, and nothing is decided before they have "
+        "answered: no member of the ISR that went on can lead, or one of them knew more than this "
+        "map.",
     ] = False
 
 

@@ -16,7 +16,7 @@ class TopicCounts:
     offline: list[PartitionIndex] = field(default_factory=list)
     """Without a leader that lives."""
     questioned: list[PartitionState] = field(default_factory=list)
-    """Those whose replicas are asked what they have."""
+    """Those whose replicas are asked what they have, and where somebody lives who can answer."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ def _count(
         counts.of_topic.setdefault(name, TopicCounts()).offline.append(state.partition)
     elif leader.broker_id != state.replicas[0]:
         counts.elsewhere += 1
-    if state.reports_wanted:
+    if state.reports_wanted and (leader is not None or _is_any_back(state, members)):
         counts.questioned += 1
         counts.of_topic.setdefault(name, TopicCounts()).questioned.append(state)
     in_sync = {ref.broker_id for ref in state.isr if members.life(ref) is Life.ALIVE}
@@ -78,3 +78,11 @@ def _count(
     counts.under_replicated += bool(lagging)
     if len(in_sync) - 1 < min(min_isr, len(state.replicas) - 1):
         counts.needed |= in_sync
+
+
+def _is_any_back(state: PartitionState, members: Members) -> bool:
+    """Whether a member of the ISR lives; where all are off, the partition is offline, no more."""
+    return any(
+        ref.broker_id in members.of and members.of[ref.broker_id].life is Life.ALIVE
+        for ref in state.isr
+    )

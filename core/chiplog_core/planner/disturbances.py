@@ -4,10 +4,18 @@ from chiplog_core import labels
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.planner.counts import TopicCounts
-from chiplog_core.planner.epochs import may_need_consent
+from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, silent
 from chiplog_core.planner.maps_plan import Situation
-from chiplog_core.planner.regression import acceptance, counts_as_page_cache, missing_reports
+from chiplog_core.planner.regression import (
+    acceptance,
+    counts_as_page_cache,
+    is_beneath,
+    missing_reports,
+)
 from chiplog_core.planner.verdicts import numbered
+
+MOST_SHOWN = 10
+"""Partitions that one message speaks of, after which the next ones are shown."""
 
 
 def disturbance(
@@ -17,7 +25,10 @@ def disturbance(
     if counts is None or not (counts.offline or counts.questioned):
         return None
     if counts.questioned:
-        lines = (_question(situation, spec, state) for state in counts.questioned)
+        shown = counts.questioned[:MOST_SHOWN]
+        lines = [_question(situation, spec, state) for state in shown]
+        if more := len(counts.questioned) - len(shown):
+            lines.append(f"and {more} more partitions")
         return "RecordsAtRisk", "; ".join(lines)
     brokers = sorted(
         {
@@ -57,21 +68,40 @@ def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: Topic
             there: set[BrokerId] = {one for one in state.replicas if one in of and of[one].may_lead}
             missing = [one for one in state.replicas if one not in there]
             entries += [acceptance(state, missing)] if there else []
-    return ",".join(entries[:10])
+    return ",".join(entries[:MOST_SHOWN])
 
 
 def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionState) -> str:
-    topic_id = spec.current
-    assert topic_id is not None, "counted among current partitions"
-    missing = missing_reports(state, topic_id, situation.members, situation.answers.reports)
+    assert spec.current is not None, "counted among current partitions"
+    members = situation.members
+    known = situation.answers.reports.get((spec.current, state.partition), {})
+    has_gone_back = state.leader is not None or is_beneath(state, known.values(), ())
+    missing = missing_reports(state, members, known, has_gone_back=has_gone_back)
     which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
-    if missing:
+    without = (
+        f'set the annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}" to go on '
+        "without it"
+    )
+    if has_gone_back and missing:
         return (
             f"{which} waits for broker {numbered(missing)} to report what it has. If it never "
-            f"will, set the annotation {labels.UNCLEAN_ELECTION} to "
-            f'"{acceptance(state, missing)}" to go on without it'
+            f"will, {without}"
         )
-    known = situation.answers.reports.get((topic_id, state.partition), {})
+    unchecked = sorted(silent(state, members))
+    if not has_gone_back and are_outnumbered(state, spec.min_isr, members):
+        return (
+            f"{which}: broker {numbered(unchecked)} may know of a later leader and has not "
+            f"reported since the operator started. If it never comes back, {without}"
+        )
+    in_sync = {ref.broker_id for ref in state.isr}
+    awaited = [broker_id for broker_id in missing if broker_id in in_sync]
+    if not has_gone_back and awaited:
+        return (
+            f"{which}: every in-sync replica was restarted, and the one with the longest log will "
+            f"lead. Broker {numbered(awaited)} has not reported its log yet; after a minute this "
+            "goes on without it if another replica vouches for its disk. If it never comes back, "
+            f"{without}"
+        )
     ends = ", ".join(
         f"broker {broker_id} has records up to offset {report.log_end_offset}"
         for broker_id, report in sorted(known.items())
@@ -80,5 +110,5 @@ def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionStat
     return (
         f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
         f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "
-        f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, ())}"'
+        f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}"'
     )

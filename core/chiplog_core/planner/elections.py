@@ -1,15 +1,16 @@
 """Who leads a partition, and who counts as in sync (R2, R3, R4).
 
 One partition at a time, from its state and what is known of the brokers. In this order: members
-of the ISR whose process was replaced and whose disks are intact go over into the new session;
-those that are dead leave it, unless fewer than the floor would be left alive; those that turned out
-to be damaged or whose disk failed leave it, and those about to end, unless fewer than the floor
-could serve without them; the leader stays if it can, else
-the first member that can lead, in the order of the replicas, follows it. What leaders propose for
-their ISRs was judged before (`proposals`), so that a proposal is compared with what is observed.
+of the ISR whose process was fenced and goes on go over into its new session; those that are dead
+or were started again leave it, unless fewer than the floor would be left alive; those that turned
+out to be damaged or whose disk failed leave it, and those about to end, unless fewer than the floor
+could serve without them; the leader stays if it can, else the first member that can lead, in the
+order of the replicas, follows it. What leaders propose for their ISRs was judged before
+(`proposals`), so that a proposal is compared with what is observed.
 
-Where every member came back and none can vouch for its disk, there is nobody to elect. Then the
-replicas are asked what they have (`reportsWanted`) and `regression` goes on from their answers.
+A broker that was started again is in sync when its leader proposes it, not before: its disk may
+lack what its last process acknowledged. Where no member goes on, there is nobody to elect. Then
+the replicas are asked what they have (`reportsWanted`) and `regression` goes on from their answers.
 """
 
 from collections.abc import Sequence
@@ -56,8 +57,7 @@ def elect(
         return state
     isr = in_sync(state, topic_id, min_isr, members)
     leader = _leader(state, isr, topic_id, members)
-    is_lost = leader is None and all(cannot_vouch(ref, state, topic_id, members) for ref in isr)
-    return changed(state, isr, leader, members, reports_wanted=is_lost)
+    return changed(state, isr, leader, members, reports_wanted=leader is None)
 
 
 def changed(
@@ -83,7 +83,7 @@ def changed(
 
 
 def in_sync(state: PartitionState, topic_id: TopicId, min_isr: int, members: Members) -> Isr:
-    """The ISR after carrying over restarted members and dropping, above the floor, dead ones,
+    """The ISR after carrying over members that go on and dropping, above the floor, dead ones,
     damaged ones and those about to end."""
     carried = tuple(_carried(ref, state, topic_id, members) for ref in state.isr)
     floor = max(min(min_isr, len(carried)), 1)
@@ -125,28 +125,13 @@ def _is_spoiled(
     return key in members.damaged and key not in members.refetching
 
 
-def cannot_vouch(
-    ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
-) -> bool:
-    """Whether the member's disk is known not to hold all it acknowledged, or to be gone.
-
-    Its broker served again since, in a session that could not take this one's place. Where it is
-    now does not matter: it may die again, and what it lost stays lost.
-    """
-    member = members.of.get(ref.broker_id)
-    if member is None or member.ref is None:
-        return False
-    if member.is_retired:
-        return True
-    if (ref.broker_id, topic_id, state.partition) in members.damaged:
-        return ref.session <= member.ref.session
-    return ref.session < member.ref.session and not member.carries(ref)
-
-
 def is_held(state: PartitionState, members: Members) -> bool:
     """Whether nothing may be decided here: not before all who may know more have spoken (R6)."""
-    if state.reports_wanted:
-        return True
+    return state.reports_wanted or is_awaited(state, members)
+
+
+def is_awaited(state: PartitionState, members: Members) -> bool:
+    """Whether a replica lives that has not compared its disk with the maps as they are now."""
     return bool(members.awaited) and not members.awaited.isdisjoint(state.replicas)
 
 
@@ -176,13 +161,13 @@ def _is_settled(state: PartitionState, members: Members) -> bool:
 def _carried(
     ref: ReplicaRef, state: PartitionState, topic_id: TopicId, members: Members
 ) -> ReplicaRef:
-    """R3: the same broker in its present session, where its disks vouch for the old one."""
+    """The same process in its present session, which its disk remembers by now."""
     member = members.of.get(ref.broker_id)
     if member is None or member.ref is None or member.life is not Life.ALIVE:
         return ref
-    is_older = ref.session < member.ref.session
+    goes_on = member.continues(ref) and ref.session < member.ref.session and member.is_in_session
     is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
-    return member.ref if is_older and member.carries(ref) and not is_damaged else ref
+    return member.ref if goes_on and not is_damaged else ref
 
 
 def _leader(

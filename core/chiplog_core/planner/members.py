@@ -37,13 +37,20 @@ class Member:
     """It leads only where nobody else can."""
     is_stopping: bool = False
     """It is about to end, so it leaves every ISR that can do without it."""
+    is_in_session: bool
+    """Its status repeats its session, so its disk remembers the session."""
+    process_since: Session
     storage_since: Session
     intact_since: Session
     rack: str | None
     is_retired: bool
 
-    def carries(self, ref: ReplicaRef) -> bool:
-        """R3: whether its disks hold all that an older session of it acknowledged."""
+    def continues(self, ref: ReplicaRef) -> bool:
+        """Whether it is the very process that was named so: what that one held, this one holds."""
+        return 0 < self.process_since <= ref.session
+
+    def vouches_for(self, ref: ReplicaRef) -> bool:
+        """R3: whether its disk says that it holds all that an older session acknowledged."""
         return 0 < self.intact_since <= ref.session
 
     def has_disk_of(self, ref: ReplicaRef) -> bool:
@@ -136,6 +143,9 @@ def _member(world: World, broker: Broker, is_awaited: bool) -> Member:
         may_lead=life is Life.ALIVE and directories_work,
         is_leaving=status.draining or spec.intent is not BrokerIntent.SERVE,
         is_stopping=status.draining,
+        is_in_session=spec.session > 0 and status.session == spec.session,
+        # An object that an older operator wrote does not say it.
+        process_since=spec.process_since or spec.session,
         storage_since=spec.storage_since,
         intact_since=spec.intact_since,
         rack=spec.rack,

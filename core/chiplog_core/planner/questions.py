@@ -1,34 +1,64 @@
-"""For how long replicas have been asked what they have: the memory that a plan cannot have.
+"""For how long an answer to a question is known: the memory that a plan cannot have.
+
+An answer counts from the first one that a living member of the ISR gave. A question that nobody
+can answer, as while all brokers are off, is not getting older.
 
 Like the judge of Leases it has no clock of its own. Times are milliseconds of one monotonic
 clock, the operator's; an operator that has just started counts from its start, which only makes
 it wait longer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from chiplog_core.ids import PartitionEpoch
+from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.planner.world import Question
 
 
 @dataclass(slots=True)
 class Watch:
-    """The open questions of one cluster."""
+    """The answered questions of one cluster."""
 
     _since_ms: dict[Question, int] = field(default_factory=dict)
 
-    def asked(self, maps: Iterable[PartitionMap], now_ms: int) -> Mapping[Question, int]:
-        """`World.asked_ms` for these maps."""
+    def asked(
+        self, maps: Iterable[PartitionMap], brokers: Iterable[Broker], now_ms: int
+    ) -> Mapping[Question, int]:
+        """`World.asked_ms` for these maps and brokers."""
         self._since_ms = {
-            question: self._since_ms.get(question, now_ms) for question in _questions(maps)
+            question: self._since_ms.get(question, now_ms)
+            for question in _answered(maps, tuple(brokers))
         }
         return {question: now_ms - since_ms for question, since_ms in self._since_ms.items()}
 
 
-def _questions(maps: Iterable[PartitionMap]) -> Iterable[Question]:
+def _answered(maps: Iterable[PartitionMap], brokers: tuple[Broker, ...]) -> Iterator[Question]:
+    newest: dict[tuple[object, ...], PartitionEpoch] | None = None
     for one in maps:
         for generation in one.spec.generations:
             for state in generation.partitions:
-                if state.reports_wanted:
+                if not state.reports_wanted:
+                    continue
+                if newest is None:  # nearly always there is no question
+                    newest = _answers(brokers)
+                keys = ((ref.broker_id, generation.topic_id, state.partition) for ref in state.isr)
+                if any(newest.get(key, -1) >= state.partition_epoch for key in keys):
                     yield Question(generation.topic_id, state.partition, state.partition_epoch)
+
+
+def _answers(brokers: tuple[Broker, ...]) -> dict[tuple[object, ...], PartitionEpoch]:
+    """At which partition epoch each broker that lives has said what it holds of a partition."""
+    return {
+        (broker.spec.broker_id, report.topic_id, report.partition): report.partition_epoch
+        for broker in brokers
+        if _lives(broker)
+        for report in broker.status.replica_reports
+    }
+
+
+def _lives(broker: Broker) -> bool:
+    spec, status = broker.spec, broker.status
+    is_admitted = status.incarnation == spec.admitted_incarnation and status.session == spec.session
+    return is_admitted and not spec.fenced and not spec.retired

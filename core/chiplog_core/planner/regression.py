@@ -1,14 +1,16 @@
-"""Going on from what the replicas' disks know (R6, and tails that cannot vouch for themselves).
+"""Going on from what the replicas' disks know (R6, and ISRs of which no member went on).
 
 Three things end in asking every replica of a partition what it has. A broker shows, by a report
 or a proposal, that it has applied newer metadata than the map holds: the map went back, as after
-a restored etcd. Or every member of the ISR came back with a disk that may have lost what it
-acknowledged. Or a person accepts the loss of what the dead hold, for one partition at one
-partition epoch. Until all replicas have answered nothing is decided; those named in that
+a restored etcd. Or no member of the ISR that went on can lead. Or a person accepts the loss of
+what the dead hold, for one partition at one partition epoch.
+
+Where the map went back, nothing is decided until all replicas have answered; those named in that
 acceptance are not waited for. Then the newest metadata any of them knows is adopted, above every
-epoch ever used, and an ordinary election follows. Where that finds nobody because tails are
-suspect, the longest log of a `PageCache` topic wins, which its durability allows, after a minute
-also among those that answered; any other loss has to be accepted.
+epoch ever used, and an ordinary election follows. Else the logs of the members that were started
+again are compared (`comparison`). Where nobody vouches for its disk, the longest log of a
+`PageCache` topic wins, which its durability allows, after a minute also among those that answered;
+any other loss has to be accepted.
 """
 
 import re
@@ -26,15 +28,24 @@ from chiplog_core.ids import (
 )
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.planner.comparison import (
+    WAIT_MS,
+    Elected,
+    Outcome,
+    Terms,
+    Waiting,
+    compare,
+    is_answer,
+)
 from chiplog_core.planner.elections import (
     can_lead,
-    cannot_vouch,
     changed,
     elect,
+    is_awaited,
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.epochs import may_need_consent, next_epoch
+from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, next_epoch
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.proposals import Claim, Proposals, is_beyond
 from chiplog_core.planner.world import Question, World
@@ -46,9 +57,6 @@ Accepted = Mapping[tuple[PartitionIndex, PartitionEpoch], frozenset[BrokerId]]
 NOTHING_ACCEPTED: Accepted = {}
 
 _ENTRY = re.compile(r"([0-9]{1,9})@([0-9]{1,10})(?:/([0-9]{1,9}(?:\+[0-9]{1,9})*))?", re.ASCII)
-
-ANSWER_MS = 60_000
-"""How long suspect tails are compared only when all of them are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,8 @@ class Loss:
     def __str__(self) -> str:
         return (
             f"partition {self.partition}: no in-sync replica could vouch for its disk; broker "
-            f"{self.winner} leads with log end {self.report.log_end_offset}, and acknowledged "
-            "records from there on are lost"
+            f"{self.winner} leads with log end {self.report.log_end_offset}, and records from "
+            "there on that were acknowledged are lost"
         )
 
 
@@ -103,16 +111,29 @@ def is_above(report: ReplicaReport, state: PartitionState) -> bool:
 
 
 def missing_reports(
-    state: PartitionState, topic_id: TopicId, members: Members, reports: Reports
+    state: PartitionState,
+    members: Members,
+    known: Mapping[BrokerId, ReplicaReport],
+    *,
+    has_gone_back: bool,
 ) -> list[BrokerId]:
-    """The replicas that still have to say what they have. Those retired never will."""
-    known = reports.get((topic_id, state.partition), {})
+    """The replicas that still have to say what they have. Those retired never will.
+
+    What a broker knew of the metadata, it knew; what its log held is worth nothing once the
+    process has ended that said it.
+    """
+
+    def is_answered(broker_id: BrokerId) -> bool:
+        report, member = known.get(broker_id), members.of.get(broker_id)
+        if has_gone_back:
+            # A status may be as old as a restored map.
+            return broker_id not in members.unchecked and _is_answered(state, report)
+        return report is not None and member is not None and is_answer(report, state, member)
+
     return [
         broker_id
         for broker_id in state.replicas
-        if not _is_retired(broker_id, members)
-        # A status may be as old as a restored map.
-        and (broker_id in members.unchecked or not _is_answered(state, known.get(broker_id)))
+        if not _is_retired(broker_id, members) and not is_answered(broker_id)
     ]
 
 
@@ -141,7 +162,7 @@ def settle_all(
 
 def next_overdue_ms(world: World) -> int | None:
     """When the next question will have been open for long enough to go on without some."""
-    left = [ANSWER_MS - open_ms for open_ms in world.asked_ms.values() if open_ms < ANSWER_MS]
+    left = [WAIT_MS - open_ms for open_ms in world.asked_ms.values() if open_ms < WAIT_MS]
     return min(left, default=None)
 
 
@@ -176,38 +197,42 @@ class _Settling:
     ) -> PartitionState:
         known = self.answers.reports.get((topic_id, state.partition), {})
         consent = self.accepted.get((state.partition, state.partition_epoch))
+        has_gone_back = is_beneath(state, known.values(), claims)
         if not state.reports_wanted:
-            is_below = any(is_above(report, state) for report in known.values()) or any(
-                is_beyond(claim, state) for claim in claims
-            )
             is_stuck = may_need_consent(state, self.spec.min_isr, self.members)
-            if is_below or (consent is not None and is_stuck):
+            if has_gone_back or (consent is not None and is_stuck):
                 # The epochs stay: were they raised, the map could reach what a broker knows by
                 # number, and that broker would take the map's older content for newer.
                 return replace(state, reports_wanted=True)
             return state
-        missing = set(missing_reports(state, topic_id, self.members, self.answers.reports))
-        if missing - (consent or frozenset()) and not self._is_overdue(state, topic_id):
+        # Where a leader is named, the map was asked for what is known of it.
+        has_gone_back = has_gone_back or state.leader is not None
+        missing = set(missing_reports(state, self.members, known, has_gone_back=has_gone_back))
+        if has_gone_back:
+            if missing - (consent or frozenset()) or not known:
+                return state
+        elif is_awaited(state, self.members):
             return state
-        if not known:
+        elif consent is None and are_outnumbered(state, self.spec.min_isr, self.members):
             return state
-        case = _Case(state, topic_id, self.spec, self.members, known, claims, bool(missing))
-        return case.decided(self.accepted, self.losses)
-
-    def _is_overdue(self, state: PartitionState, topic_id: TopicId) -> bool:
-        """Only for tails that may all be short: a map that went back waits for everybody."""
         question = Question(topic_id, state.partition, state.partition_epoch)
-        return (
-            state.leader is None
-            and counts_as_page_cache(self.spec)
-            and all(cannot_vouch(ref, state, topic_id, self.members) for ref in state.isr)
-            and self.answers.asked_ms.get(question, 0) >= ANSWER_MS
-        )
+        return _Case(
+            state=state,
+            topic_id=topic_id,
+            spec=self.spec,
+            members=self.members,
+            known=known,
+            claims=claims,
+            has_gone_back=has_gone_back,
+            missing=frozenset(missing),
+            consent=consent,
+            is_overdue=self.answers.asked_ms.get(question, 0) >= WAIT_MS,
+        ).decided(self.losses)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One partition of which every replica has reported."""
+    """One partition whose replicas were asked."""
 
     state: PartitionState
     topic_id: TopicId
@@ -215,46 +240,71 @@ class _Case:
     members: Members
     known: Mapping[BrokerId, ReplicaReport]
     claims: Sequence[Claim]
-    is_waived: bool
-    """Whether one of them has not, and is not waited for."""
+    has_gone_back: bool
+    """The map did (R6), so that every replica had to answer and the newest metadata is adopted."""
+    missing: frozenset[BrokerId]
+    """Replicas that have not answered."""
+    consent: frozenset[BrokerId] | None
+    """Who is not waited for by a person's word, which accepts any loss; None without such a word."""
+    is_overdue: bool
 
-    def decided(self, accepted: Accepted, losses: list[Loss]) -> PartitionState:
-        adopted = adopt(self.state, self.known.values(), self.claims)
-        elected = elect(adopted, self.topic_id, self.spec.min_isr, self.members)
-        is_accepted = (self.state.partition, self.state.partition_epoch) in accepted
-        if elected.leader is not None or not (elected.reports_wanted or is_accepted):
-            # Also where nobody leads: the members that are dead may come back intact.
-            return self._above(elected, adopted)
-        candidates = self._candidates(adopted, is_accepted=is_accepted)
-        if not candidates:
-            return self.state
-        winner = max(candidates, key=self._length)
+    def decided(self, losses: list[Loss]) -> PartitionState:
+        """The state with a leader; the very same object where nothing can be decided yet."""
+        base = replace(self.state, reports_wanted=False)
+        if self.has_gone_back:
+            base = adopt(self.state, self.known.values(), self.claims)
+        elected = elect(base, self.topic_id, self.spec.min_isr, self.members)
+        if elected.leader is not None:
+            return self._above(elected, base)
+        outcome = self._compared(base)
+        if isinstance(outcome, Elected):
+            return self._above(changed(base, outcome.isr, outcome.leader, self.members), base)
+        winner = max(self._unclean(base, outcome), key=self._length, default=None)
+        if winner is None:
+            # What was adopted stays adopted; the comparison goes on from there.
+            return self._above(elected, base) if self.has_gone_back else self.state
         losses.append(Loss(self.state.partition, winner.broker_id, self.known[winner.broker_id]))
-        elected = self._above(changed(adopted, (winner,), winner, self.members), adopted)
+        elected = self._above(changed(base, (winner,), winner, self.members), base)
         return replace(elected, unclean_epoch=elected.leader_epoch)
+
+    def _compared(self, base: PartitionState) -> Outcome:
+        terms = Terms(
+            min_isr=self.spec.min_isr,
+            counts_as_page_cache=counts_as_page_cache(self.spec),
+            is_overdue=self.is_overdue,
+            waived=self.consent or frozenset(),
+        )
+        return compare(base, self.topic_id, self.members, self.known, terms)
 
     def _above(self, state: PartitionState, adopted: PartitionState) -> PartitionState:
         """With both epochs above all that was ever adopted, also where there is no leader."""
         return replace(
             state,
-            leader_epoch=next_epoch(adopted, self.members, is_waived=self.is_waived),
+            leader_epoch=next_epoch(adopted, self.members, is_waived=self._is_waived),
             partition_epoch=PartitionEpoch(adopted.partition_epoch + 1),
         )
 
-    def _candidates(self, adopted: PartitionState, *, is_accepted: bool) -> list[ReplicaRef]:
+    @property
+    def _is_waived(self) -> bool:
+        return self.consent is not None and bool(self.missing)
+
+    def _unclean(self, base: PartitionState, outcome: Outcome) -> list[ReplicaRef]:
+        """Who may lead although acknowledged records may be missing there."""
         able = [
             member.ref
-            for broker_id in adopted.replicas
+            for broker_id in base.replicas
             if (member := self.members.of.get(broker_id)) is not None
             and member.ref is not None
-            and broker_id in self.known
+            and _is_answered(self.state, self.known.get(broker_id))
             and can_lead(member.ref, self.state, self.topic_id, self.members)
         ]
-        if is_accepted:
-            return able
-        if not counts_as_page_cache(self.spec) or not all(map(self._is_suspect, adopted.isr)):
+        if self.consent is not None:
+            return [] if self.missing - self.consent else able
+        if isinstance(outcome, Waiting) and not self.is_overdue:
             return []
-        in_sync = {ref.broker_id for ref in adopted.isr}
+        if not counts_as_page_cache(self.spec) or not all(map(self._is_suspect, base.isr)):
+            return []
+        in_sync = {ref.broker_id for ref in base.isr}
         return [ref for ref in able if ref.broker_id in in_sync]
 
     def _is_suspect(self, ref: ReplicaRef) -> bool:
@@ -326,6 +376,15 @@ def _unclean_epochs(
     yield state.unclean_epoch
     for report in reports:
         yield report.unclean_epoch
+
+
+def is_beneath(
+    state: PartitionState, known: Iterable[ReplicaReport], claims: Iterable[Claim]
+) -> bool:
+    """Whether somebody has applied more than the map says (R6)."""
+    return any(is_above(report, state) for report in known) or any(
+        is_beyond(claim, state) for claim in claims
+    )
 
 
 def _is_answered(state: PartitionState, report: ReplicaReport | None) -> bool:

@@ -27,6 +27,8 @@ def in_its_session(world: World, broker: Broker) -> BrokerSpec:
     if _is_admissible(world, broker):
         return _admitted(world, broker)
     spec = broker.spec
+    if spec.session and not spec.retired and _has_failed_disk(world, broker):
+        spec = replace(spec, disk_failed_session=spec.session)
     if spec.session and not spec.fenced and not spec.retired and _is_over(world, broker):
         return replace(spec, fenced=True)
     return spec
@@ -45,6 +47,15 @@ def _is_admissible(world: World, broker: Broker) -> bool:
     return spec.fenced and incarnation in world.renewing
 
 
+def _has_failed_disk(world: World, broker: Broker) -> bool:
+    """Whether the admitted process lost a write. Its disk may have forgotten that by now."""
+    admitted, status = broker.spec.admitted_incarnation, broker.status
+    if admitted in world.failed_disks:
+        return True
+    is_its_status = status.incarnation == admitted
+    return is_its_status and not all(directory.online for directory in status.directories)
+
+
 def _is_over(world: World, broker: Broker) -> bool:
     admitted, incarnation = broker.spec.admitted_incarnation, broker.status.incarnation
     return admitted in world.ended or incarnation not in {None, admitted}
@@ -58,6 +69,9 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
         return again  # the same process: what it has in memory and on disk is what it had
     storage_uuids = tuple(sorted(directory.storage_uuid for directory in status.directories))
     is_known = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
+    # An older copy of a volume is another volume, by whatever name.
+    is_known = is_known and not any(directory.went_back for directory in status.directories)
+    failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
     is_intact = is_known and all(
         directory.online and directory.tail is Tail.INTACT for directory in status.directories
     )
@@ -65,10 +79,12 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
     intact_since = session
     if is_intact:
         oldest = (directory.intact_since for directory in status.directories)
-        intact_since = max(storage_since, spec.intact_since, *oldest)
+        intact_since = max(storage_since, spec.intact_since, Session(failed_session + 1), *oldest)
     return replace(
         again,
         storage_uuids=storage_uuids,
+        process_since=session,
+        disk_failed_session=failed_session,
         storage_since=storage_since,
         intact_since=intact_since,
     )

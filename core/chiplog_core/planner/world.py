@@ -118,6 +118,8 @@ class World:
     renewing: frozenset[Incarnation] = frozenset()
     """Processes whose Lease this operator process saw renewed (`LivenessJudge.alive`): the one
     proof that a process which was fenced lives after all."""
+    failed_disks: frozenset[Incarnation] = frozenset()
+    """Ended processes whose last word was that a write or a sync had failed."""
     running: frozenset[BrokerId] = frozenset()
     """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`), also
     one that the Broker object does not know: where that was restored, it names another."""
@@ -141,8 +143,9 @@ class World:
     are looked at only where an admin client wants to change that Topic; references into the
     cached manifests do."""
     asked_ms: Mapping[Question, int] = field(default_factory=dict)
-    """For how long this operator process has seen each question open (`questions.Watch`), by a
-    clock that never jumps. A question it does not name has just been asked."""
+    """For how long this operator process has known an answer to each question, from a member of
+    the ISR that lives (`questions.Watch`), by a clock that never jumps. To a question it does not
+    name nobody has answered."""
     maps_check: str = ""
     """Names the last time this operator process listed PartitionMaps, anew with every list. What
     is in them counts where the brokers answered it (`Broker.status.mapsChecked`): they compared

@@ -20,6 +20,8 @@ class FoundData:
     """Empty where it is not known."""
     closed_in_session: int | None
     """The session of the clean-shutdown mark; None where there is no mark."""
+    went_back: bool = False
+    """The volume is an older copy of the one that the broker had."""
     damaged: int = 0
     """Replicas that are damaged, or not whole again after that."""
 
@@ -41,6 +43,8 @@ def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
 
 
 def _attest(left: SessionRecord | None, found: FoundData) -> Attestation:
+    if found.went_back:
+        return Attestation(Tail.SUSPECT, "the volume is an older copy")
     if left is None or left.storage_uuid != found.storage_uuid:
         return Attestation(Tail.SUSPECT, "nothing is known of this data directory")
     if found.closed_in_session is not None and found.closed_in_session == left.session:
@@ -55,7 +59,7 @@ def _attest(left: SessionRecord | None, found: FoundData) -> Attestation:
 
 
 def intact_since(left: SessionRecord | None, verdict: Attestation, admitted: int) -> int:
-    """The oldest session whose in-sync replicas may be carried over to the next one.
+    """The oldest session for whose in-sync replicas the directory vouches.
 
     `admitted` is the session the operator gave out last: one that this directory's processes
     were admitted to without ever knowing counts as well.

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.process import FIELD_MANAGER, Process
+from chiplog_broker.metadata.kubernetes.renewals import Renewals, published_as
 from chiplog_broker.ports.clock import Clock
 from chiplog_kube.api import ApiError, KubeApi, NotFound
 from chiplog_kube.kinds import LEASES
@@ -24,7 +25,15 @@ LEASE_DURATION_S = 6
 class LeaseKeeper:
     """Renews one Lease, which the operator made."""
 
-    def __init__(self, api: KubeApi, process: Process, clock: Clock, outages: Outages) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        process: Process,
+        clock: Clock,
+        outages: Outages,
+        renewals: Renewals,
+    ) -> None:
+        self._renewals = renewals
         self._api = api
         self._process = process
         self._clock = clock
@@ -47,7 +56,8 @@ class LeaseKeeper:
                 "holderIdentity": self._process.incarnation,
                 "leaseDurationSeconds": LEASE_DURATION_S,
                 "renewTime": micro_time(self._clock.now_ms()),
-            }
+            },
+            **published_as(self._renewals.durable),
         }
         try:
             async with asyncio.timeout(RENEW_TIMEOUT_S):

@@ -17,6 +17,7 @@ from chiplog_broker.metadata.kubernetes.map_files import MapFiles
 from chiplog_broker.metadata.kubernetes.maps import is_synced_before_ack
 from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.metadata.kubernetes.renewals import Renewals
 from chiplog_broker.metadata.kubernetes.session_file import (
     SessionRecord,
     read_session,
@@ -33,6 +34,7 @@ from chiplog_broker.ports.machine import Machine
 from chiplog_broker.ports.metadata import Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_core.ids import Session, StorageUuid
+from chiplog_core.last_words import LastWords
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.problems import InvalidManifest
@@ -74,6 +76,7 @@ class KubernetesMembership:
         self._left: SessionRecord | None = None
         self._say: Callable[[str], None] = lambda _: None
         self._lease: asyncio.Task[None] | None = None
+        self._renewals = Renewals(ports.metadata, ports.clock)
         self._store: KubernetesStore | None = None
         self._failed: asyncio.Future[str]
 
@@ -89,8 +92,8 @@ class KubernetesMembership:
         self._say = say
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
-        ports.machine.tell_incarnation(self._process.incarnation)
-        keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages)
+        ports.machine.leave(str(LastWords(self._process.incarnation)))
+        keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
         self._left = read_session(ports.metadata)
         self._known = self._files.read_all()
@@ -129,6 +132,7 @@ class KubernetesMembership:
                 node=node,
                 config=self._config,
                 start=self.start,
+                renewals=self._renewals,
             ),
             record,
             attested,
@@ -148,6 +152,9 @@ class KubernetesMembership:
         return self._store.is_ready() if self._store else (False, "not a member yet")
 
     def disk_failed(self) -> None:
+        # The kubelet shows it also where neither this disk nor the API server remembers it.
+        words = LastWords(self._process.incarnation, has_failed_disk=True)
+        self._ports.machine.leave(str(words))
         if self._store is not None:
             self._store.disk_failed()
 
@@ -221,10 +228,12 @@ class KubernetesMembership:
         """Judge the data, and leave what the next process needs to judge it."""
         storage_uuid = StorageUuid(node.data.storage_uuid.bytes)
         boot_id = self._ports.machine.boot_id()
+        is_older = await self._renewals.compare(self._ports.api, self._process, self._outages)
         found = FoundData(
             storage_uuid=str(storage_uuid),
             boot_id=boot_id,
             closed_in_session=node.data.closed_in_session,
+            went_back=is_older or self._knows_less_than(broker),
             damaged=len(node.replicas.damaged()),
         )
         verdict = attest(self._left, found)
@@ -245,4 +254,10 @@ class KubernetesMembership:
             fsync_only=all(is_synced_before_ack(spec, own) for spec in self._known.values()),
         )
         await write_session(self._ports.metadata, record)
-        return record, Attested(storage_uuid, verdict.tail, Session(since))
+        return record, Attested(storage_uuid, verdict.tail, Session(since), found.went_back)
+
+    def _knows_less_than(self, broker: Broker) -> bool:
+        """Whether the disk does not know a session that a process here said to have kept on it."""
+        if self._left is None:
+            return False  # a new volume, or one that has to be taken for one
+        return self._left.session < (broker.status.session or 0)

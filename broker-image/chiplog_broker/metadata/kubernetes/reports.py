@@ -20,15 +20,17 @@ def replica_reports(
     regressed: Collection[str],
     broker_id: BrokerId,
     log_end: FindLogEnd,
-) -> tuple[ReplicaReport, ...]:
-    """Of every replica here whose map knows less than this disk, or asks."""
-    return tuple(
-        _report(spec, generation, state, log_end)
-        for spec in applied
-        for generation in spec.generations
-        for state in held_by(generation, broker_id)
-        if spec.topic_name in regressed or state.reports_wanted
-    )
+) -> tuple[list[ReplicaReport], list[ReplicaReport]]:
+    """Of every replica here whose map knows less than this disk; and of those whose map asks."""
+    unasked, asked = [], []
+    for spec in applied:
+        is_regressed = spec.topic_name in regressed
+        for generation in spec.generations:
+            for state in held_by(generation, broker_id):
+                if is_regressed or state.reports_wanted:
+                    report = _report(spec, generation, state, log_end)
+                    (unasked if is_regressed else asked).append(report)
+    return unasked, asked
 
 
 def _report(
@@ -44,6 +46,8 @@ def _report(
         unclean_epoch=state.unclean_epoch,
         log_leader_epoch=None if end.leader_epoch is None else LeaderEpoch(end.leader_epoch),
         log_end_offset=Offset(end.offset),
+        high_watermark=Offset(end.high_watermark),
+        cut=end.is_cut,
     )
 
 

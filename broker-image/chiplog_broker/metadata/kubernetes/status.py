@@ -42,6 +42,7 @@ class Attested:
     storage_uuid: StorageUuid
     tail: Tail
     intact_since: Session
+    went_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +67,9 @@ class StatusParts:
 def broker_status(parts: StatusParts) -> BrokerStatus:
     """The whole status."""
     to_answer, broker_id = parts.maps.to_answer(), parts.process.broker_id
-    reports = replica_reports(
-        to_answer, parts.maps.regressed, broker_id, parts.node.replicas.log_end
-    )
-    is_all = len(reports) <= MAX_REPLICA_REPORTS
+    log_end = parts.node.replicas.log_end
+    unasked, asked = replica_reports(to_answer, parts.maps.regressed, broker_id, log_end)
+    is_all = len(unasked) <= MAX_REPLICA_REPORTS
     return BrokerStatus(
         incarnation=parts.process.incarnation,
         session=None if parts.session == NEVER_ADMITTED else parts.session,
@@ -80,7 +80,8 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         proposals=parts.node.replicas.proposals.oldest(),
         requests=parts.requests,
         refetches=parts.refetches,
-        replica_reports=reports[:MAX_REPLICA_REPORTS],
+        # Those that were asked for and find no room follow when others are decided.
+        replica_reports=(*unasked, *asked)[:MAX_REPLICA_REPORTS],
         # The answer vouches for the reports beside it: that there is nothing more to tell.
         maps_checked=parts.maps_checked or None if is_all else None,
         halted_replicas=_halted(parts),
@@ -95,6 +96,7 @@ def _directory(parts: StatusParts) -> DataDirectory:
         storage_uuid=attested.storage_uuid,
         tail=attested.tail,
         intact_since=attested.intact_since,
+        went_back=attested.went_back,
         online=parts.is_online,
         total_bytes=_whole_mib(usage.total_bytes) if usage else None,
         usable_bytes=_whole_mib(usage.free_bytes) if usage else None,

@@ -62,6 +62,7 @@ class KubernetesStore:
         self._cluster = parts.node.cluster
         self._keeping_record = asyncio.Lock()
         self._is_draining = False
+        self._is_counting = False
         self._is_online = True
         self._usage: DiskUsage | None = None
         self._rack: str | None = None
@@ -257,6 +258,10 @@ class KubernetesStore:
         self._maps.look_again(self._parts.process.broker_id)
         self._refetches.look_again()
         self._writer.changed()
+        if not self._is_counting:
+            # Only now: the operator knows what this start found out about the disk.
+            self._is_counting = True
+            self._tasks.append(self._parts.start("renewals", self._parts.renewals.run()))
         logger.info("admitted", extra={"session": session})
 
     async def _may_lose_tail(self) -> None:
@@ -311,7 +316,9 @@ class KubernetesStore:
         """What can be said for the data, now. A process that was admitted has lost nothing since,
         so that it can be admitted anew where the operator has forgotten that it ever was."""
         is_admitted = self.registration.session != NEVER_ADMITTED
-        return replace(self._attested, tail=Tail.INTACT) if is_admitted else self._attested
+        if not is_admitted:
+            return self._attested
+        return replace(self._attested, tail=Tail.INTACT, went_back=False)
 
     def _session_to_tell(self) -> Session:
         """The one in force; before, only one that the operator has forgotten.

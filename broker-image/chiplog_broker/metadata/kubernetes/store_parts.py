@@ -8,6 +8,7 @@ from typing import Any
 from chiplog_broker.metadata.kubernetes.map_files import MapFiles
 from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.metadata.kubernetes.renewals import Renewals
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import Node
@@ -32,3 +33,4 @@ class StoreParts:
     node: Node
     config: MutableMapping[str, str]
     start: StartTask
+    renewals: Renewals

@@ -264,8 +264,8 @@ class Machine:
     def boot_id(self) -> str:
         return "boot-1"
 
-    def tell_incarnation(self, incarnation: str) -> None:
-        assert incarnation
+    def leave(self, last_words: str) -> None:
+        assert last_words
 
 
 def pieces_of(partition: Partition) -> Iterator[bytes]:

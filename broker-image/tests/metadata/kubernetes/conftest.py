@@ -174,7 +174,8 @@ class MemoryApi:
             raise NotFound(name)
         given = cast("Mapping[str, str]", patch.get("metadata", {}))
         there = self.objects[kind.plural, name]["metadata"]
-        if any(given[one] != there[one] for one in given):
+        fixed = ("uid", "resourceVersion")
+        if any(given[one] != there[one] for one in fixed if one in given):
             raise Conflict("the object has been modified")
         self.patches.append((kind.plural, patch))
         return self.put(kind, merged(copy.deepcopy(self.objects[kind.plural, name]), patch))
@@ -190,8 +191,8 @@ class Machine:
     def boot_id(self) -> str:
         return self.boot
 
-    def tell_incarnation(self, incarnation: str) -> None:
-        self.told.append(incarnation)
+    def leave(self, last_words: str) -> None:
+        self.told.append(last_words)
 
 
 def partition(session: int, epoch: int, index: int = 0, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""The number by which a volume that was put back to an older copy is found out.
+
+Every 1.5 s an admitted process makes a number durable on its disk, one higher each time, and then
+publishes it in its Lease. The next process compares the two before anything else. A disk that
+knows less than the Lease says is an older copy: restored from a snapshot, or rolled back by the
+storage, and what was acknowledged since is not on it. A disk that knows more is usual, as a number
+is published after it is durable. What was acknowledged after the last number that was published is
+not found missing in this way; docs/guarantees.md says what that means.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from chiplog_broker.metadata.kubernetes.outages import Outages
+from chiplog_broker.metadata.kubernetes.process import Process
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.whole_files import read_file
+from chiplog_core import labels
+from chiplog_kube.api import ApiError, KubeApi, Manifest, NotFound
+from chiplog_kube.kinds import LEASES
+
+logger = logging.getLogger(__name__)
+
+RENEWAL_FILE = "renewal"
+INTERVAL_S = 1.5
+ASK_AGAIN_S = 1.0
+ASK_TIMEOUT_S = 10.0
+
+
+class Renewals:
+    """Counts what this process has made durable. `compare` comes first."""
+
+    def __init__(self, disk: Disk, clock: Clock) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._number = _stored(disk)
+        self._highest = self._number
+        """The highest number that the disk or the Lease knows."""
+        self.durable: int | None = None
+        """What the Lease may say; None before this process has made a number durable."""
+        self._is_failing = False
+
+    async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
+        """Whether the disk is older than the Lease says; waits until the Lease can be read."""
+        published = await self._published(api, process, outages)
+        self._highest = max(self._number, published)
+        if self._number < published:
+            logger.error(
+                "volume_went_back", extra={"renewal": self._number, "published": published}
+            )
+            return True
+        return False
+
+    async def run(self) -> None:
+        """Count until cancelled. Only an admitted process may, whose disk the operator knows."""
+        number = self._highest
+        while True:
+            number += 1
+            try:
+                await self._disk.replace(RENEWAL_FILE, b"%d\n" % number)
+            except OSError as error:
+                if not self._is_failing:
+                    logger.warning("renewal_not_kept", extra={"reason": str(error)})
+                self._is_failing = True
+            else:
+                self.durable, self._is_failing = number, False
+            await self._clock.sleep(INTERVAL_S)
+
+    async def _published(self, api: KubeApi, process: Process, outages: Outages) -> int:
+        while True:
+            try:
+                async with asyncio.timeout(ASK_TIMEOUT_S):
+                    lease = await api.get(LEASES, process.namespace, process.lease_name)
+                outages.worked()
+                return _number_in(lease)
+            except NotFound:
+                outages.heard()
+                return 0  # nothing was published
+            except (ApiError, TimeoutError) as error:
+                outages.failed(error)
+                await self._clock.sleep(ASK_AGAIN_S)
+
+
+def published_as(number: int | None) -> Mapping[str, object]:
+    """What a renewal of the Lease says beside its spec."""
+    if number is None:
+        return {}
+    return {"metadata": {"annotations": {labels.RENEWAL: str(number)}}}
+
+
+def _number_in(lease: Manifest) -> int:
+    annotations = (lease.get("metadata") or {}).get("annotations") or {}
+    return _number(str(annotations.get(labels.RENEWAL, "")))
+
+
+def _stored(disk: Disk) -> int:
+    if not disk.exists(RENEWAL_FILE):
+        return 0
+    return _number(read_file(disk, RENEWAL_FILE).decode("ascii", "replace").strip())
+
+
+def _number(text: str) -> int:
+    """What does not read is as good as none: on a disk it counts as older than any."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

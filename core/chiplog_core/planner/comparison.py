@@ -1,0 +1,217 @@
+"""Who leads when every member of an ISR was started again: their logs are compared (R3, R4).
+
+A process that went on since the ISR named it holds all that was acknowledged. One that was
+started again has to show what it has: its disk may have lost writes, its log may have been cut,
+its volume may be an older copy, and often it cannot know. So the first one to return is not
+elected, but the longest log of those that returned. Decision 30 has the rule and why it holds.
+
+Each member stands in one of three ways. It *vouches* where nothing speaks against its disk. It is
+*lost* where its disk is known not to hold all that it acknowledged. Else it is *doubtful*. One
+member that vouches and is honest is enough: no log that is longer than its log lacks what it has.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
+from chiplog_core.model.broker_status import ReplicaReport
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner.members import Life, Member, Members
+
+WAIT_MS = 60_000
+"""How long the logs of an ISR are compared only when all members, or enough of them, are there."""
+
+
+class Standing(Enum):
+    """What the disk of a member that was started again is worth."""
+
+    VOUCHING = "vouches"
+    DOUBTFUL = "doubtful"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A member of the ISR whose broker lives again and has said what its disk holds."""
+
+    listed: ReplicaRef
+    """As the ISR names it."""
+    present: ReplicaRef
+    """In the session of the process that reported."""
+    standing: Standing
+    report: ReplicaReport
+    may_lead: bool
+
+    @property
+    def length(self) -> tuple[int, int]:
+        """Logs with an equal last leader epoch are equal as far as both go (KIP-101)."""
+        epoch = self.report.log_leader_epoch
+        return -1 if epoch is None else epoch, self.report.log_end_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the comparison of one partition goes by."""
+
+    min_isr: int
+    counts_as_page_cache: bool
+    is_overdue: bool = False
+    """`WAIT_MS` have passed since the first of them answered."""
+    waived: Collection[BrokerId] = ()
+    """Members that a person says will not return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """The leader, and the ISR with it: members with the very same log are in it, the others stay
+    listed in their old sessions until they have caught up."""
+
+    leader: ReplicaRef
+    isr: tuple[ReplicaRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing is decided before these have answered, or time has passed."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AtRisk:
+    """All have answered, and acknowledged records may be missing everywhere."""
+
+    reason: str
+
+
+Outcome = Elected | Waiting | AtRisk
+
+
+def compare(
+    state: PartitionState,
+    topic_id: TopicId,
+    members: Members,
+    reports: Mapping[BrokerId, ReplicaReport],
+    terms: Terms,
+) -> Outcome:
+    """The leader of a partition none of whose members went on; `reports` are of any replica."""
+    returned = find_returned(state, topic_id, members, reports, terms)
+    vouching = [one for one in returned if one.standing is Standing.VOUCHING]
+    silent = _silent(state, members, returned)
+    missing = [one for one in silent if one not in terms.waived]
+    is_enough = len(vouching) >= min(terms.min_isr, len(state.isr))
+    is_enough = is_enough or (terms.is_overdue and bool(vouching))
+    if missing and not is_enough:
+        return Waiting(tuple(missing))
+    if not vouching and (silent or len(returned) < len(state.isr) or _is_any_lost(returned)):
+        return AtRisk("no in-sync replica vouches for its disk")
+    whole = [one for one in returned if one.standing is not Standing.LOST]
+    able = [one for one in whole if one.may_lead]
+    if not able:
+        return AtRisk("no in-sync replica that returned can lead")
+    winner = max(able, key=lambda one: _rank(one, state, members))
+    longest = max(whole, key=lambda one: one.length)
+    if not is_enough and longest.length > winner.length:
+        # Of all together one is honest, and nobody knows which: it may be this one.
+        return AtRisk(
+            f"the disk of broker {longest.present.broker_id}, whose log is longer, failed"
+        )
+    if why := _why_short(winner, state, reports.values()):
+        return AtRisk(why)
+    return Elected(winner.present, _with_equals(state, winner, able))
+
+
+def find_returned(
+    state: PartitionState,
+    topic_id: TopicId,
+    members: Members,
+    reports: Mapping[BrokerId, ReplicaReport],
+    terms: Terms,
+) -> list[Returned]:
+    """The members of the ISR that have answered, in the order of the ISR."""
+    returned = []
+    for ref in state.isr:
+        member, report = members.of.get(ref.broker_id), reports.get(ref.broker_id)
+        if member is None or member.ref is None or report is None:
+            continue
+        # A session that the Broker object has forgotten is not carried back.
+        if is_answer(report, state, member) and ref.session <= member.ref.session:
+            is_damaged = (ref.broker_id, topic_id, state.partition) in members.damaged
+            standing = _standing(ref, report, member, terms, is_damaged=is_damaged)
+            may_lead = member.may_lead and not is_damaged
+            returned.append(Returned(ref, member.ref, standing, report, may_lead))
+    return returned
+
+
+def is_answer(report: ReplicaReport, state: PartitionState, member: Member) -> bool:
+    """Whether the process that lives says what it has now. A report of before the question has a
+    lower partition epoch; one of another process is not in a session that the broker repeats."""
+    is_present = member.life is Life.ALIVE and member.is_in_session
+    return is_present and report.partition_epoch >= state.partition_epoch
+
+
+def _standing(
+    ref: ReplicaRef, report: ReplicaReport, member: Member, terms: Terms, *, is_damaged: bool
+) -> Standing:
+    if is_damaged or not member.has_disk_of(ref):
+        return Standing.LOST
+    if report.log_end_offset < (report.high_watermark or 0):
+        return Standing.LOST
+    if not (member.vouches_for(ref) and member.may_lead):
+        # Of a topic that is synced before it is acknowledged, the disk may hold all the same.
+        return Standing.LOST if terms.counts_as_page_cache else Standing.DOUBTFUL
+    return Standing.DOUBTFUL if report.cut else Standing.VOUCHING
+
+
+def _silent(
+    state: PartitionState, members: Members, returned: Collection[Returned]
+) -> list[BrokerId]:
+    """Members that have not answered and still may. Those that are retired never will."""
+    answered = {one.listed.broker_id for one in returned}
+    return [
+        ref.broker_id
+        for ref in state.isr
+        if ref.broker_id not in answered
+        and not (ref.broker_id in members.of and members.of[ref.broker_id].is_retired)
+    ]
+
+
+def _is_any_lost(returned: Collection[Returned]) -> bool:
+    return any(one.standing is Standing.LOST for one in returned)
+
+
+def _rank(one: Returned, state: PartitionState, members: Members) -> tuple[object, ...]:
+    """The longest log, and of equal ones the first of the replicas that is not about to go."""
+    broker_id = one.present.broker_id
+    order = {replica: -number for number, replica in enumerate(state.replicas)}
+    is_staying = not members.of[broker_id].is_leaving
+    return (*one.length, is_staying, order.get(broker_id, -len(order)))
+
+
+def _why_short(winner: Returned, state: PartitionState, reports: Collection[ReplicaReport]) -> str:
+    """Why even the longest log lacks committed records; empty where it does not.
+
+    What a log held before a loss that was accepted says nothing of what there should be now.
+    """
+    accepted = -1 if state.unclean_epoch is None else state.unclean_epoch
+    committed = max(
+        (
+            report.high_watermark
+            for report in reports
+            if report.high_watermark is not None
+            and (-1 if report.log_leader_epoch is None else report.log_leader_epoch) >= accepted
+        ),
+        default=0,
+    )
+    end_offset = winner.report.log_end_offset
+    if end_offset >= committed:
+        return ""
+    return f"the longest log ends at {end_offset}, and records up to {committed} were committed"
+
+
+def _with_equals(
+    state: PartitionState, winner: Returned, able: Collection[Returned]
+) -> tuple[ReplicaRef, ...]:
+    equal = {one.listed: one.present for one in able if one.length == winner.length}
+    return tuple(equal.get(ref, ref) for ref in state.isr)
