@@ -2,7 +2,11 @@
 
 The rules of what may be lost are those of the broker's own tests (`MemoryDisk`): after a power
 cut each unsynced write, truncation and change of a name is kept, torn or lost on its own, in
-any order. A process that ends loses nothing: the page cache is the machine's.
+any order. A process that ends loses nothing: the page cache is the machine's. A sync that fails
+loses what it was to write, though the cache still shows it.
+
+A whole volume can be lost, put back to a copy of a while ago, or mounted again. Data and metadata
+are on one volume, so they share its fate.
 """
 
 import asyncio
@@ -13,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from chiplog_broker.storage.names import CLEAN_SHUTDOWN
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
 
 SECTOR_BYTES: Final = 512
+EVICTED_SHARE: Final = 0.2
+"""So many failed syncs are seen at once by whoever reads."""
 BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
 
 
@@ -41,6 +47,13 @@ def memory_disk() -> Any:
 _memory_disk = memory_disk()
 
 
+class VolumeCopy(NamedTuple):
+    """A snapshot of a volume, perfect: as if all had been synced at that moment."""
+
+    data: "MemoryDisk"
+    metadata: "MemoryDisk"
+
+
 class Disks:
     """Data and metadata of one broker, on one device."""
 
@@ -50,7 +63,7 @@ class Disks:
         self.slow_s = 0.0
         """Syncs take up to so long."""
         self.fails = False
-        """The next sync fails with EIO, and what it should have made durable may be gone."""
+        """The next sync of a log fails with EIO, and what it should have made durable is gone."""
         self.on_append: Callable[[Disks, str, bytes], None] = lambda *_: None
         """Told of what is written to the end of a file of data, and to which."""
         self.damaged: list[str] = []
@@ -63,6 +76,7 @@ class Disks:
     def _ready(self, disk: "MemoryDisk", *, is_data: bool = True) -> "MemoryDisk":
         disk.device = self._device
         disk.stepping = self._stepping
+        disk.chance, disk.evicted_share = self._chance, EVICTED_SHARE
         if is_data:
             disk.appended = self._appended
         return disk
@@ -81,13 +95,23 @@ class Disks:
             self._faults["sync failed"] += 1
             raise OSError(errno.EIO, "injected into sync")
 
-    def fail_next(self, operation: str, path_part: str, counted_as: str) -> None:
-        """EIO of the next such call of this process on such a file of data."""
+    def fail_next(
+        self,
+        operation: str,
+        path_part: str,
+        counted_as: str,
+        error_number: int = errno.EIO,
+        **how: Any,
+    ) -> None:
+        """Let the next such call of this process on such a file fail, of data or metadata."""
+        for disk in (self.data, self.metadata):
+            disk.fail_next(operation, error_number, path_part, self._counted(counted_as), **how)
 
+    def _counted(self, name: str) -> Callable[[], None]:
         def fired() -> None:
-            self._faults[counted_as] += 1
+            self._faults[name] += 1
 
-        self.data.fail_next(operation, errno.EIO, path_part, fired)
+        return fired
 
     def damage(self, path: str, position: int, data: bytes) -> None:
         """Bytes of a file of data change without anybody having written them."""
@@ -112,6 +136,7 @@ class Disks:
         self.slow_s, self.fails = 0.0, False
         self.make_room()
         self.data.fail_no_more()
+        self.metadata.fail_no_more()
 
     def process_ended(self) -> None:
         """The next process finds everything that was written, synced or not."""
@@ -123,3 +148,30 @@ class Disks:
         self.data = self._ready(self.data.after_power_cut(self._chance.getrandbits(32)))
         after = self.metadata.after_power_cut(self._chance.getrandbits(32))
         self.metadata = self._ready(after, is_data=False)
+
+    def drop_caches(self) -> None:
+        """The kernel wants its memory back: what is clean is read from the device again."""
+        self.data.drop_caches()
+        self.metadata.drop_caches()
+
+    def copied(self) -> VolumeCopy:
+        """A snapshot, taken at this moment."""
+        return VolumeCopy(self.data.copy(), self.metadata.copy())
+
+    def put_back(self, copy: VolumeCopy) -> None:
+        """The volume is what it was when the snapshot was taken. No process may be running."""
+        self._mounted(copy.data.copy(), copy.metadata.copy())
+
+    def lose_volume(self) -> None:
+        """An empty one is in its place. No process may be running."""
+        self._mounted(_memory_disk.MemoryDisk(), _memory_disk.MemoryDisk())
+
+    def mount_again(self) -> None:
+        """In good order: what was dirty is written, and the cache is empty."""
+        self._mounted(self.data.after_unmount(), self.metadata.after_unmount())
+
+    def _mounted(self, data: "MemoryDisk", metadata: "MemoryDisk") -> None:
+        data.capacity_bytes = self.data.capacity_bytes
+        self.data.power_off()
+        self.metadata.power_off()
+        self.data, self.metadata = self._ready(data), self._ready(metadata, is_data=False)

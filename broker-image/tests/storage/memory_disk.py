@@ -6,13 +6,17 @@ truncation and change of a name since then may be kept or lost on its own, whate
 order, and a kept write may be torn. That is more than any journaling file system allows
 itself, so whoever survives it survives those too.
 
+A sync that fails does what it does on ext4 and xfs: the kernel calls the pages clean. Reads still
+see them, of later processes too, and the next sync succeeds without them. They are gone after a
+power cut, and as soon as the cache forgets them.
+
 Every call that changes something is counted, and `cut_power_at` makes one of them the last.
 """
 
 import asyncio
 import errno
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,6 +24,8 @@ from chiplog_broker.ports.disk import Buffer, DiskUsage
 
 SECTOR_BYTES = 512
 _TOTAL_BYTES = 2**40
+_WAITING = frozenset({"sync", "sync_directory", "replace"})
+"""They fail when the device has answered."""
 
 
 class PowerCutError(Exception):
@@ -70,6 +76,11 @@ class _FileNode:
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[_Write | _Truncate] = field(default_factory=list)
 
+    def evict(self) -> None:
+        """What reads see is fetched from the device again, but for what is still to be written."""
+        self.content[:] = self.durable
+        _apply(self.unsynced, self.content)
+
 
 @dataclass
 class _Rename:
@@ -89,6 +100,13 @@ class _DirectoryNode:
     names: "dict[str, _Node]" = field(default_factory=dict)
     durable: "dict[str, _Node]" = field(default_factory=dict)
     unsynced: list[_Link | _Rename] = field(default_factory=list)
+
+
+class _InjectedError(OSError):
+    """What a fault raises, and how much of a write it lets through before."""
+
+    written_share = 0.0
+    is_cut_back = True
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,10 @@ class MemoryDisk:
         self.operations = 0
         self.syncs = 0
         self.capacity_bytes = _TOTAL_BYTES
+        self.chance: random.Random | None = None
+        """Decides what a failed sync leaves; without it nothing of what it was to write."""
+        self.evicted_share = 0.0
+        """So many failed syncs also drop the pages from the cache: reads see the old bytes."""
         self.device: Callable[[str], Awaitable[object]] = _answer_soon
         """What a sync of a path waits for."""
         self.appended: Callable[[str, bytes], None] = _tell_nobody
@@ -186,18 +208,22 @@ class MemoryDisk:
         self._sync_step("sync_directory", path)
         directory = self._directory(path)
         count = len(directory.unsynced)
-        await self.device(path)
-        self._check_power()
+        await self._written_out("sync_directory", path)
         for change in directory.unsynced[:count]:
             _change_names(directory.durable, change)
         del directory.unsynced[:count]
 
     async def replace(self, path: str, data: bytes) -> None:
         self._sync_step("replace", path)
-        await self.device(path)
-        self._check_power()
         directory, name = self._parent(path)
         node = _FileNode(bytearray(data), bytearray(data))
+        try:
+            await self._written_out("replace", path)
+        except OSError as error:
+            if error.errno != errno.ENOSPC and self.chance and self.chance.random() < 0.5:
+                # The file was written and has its name; only the directory's sync has failed.
+                self._link(directory, name, node)
+            raise
         directory.names[name] = node
         # Syncing the directory for the new name makes earlier changes durable too.
         for change in directory.unsynced:
@@ -231,9 +257,17 @@ class MemoryDisk:
         error_number: int,
         path_part: str = "",
         fired: Callable[[], None] = lambda: None,
+        *,
+        written_share: float = 0.0,
+        is_cut_back: bool = True,
     ) -> None:
-        """Let the next such call on such a path fail, and tell when it did."""
-        error = OSError(error_number, f"injected into {operation}")
+        """Let the next such call on such a path fail, and tell when it did.
+
+        An append may write a share of its bytes before. Unless it is cut back, because that
+        fails as well, they stay in the file.
+        """
+        error = _InjectedError(error_number, f"injected into {operation}")
+        error.written_share, error.is_cut_back = written_share, is_cut_back
         self._faults.append(_Fault(operation, path_part, error, fired))
 
     def fail_no_more(self) -> None:
@@ -250,6 +284,27 @@ class MemoryDisk:
         kept = chance.choice((0.0, 0.5, 1.0))
         return MemoryDisk(_survivor_directory(self._root, chance, kept))
 
+    def after_unmount(self) -> "MemoryDisk":
+        """The disk as the next mount finds it: what was dirty is written, nothing is cached."""
+        self._is_off = True
+        for directory in _directories(self._root):
+            directory.durable = dict(directory.names)
+            directory.unsynced.clear()
+        for node in _files(self._root):
+            _apply(node.unsynced, node.durable)
+            node.unsynced.clear()
+        self.drop_caches()
+        return MemoryDisk(self._root)
+
+    def drop_caches(self) -> None:
+        """Clean pages leave the page cache: what a failed sync lost is not seen any more."""
+        for node in _files(self._root):
+            node.evict()
+
+    def copy(self) -> "MemoryDisk":
+        """A perfect snapshot: everything as it reads now, and durable."""
+        return MemoryDisk(_copied(self._root))
+
     def after_kill(self) -> "MemoryDisk":
         """The disk as the next process finds it: the page cache is still there."""
         self._is_off = True
@@ -261,6 +316,13 @@ class MemoryDisk:
         node = directory.names[name]
         assert isinstance(node, _FileNode)
         return node.content
+
+    def durable_content(self, path: str) -> bytearray:
+        """What every power cut leaves of a file."""
+        directory, name = self._parent(path)
+        node = directory.names[name]
+        assert isinstance(node, _FileNode)
+        return node.durable
 
     def flip_bit(self, path: str, byte: int, bit: int) -> None:
         self.content(path)[byte] ^= 1 << bit
@@ -288,8 +350,36 @@ class MemoryDisk:
         if self._cut_at is not None and self.operations >= self._cut_at:
             self._is_off = True
             raise PowerCutError
+        if self._faults and operation not in _WAITING:
+            self._fail_if_due(operation, path)
+
+    async def _written_out(self, operation: str, path: str) -> None:
+        """The device has everything, or this call raises what becomes of it."""
+        await self.device(path)
+        self._check_power()
         if self._faults:
             self._fail_if_due(operation, path)
+
+    def _lose(self, node: _FileNode, count: int) -> None:
+        """What a failed sync does to the changes that it was to write.
+
+        Truncations stay to be written: they are the file system's own.
+        """
+        chance = self.chance
+        kept = chance.choice((0.0, 0.0, 0.5)) if chance else 0.0
+        pending: list[_Write | _Truncate] = []
+        for change in node.unsynced[:count]:
+            if isinstance(change, _Truncate):
+                pending.append(change)
+            elif chance and chance.random() < kept:
+                change.apply(node.durable)
+            elif chance and chance.random() < 0.5:
+                # The size reached the journal, the bytes did not reach their blocks.
+                missing = change.position + len(change.data) - len(node.durable)
+                node.durable.extend(bytes(max(missing, 0)))
+        node.unsynced[:count] = pending
+        if chance and chance.random() < self.evicted_share:
+            node.evict()
 
     def _fail_if_due(self, operation: str, path: str) -> None:
         for fault in self._faults:
@@ -335,9 +425,20 @@ class MemoryFile:
 
     def append(self, data: Buffer) -> int:
         position = len(self._node.content)
-        self._need_room(len(data))
         written = bytes(data)
-        self._change("append", _Write(position, written))
+        try:
+            self._need_room(len(data))
+            self._change("append", _Write(position, written))
+        except _InjectedError as error:
+            self._write_part(position, written[: int(len(data) * error.written_share)])
+            if error.is_cut_back:
+                self._cut_back(position)
+            raise
+        except OSError:
+            # There was room for a part.
+            self._write_part(position, written[: max(self._disk.usage().free_bytes, 0)])
+            self._cut_back(position)
+            raise
         self._disk.appended(self._path, written)
         return position
 
@@ -364,10 +465,12 @@ class MemoryFile:
         self._disk._sync_step("sync", self._path)
         node = self._node
         count = len(node.unsynced)
-        await self._disk.device(self._path)
-        self._disk._check_power()
-        for change in node.unsynced[:count]:
-            change.apply(node.durable)
+        try:
+            await self._disk._written_out("sync", self._path)
+        except OSError:
+            self._disk._lose(node, count)
+            raise
+        _apply(node.unsynced[:count], node.durable)
         del node.unsynced[:count]
 
     def fileno(self) -> int | None:
@@ -397,8 +500,20 @@ class MemoryFile:
     def _change(self, operation: str, change: _Write | _Truncate) -> None:
         self._check()
         self._disk._step(operation, self._path)
+        self._note(change)
+
+    def _note(self, change: _Write | _Truncate) -> None:
         change.apply(self._node.content)
         self._node.unsynced.append(change)
+
+    def _write_part(self, position: int, data: bytes) -> None:
+        if data:
+            self._note(_Write(position, data))
+
+    def _cut_back(self, position: int) -> None:
+        """The file's old size, after a part of an append."""
+        if len(self._node.content) > position:
+            self._note(_Truncate(position))
 
 
 class ManualClock:
@@ -433,6 +548,36 @@ def _tell_nobody(*_: object) -> None: ...
 
 async def _answer_soon(_: str) -> None:
     await asyncio.sleep(0)
+
+
+def _apply(changes: Iterable[_Write | _Truncate], content: bytearray) -> None:
+    for change in changes:
+        change.apply(content)
+
+
+def _files(node: _DirectoryNode) -> Iterator[_FileNode]:
+    for child in node.names.values():
+        if isinstance(child, _DirectoryNode):
+            yield from _files(child)
+        else:
+            yield child
+
+
+def _directories(node: _DirectoryNode) -> Iterator[_DirectoryNode]:
+    yield node
+    for child in node.names.values():
+        if isinstance(child, _DirectoryNode):
+            yield from _directories(child)
+
+
+def _copied(node: _DirectoryNode) -> _DirectoryNode:
+    names: dict[str, _Node] = {
+        name: _copied(child)
+        if isinstance(child, _DirectoryNode)
+        else _FileNode(bytearray(child.content), bytearray(child.content))
+        for name, child in node.names.items()
+    }
+    return _DirectoryNode(names, dict(names))
 
 
 def _change_names(names: dict[str, _Node], change: _Link | _Rename) -> None:

@@ -122,6 +122,66 @@ def test_only_what_the_recovery_point_covers_is_stored() -> None:
     assert list(stored_batches(one)) == [(f"a-0/{0:020d}.log", 0, len(batch))]
 
 
+async def failing(work: Coroutine[Any, Any, None], error_number: int) -> None:
+    with pytest.raises(OSError, match="injected") as raised:
+        await work
+    assert raised.value.errno == error_number
+
+
+def with_a_record(one: Disks) -> Any:
+    """Durable data and metadata, and data that is not."""
+    file = one.data.open("0.log", create=True)
+    run(_synced(one, file, b"durable"))
+    run(one.metadata.replace("session.json", b"1"))
+    file.append(b" dirty")
+    return file
+
+
+def test_a_volume_is_put_back_with_its_metadata() -> None:
+    one = disks()
+    file = with_a_record(one)
+    copy = one.copied()
+    run(_synced(one, file, b" later"))
+    run(one.metadata.replace("session.json", b"2"))
+    for _ in range(2):  # the copy is as good as new
+        one.put_back(copy)
+        assert bytes(one.data.content("0.log")) == b"durable dirty"
+        assert bytes(one.metadata.content("session.json")) == b"1"
+        one.data.open("0.log").append(b"more")
+
+
+def test_a_lost_volume_is_empty() -> None:
+    one = disks()
+    file = with_a_record(one)
+    one.lose_volume()
+    assert one.data.names("") == one.metadata.names("") == []
+    with pytest.raises(memory_disk().PowerCutError):
+        file.size()
+
+
+def test_a_volume_that_is_mounted_again_has_what_was_dirty_and_not_what_a_sync_lost() -> None:
+    one = disks()
+    file = with_a_record(one)
+    one.mount_again()
+    assert bytes(one.data.content("0.log")) == b"durable dirty"
+    left = set()
+    for seed in range(40):
+        one = disks(seed)
+        file = with_a_record(one)
+        one.fails = True
+        run(failing(file.sync(), errno.EIO))
+        one.mount_again()
+        left.add(bytes(one.data.content("0.log")))
+    assert left == {b"durable", b"durable" + bytes(6), b"durable dirty"}
+
+
+def test_the_device_of_a_new_volume_fails_as_well() -> None:
+    one = disks()
+    one.lose_volume()
+    one.fail_next("replace", "session.json", "sync failed", errno.ENOSPC)
+    run(failing(one.metadata.replace("session.json", b"1"), errno.ENOSPC))
+
+
 async def _synced(one: Disks, file: Any, data: bytes) -> None:
     file.append(data)
     await file.sync()
