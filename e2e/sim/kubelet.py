@@ -29,7 +29,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import ObjectKey
 from e2e.sim.api_server import ApiServer
-from e2e.sim.disk import Disks
+from e2e.sim.disk import Disks, VolumeCopy
 from e2e.sim.health_port import serve_health
 from e2e.sim.loop import Process, SimClock, SimLoop
 from e2e.sim.network import Network
@@ -131,6 +131,27 @@ class Node:
         self.has_power = True
         self._around.network.dark.discard(self.host)
         self._around.network.heal()
+
+    def mount_again(self, *, in_order: bool) -> None:
+        """The process ends, and the next one has no page cache, though the machine ran on.
+
+        Not in order means that the volume was torn off: what was not synced may be gone.
+        """
+        self._end("killed")
+        if in_order:
+            self.disks.mount_again()
+        else:
+            self.disks.power_cut()
+
+    def put_back(self, copy: VolumeCopy) -> None:
+        """The process ends, and the next one finds the volume as it was when it was copied."""
+        self._end("killed")
+        self.disks.put_back(copy)
+
+    def lose_volume(self) -> None:
+        """The process ends, and the next one finds an empty volume."""
+        self._end("killed")
+        self.disks.lose_volume()
 
     def pause(self) -> None:
         if self.process is not None:

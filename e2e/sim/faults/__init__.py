@@ -13,6 +13,7 @@ from e2e.sim.faults import (
     cascades,
     clocks,
     directed,
+    directed_disks,
     disks,
     groups,
     mistakes,
@@ -50,7 +51,7 @@ ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
 }
 FAULT_NAMES: Final = tuple(ALL_ACTS)
-DIRECTED: Final[dict[str, Act]] = {**directed.ACTS}
+DIRECTED: Final[dict[str, Act]] = {**directed.ACTS, **directed_disks.ACTS}
 """What only mixes that name it have: no seed draws it."""
 OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
 """What only seeds with consumer groups draw."""

@@ -7,12 +7,18 @@ a replica to fetch anew from.
 """
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from chiplog_broker.records.batch import HEADER_BYTES, read_header
 from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.checkpoint_text import CheckpointError, parse_lines
-from chiplog_broker.storage.names import LOG_SUFFIX, RECOVERY_POINTS, TopicPartition
+from chiplog_broker.storage.names import (
+    LOG_SUFFIX,
+    RECOVERY_POINTS,
+    TopicPartition,
+    partition_in_name,
+)
 from e2e.sim.disk import SECTOR_BYTES, Disks
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import Node
@@ -24,7 +30,7 @@ MIN_REPLICAS: Final = 3
 
 
 class Stored(NamedTuple):
-    """A batch below the recovery point."""
+    """A batch in a file."""
 
     path: str
     position: int
@@ -76,27 +82,52 @@ def _chosen(stage: Stage) -> Node | None:
 
 def stored_batches(disks: Disks) -> Iterator[Stored]:
     """In logs of one segment, what the recovery point covers."""
-    disk = disks.data
+    for directory, recovery_point in recovery_points(disks).items():
+        starts = segment_starts(disks.data, directory)
+        if len(starts) == 1:
+            for one, last_offset in _batches_of(disks, directory, starts[0]):
+                if last_offset >= recovery_point:
+                    break
+                yield one
+
+
+def batches_above(disks: Disks) -> list[Stored]:
+    """What recovery is going to read of the newest segments, and what is durable of that, of all
+    logs in turn."""
+    known = recovery_points(disks)
+    logs = []
+    for directory in disks.data.names(""):
+        if partition_in_name(directory) is not None and (
+            starts := segment_starts(disks.data, directory)
+        ):
+            above = known.get(directory, 0)
+            found = _batches_of(disks, directory, starts[-1])
+            logs.append([one for one, last_offset in found if last_offset >= above])
+    return [one for turn in zip_longest(*logs) for one in turn if one is not None]
+
+
+def recovery_points(disks: Disks) -> dict[str, int]:
+    """By directory; empty where the file makes no sense."""
     try:
-        rows = parse_lines(bytes(disk.content(RECOVERY_POINTS)), columns=3)
+        rows = parse_lines(bytes(disks.data.content(RECOVERY_POINTS)), columns=3)
     except (KeyError, CheckpointError):
-        return
-    for topic, number, offset in rows:
-        directory = TopicPartition(topic, int(number)).directory
-        starts = segment_starts(disk, directory)
-        if len(starts) != 1:
-            continue
-        path = f"{directory}/{starts[0]:020d}{LOG_SUFFIX}"
-        content, position = disk.content(path), 0
-        while position + HEADER_BYTES <= len(content):
-            try:
-                header = read_header(content, position)
-            except CorruptBatchError:
-                break
-            if header.last_offset >= int(offset):
-                break
-            yield Stored(path, position, header.size_bytes)
-            position += header.size_bytes
+        return {}
+    return {TopicPartition(row[0], int(row[1])).directory: int(row[2]) for row in rows}
+
+
+def _batches_of(disks: Disks, directory: str, start: int) -> Iterator[tuple[Stored, int]]:
+    """The durable ones of a segment, each with its last offset, up to the first bad one."""
+    path = f"{directory}/{start:020d}{LOG_SUFFIX}"
+    content, position = disks.data.durable_content(path), 0
+    while position + HEADER_BYTES <= len(content):
+        try:
+            header = read_header(content, position)
+        except CorruptBatchError:
+            break
+        if position + header.size_bytes > len(content):
+            break
+        yield Stored(path, position, header.size_bytes), header.last_offset
+        position += header.size_bytes
 
 
 ACTS: Final[dict[str, Act]] = {"bit rot": rot, "misdirected write": misdirect}

@@ -1,0 +1,156 @@
+"""Disks and volumes that forget what they had promised, just before everybody needs it.
+
+In each act one broker's disk is wrong, and the others are sound: whoever is elected, nothing that
+was acknowledged may be lost. As in `directed`, only mixes that name an act have it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from e2e.sim.faults import scene
+from e2e.sim.faults.rot import batches_above, flip_bit
+from e2e.sim.faults.stage import Act, Stage
+from e2e.sim.kubelet import Node
+from e2e.sim.maps import states_in
+
+RESTART_S: Final = 60.0
+"""The liveness probe, a back-off and a recovery take so long at most."""
+OLDEST_S: Final = 60.0
+"""So old is a copy at most."""
+FIRST_S: Final = 15.0
+"""So long the broker with the bad disk is alone: it could be elected."""
+SOME_BATCHES: Final = 10
+
+
+async def fail_and_go_dark(stage: Stage) -> None:
+    """A sync fails. The broker starts again, is in sync again, and then all lose power."""
+    node = await _back_after_failure(stage)
+    if node is not None:
+        await _all_dark(stage, node)
+
+
+async def fail_and_mount_again(stage: Stage) -> None:
+    """A sync fails. The broker starts again, is in sync again, and then its page cache goes."""
+    node = await _back_after_failure(stage)
+    if node is not None:
+        await _all_killed(stage, node, lambda: node.mount_again(in_order=True))
+
+
+async def rot_and_kill_all(stage: Stage) -> None:
+    """One bit of a batch that recovery is going to read, and then all processes are killed."""
+    node = await _rotten(stage)
+    if node is not None:
+        await _all_killed(stage, node, node.kill)
+
+
+async def rot_and_go_dark(stage: Stage) -> None:
+    """One bit of a batch that recovery is going to read, and then all lose power."""
+    node = await _rotten(stage)
+    if node is not None:
+        await _all_dark(stage, node)
+
+
+async def put_back(stage: Stage) -> None:
+    """While all are without power, one volume is replaced by an older copy of itself."""
+    node = await _ready_one(stage)
+    if node is None:
+        return
+    copy = node.disks.copied()
+    await asyncio.sleep(stage.chance.uniform(1.0, OLDEST_S))
+    await _ready_one(stage, node)
+    stage.bit("volume went back")
+    await _all_dark(stage, node, lambda: node.disks.put_back(copy))
+
+
+async def remount(stage: Stage) -> None:
+    """All are killed, and one volume is torn off and mounted again: the machine was never off."""
+    node = await _ready_one(stage)
+    if node is not None:
+        await _all_killed(stage, node, lambda: node.mount_again(in_order=False))
+
+
+async def _back_after_failure(stage: Stage) -> Node | None:
+    """A broker whose log failed to sync, as soon as it serves again."""
+    node = await _ready_one(stage)
+    if node is None:
+        return None
+    before, failed = scene.session(stage, node), stage.world.faults["sync failed"]
+    node.disks.fails = True
+    is_back = await scene.until(
+        stage,
+        lambda: stage.world.faults["sync failed"] > failed and scene.session(stage, node) > before,
+        RESTART_S,
+    )
+    return await _ready_one(stage, node) if is_back else None
+
+
+async def _rotten(stage: Stage) -> Node | None:
+    """The broker with the bad disk, once a batch above a recovery point has another bit."""
+    node = stage.world.nodes[stage.world.bad_disk]
+    if not await scene.until(stage, lambda: len(batches_above(node.disks)) >= SOME_BATCHES):
+        return None
+    if await _ready_one(stage, node) is None:
+        return None
+    found = batches_above(node.disks)
+    # The newest may not be acknowledged yet.
+    older = found[: len(found) // 2]
+    if not older:
+        return None
+    flip_bit(stage, node, stage.chance.choice(older))
+    return node
+
+
+async def _ready_one(stage: Stage, node: Node | None = None) -> Node | None:
+    """A broker, as soon as all serve and all replicas are in sync: then the others hold all."""
+    nodes = stage.world.nodes
+
+    def are_well() -> bool:
+        states = [state for _, state in states_in(stage.world.store)]
+        is_complete = all(len(one.isr) == len(one.replicas) for one in states)
+        return is_complete and all(_is_ready(one) for one in nodes.values())
+
+    if not await scene.until(stage, are_well):
+        return None
+    chosen = node or nodes[stage.chance.choice(sorted(nodes))]
+    stage.world.hit(chosen)
+    return chosen
+
+
+def _is_ready(node: Node) -> bool:
+    return node.broker is not None and node.broker.health.readiness()[0]
+
+
+async def _all_dark(stage: Stage, first: Node, meanwhile: Callable[[], object] = int) -> None:
+    """All lose power, and this one has it again before the others."""
+    nodes = stage.world.nodes.values()
+    for one in nodes:
+        if one.has_power:
+            one.cut_power()
+    meanwhile()
+    await asyncio.sleep(1.0)
+    first.power_on()
+    await asyncio.sleep(FIRST_S)
+    for one in nodes:
+        one.power_on()
+
+
+async def _all_killed(stage: Stage, first: Node, end: Callable[[], object]) -> None:
+    """All processes end, this one's by `end`; the others cannot register for a while."""
+    for one in stage.world.nodes.values():
+        if one is not first:
+            scene.cut_api(stage, one)
+            one.kill()
+    end()
+    await asyncio.sleep(FIRST_S)
+    stage.world.network.heal()
+
+
+ACTS: Final[dict[str, Act]] = {
+    "eio then dark": scene.alone(fail_and_go_dark),
+    "eio then remounted": scene.alone(fail_and_mount_again),
+    "rot then all killed": scene.alone(rot_and_kill_all),
+    "rot then power cut of all": scene.alone(rot_and_go_dark),
+    "volume put back": scene.alone(put_back),
+    "volume remounted": scene.alone(remount),
+}
