@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from chiplog_broker.storage.names import CLEAN_SHUTDOWN
+from chiplog_broker.metadata.kubernetes.map_files import MAPS
+from chiplog_broker.storage.names import CLEAN_SHUTDOWN, DAMAGED_REPLICAS, META_PROPERTIES
 
 if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
@@ -68,6 +69,8 @@ class Disks:
         """Told of what is written to the end of a file of data, and to which."""
         self.damaged: list[str] = []
         """Paths of files whose bytes changed by themselves."""
+        self.went_wrong = 0
+        """How often this disk did what a sound one does not: it need not be vouched for."""
         self.on_step: Callable[[str], None] | None = None
         """Told of each call that changes something, data or metadata, just before it does."""
         self.data: MemoryDisk = self._ready(_memory_disk.MemoryDisk())
@@ -92,7 +95,7 @@ class Disks:
         fails, self.fails = self.fails and path.endswith(".log"), False
         await asyncio.sleep(self._chance.uniform(0.0002, 0.001 + self.slow_s))
         if fails:
-            self._faults["sync failed"] += 1
+            self._counted("sync failed")()
             raise OSError(errno.EIO, "injected into sync")
 
     def fail_next(
@@ -110,13 +113,25 @@ class Disks:
     def _counted(self, name: str) -> Callable[[], None]:
         def fired() -> None:
             self._faults[name] += 1
+            self.went_wrong += 1
 
         return fired
 
-    def damage(self, path: str, position: int, data: bytes) -> None:
-        """Bytes of a file of data change without anybody having written them."""
-        self.data.damage(path, position, data)
+    def damage(
+        self, path: str, position: int, data: bytes, disk: "MemoryDisk | None" = None
+    ) -> None:
+        """Bytes of a file, of data unless `disk` is given, change though nobody writes them."""
+        (disk or self.data).damage(path, position, data)
         self.damaged.append(path)
+        self.went_wrong += 1
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether what is damaged is something without which no broker starts: its user is asked
+        for an empty volume."""
+        names = {one.rpartition("/")[2] for one in self.damaged}
+        is_map = any(one.startswith(f"{MAPS}/") for one in self.damaged)
+        return is_map or bool(names & {META_PROPERTIES, DAMAGED_REPLICAS})
 
     def lose_clean_mark(self) -> None:
         """The next start reads its logs, whatever ended the process."""
@@ -165,6 +180,7 @@ class Disks:
     def lose_volume(self) -> None:
         """An empty one is in its place. No process may be running."""
         self._mounted(_memory_disk.MemoryDisk(), _memory_disk.MemoryDisk())
+        self.damaged.clear()
 
     def mount_again(self) -> None:
         """In good order: what was dirty is written, and the cache is empty."""

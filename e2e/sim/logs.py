@@ -40,6 +40,8 @@ class AppendTrace:
         if process is None or not name.endswith(LOG_SUFFIX):
             return
         label = label_of(disks.data, directory)
+        if not label:
+            return  # the file that says whose these are is damaged: nobody could compare them
         now_s = asyncio.get_running_loop().time()
         for _, header in iter_batches(data):
             digest = hash((header.crc, header.producer_id, header.base_sequence))

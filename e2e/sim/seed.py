@@ -21,7 +21,7 @@ from chiplog_core.config.broker_keys import (
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_USERS, Faults, Mix, users
+from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_MEDIA, OF_USERS, Faults, Mix, users
 from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.history import Kind, Span
@@ -40,16 +40,10 @@ GROUPS_WITHIN_S: Final = 90
 """All groups are well again so long after all else is."""
 GROUPS_SHARE: Final = 1 / 3
 """Of the seeds in which there are consumer groups."""
-OF_DISKS: Final = (
-    "sync failed",
-    "write failed",
-    "read failed",
-    "bit rotted",
-    "sector overwritten",
-)
-"""After each of them a disk is not vouched for."""
-EVILS: Final = tuple(name for name in FAULT_NAMES if name not in OF_USERS)
-"""All that goes wrong by itself."""
+EVILS: Final = tuple(name for name in FAULT_NAMES if name not in {*OF_USERS, *OF_MEDIA})
+"""All that goes wrong by itself, but for what `media_of` draws."""
+MEDIA_SHARE: Final = 0.5
+"""Of the seeds in which disks do what sound ones do not."""
 USERS_SHARE: Final = 0.5
 """Of the seeds in which users go on with their work during the faults."""
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
@@ -124,13 +118,24 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         replicas=replicas,
         operators=chance.choice((1, 2)),
         every_s=chance.choice((2.0, 5.0, 12.0)),
-        weights={name: chance.uniform(0.2, 1.0) for name in chosen} | of_groups,
+        weights={name: chance.uniform(0.2, 1.0) for name in chosen} | of_groups | media_of(seed),
         pause_s=chance.choice((1.5, 3.0, 6.0)),
         faults_s=150.0,
         habits=SPARING,
         reads_in_racks=replicas > 1 and reads_in_racks(seed),
         groups=groups,
     )
+
+
+def media_of(seed: int) -> dict[str, float]:
+    """What goes wrong with disks and volumes; drawn by itself, so that all else is drawn as it is
+    without."""
+    chance = random.Random(f"media {seed}")  # noqa: S311 - not for secrets
+    if chance.random() >= MEDIA_SHARE:
+        return {}
+    return {
+        name: chance.uniform(0.2, 1.0) for name in chance.sample(OF_MEDIA, chance.randint(1, 4))
+    }
 
 
 def groups_of(seed: int) -> tuple[GroupHabits | None, dict[str, float]]:
@@ -232,7 +237,7 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     world = World(loop, f"seed {result.seed}", mix.brokers, mix.operators)
     chance = world.own_chance()
     problems = await _phases(world, mix, chance)
-    is_left_to_the_user = left_to_the_user(world, mix)
+    is_left_to_the_user = left_to_the_user(world)
     notebook = world.notebook
     result.simulated_s = loop.now_s - START_S
     result.acked = notebook.acked
@@ -292,7 +297,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
         crowd.heal()
     found = []
     heal_within_s = ROLL_WITHIN_S if world.has_new_wishes else HEAL_WITHIN_S
-    why = await well_within(world, heal_within_s, lambda: left_to_the_user(world, mix))
+    why = await well_within(world, heal_within_s, lambda: left_to_the_user(world))
     world.begin_on_new()
     healed_s = world.loop.time()
     for one in world.producers:
@@ -307,7 +312,7 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     for one in world.producers:
         one.is_stopping = True
     await asyncio.sleep(QUIET_S)
-    within_s = LEFT_WITHIN_S if left_to_the_user(world, mix) else AUDIT_WITHIN_S
+    within_s = LEFT_WITHIN_S if left_to_the_user(world) else AUDIT_WITHIN_S
     try:
         async with asyncio.timeout(within_s):
             await world.audit()
@@ -392,10 +397,9 @@ def is_expiring(mix: Mix) -> bool:
     return "retention shortened" in mix.weights
 
 
-def left_to_the_user(world: World, mix: Mix) -> bool:
+def left_to_the_user(world: World) -> bool:
     """Disks failed under all in-sync replicas: only a user may go on with what is left (R3)."""
-    failed = sum(world.faults[name] for name in OF_DISKS)
-    return failed >= min(mix.replicas, 2) and world.has_records_at_risk()
+    return world.is_without_sound_disks() and world.has_records_at_risk()
 
 
 def quiet() -> None:

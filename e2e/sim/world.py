@@ -302,6 +302,13 @@ class World:
             for one in manifest.get("status", {}).get("conditions", [])
         )
 
+    def is_without_sound_disks(self) -> bool:
+        """Whether, of some partition, the disks of all that are in sync went wrong."""
+        return any(
+            all(self.nodes[one].disks.went_wrong for one in in_sync)
+            for in_sync in in_sync_in(self.store).values()
+        )
+
     def heal(self) -> None:
         """Take back every fault."""
         server = self.server
@@ -312,6 +319,8 @@ class World:
             if self.store.find(kinds.TOPICS, NAMESPACE, name) is None:
                 self.apply_topic(name, 1, **self.copies)
         for node in self.nodes.values():
+            if node.disks.is_refused:
+                node.lose_volume()
             if node.disks.damaged:
                 # Nobody looks through all that is stored while it runs; a start does.
                 node.disks.lose_clean_mark()

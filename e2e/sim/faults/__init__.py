@@ -12,8 +12,10 @@ from e2e.sim.faults import (
     api_server,
     cascades,
     clocks,
+    decay,
     directed,
     directed_disks,
+    disk_errors,
     disks,
     groups,
     mistakes,
@@ -24,13 +26,24 @@ from e2e.sim.faults import (
     rot,
     sequences,
     users,
+    volumes,
 )
 from e2e.sim.faults.stage import Act, Mix, Stage
 from e2e.sim.groups.crowd import Crowd
 from e2e.sim.roles import ACTING
 from e2e.sim.world import World
 
-__all__ = ["FAULT_NAMES", "OF_GROUPS", "OF_USERS", "Act", "Faults", "Mix", "Stage", "possible"]
+__all__ = [
+    "FAULT_NAMES",
+    "OF_GROUPS",
+    "OF_MEDIA",
+    "OF_USERS",
+    "Act",
+    "Faults",
+    "Mix",
+    "Stage",
+    "possible",
+]
 
 FAMILIES: Final = (
     processes,
@@ -46,6 +59,9 @@ FAMILIES: Final = (
     admins,
     cascades,
     mistakes,
+    disk_errors,
+    decay,
+    volumes,
 )
 ALL_ACTS: Final[dict[str, Act]] = {
     name: act for family in FAMILIES for name, act in family.ACTS.items()
@@ -55,6 +71,8 @@ DIRECTED: Final[dict[str, Act]] = {**directed.ACTS, **directed_disks.ACTS}
 """What only mixes that name it have: no seed draws it."""
 OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
 """What only seeds with consumer groups draw."""
+OF_MEDIA: Final = (*disk_errors.ACTS, *decay.ACTS, *volumes.ACTS)
+"""What disks and volumes do that sound ones do not; drawn by itself."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """What is no fault, but goes on beside them."""
 

@@ -1,9 +1,7 @@
 """Stored bytes change, or another file's are written over them: on the disk of one broker.
 
-Only what has copies elsewhere, and only below the recovery point: above it a damaged batch
-cannot be told from one that a power cut tore. Only bytes under the checksum: those before it
-(base offset, epoch) no reader can check by itself. One disk in a seed, so that there is always
-a replica to fetch anew from.
+Only what has copies elsewhere, and here only below the recovery point and under the checksum:
+`decay` has all other bytes. One disk in a seed, so that there is always a replica to fetch from.
 """
 
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ class Stored(NamedTuple):
 
 async def rot(stage: Stage) -> None:
     """One bit."""
-    node = _chosen(stage)
+    node = rotting_node(stage)
     batches = list(stored_batches(node.disks)) if node is not None else []
     if node is None or not batches:
         return
@@ -57,7 +55,7 @@ def flip_bit(stage: Stage, node: Node, one: Stored) -> None:
 
 async def misdirect(stage: Stage) -> None:
     """A sector of one file over one of another."""
-    node = _chosen(stage)
+    node = rotting_node(stage)
     batches = list(stored_batches(node.disks)) if node is not None else []
     if node is None or len(batches) < 2:
         return
@@ -72,12 +70,17 @@ async def misdirect(stage: Stage) -> None:
         stage.bit("sector overwritten")
 
 
-def _chosen(stage: Stage) -> Node | None:
+def rotting_node(stage: Stage) -> Node | None:
     """The broker of this seed whose disk is bad."""
     if stage.mix.replicas < MIN_REPLICAS:
         return None
     node = stage.world.nodes[stage.world.bad_disk]
     return node if node.has_power else None
+
+
+def has_one_segment(disks: Disks, path: str) -> bool:
+    """Whether the log of this file has no other."""
+    return len(segment_starts(disks.data, path.partition("/")[0])) == 1
 
 
 def stored_batches(disks: Disks) -> Iterator[Stored]:

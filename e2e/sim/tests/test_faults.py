@@ -5,20 +5,28 @@ import errno
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from chiplog_broker.records.batch import LENGTH_OVERHEAD_BYTES, set_place
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_broker.storage.names import (
+    EPOCH_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+)
 from chiplog_kube import kinds
 from chiplog_kube.api import Gone, Manifest
 from chiplog_kube.manifests import key_of
 from e2e.sim.api_server import LATEST_S, ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk
-from e2e.sim.faults import DIRECTED, FAULT_NAMES
+from e2e.sim.faults import DIRECTED, FAULT_NAMES, Mix, Stage, decay
 from e2e.sim.faults.rot import stored_batches
 from e2e.sim.loop import PROCESS, Process, SimClock, SimLoop
 from e2e.sim.network import Network
@@ -180,6 +188,110 @@ def test_the_device_of_a_new_volume_fails_as_well() -> None:
     one.lose_volume()
     one.fail_next("replace", "session.json", "sync failed", errno.ENOSPC)
     run(failing(one.metadata.replace("session.json", b"1"), errno.ENOSPC))
+
+
+@dataclass
+class OneNode:
+    """As much of a node as a disk's faults look at."""
+
+    disks: Disks
+    has_power: bool = True
+
+    def kill(self) -> None:
+        self.disks.process_ended()
+
+
+def decaying(one: Disks, replicas: int = 3, seed: int = 1) -> Stage:
+    """A stage with this disk as the bad one."""
+    world: Any = SimpleNamespace(bad_disk=1, nodes={1: OneNode(one)}, faults=Counter())
+    return Stage(world, Mix(replicas=replicas), chance(seed))
+
+
+def everything_on(one: Disks) -> dict[str, bytes]:
+    found = {}
+    for disk, directories in ((one.data, ("", "a-0")), (one.metadata, ("", "maps"))):
+        for directory in directories:
+            for name in disk.names(directory):
+                path = f"{directory}/{name}".lstrip("/")
+                if path not in {"a-0", "maps"}:
+                    found[path] = bytes(disk.content(path))
+    return found
+
+
+def with_all_files(one: Disks) -> None:
+    """A replica of two batches, of which one is below the recovery point, and its small files."""
+    batch = bytes(build_batch([NewRecord(b"value", timestamp_ms=1)], BatchOptions()))
+    second = bytearray(batch)
+    set_place(memoryview(second), 1, len(batch) - LENGTH_OVERHEAD_BYTES, 0)
+    one.data.make_directory("a-0")
+    run(_synced(one, one.data.open(f"a-0/{0:020d}.log", create=True), batch + second))
+    for name in (f"{0:020d}.index", f"{1:020d}.snapshot", EPOCH_CHECKPOINT, PARTITION_METADATA):
+        run(one.data.replace(f"a-0/{name}", b"whatever"))
+    run(one.data.replace(RECOVERY_POINTS, b"0\n1\na 0 1\n"))
+    run(one.data.replace(META_PROPERTIES, b"whatever"))
+    one.metadata.make_directory("maps")
+    for name in ("session.json", "maps/a.json"):
+        run(one.metadata.replace(name, b"whatever"))
+
+
+ROTTING = {
+    "tail rots": ".log",
+    "batch header rots": ".log",
+    "index rots": ".index",
+    "snapshot rots": ".snapshot",
+    "epochs rot": EPOCH_CHECKPOINT,
+    "partition id rots": PARTITION_METADATA,
+    "checkpoint rots": RECOVERY_POINTS,
+    "identity rots": META_PROPERTIES,
+    "session file rots": "session.json",
+    "map rots": "maps/a.json",
+}
+
+
+@pytest.mark.parametrize("name", decay.ACTS)
+def test_one_bit_of_the_named_file_rots(name: str) -> None:
+    for seed in range(20):
+        one = disks()
+        with_all_files(one)
+        before = everything_on(one)
+        run(act(decaying(one, seed=seed), name))
+        after = everything_on(one)
+        (changed,) = [path for path in before if before[path] != after[path]]
+        assert changed.endswith(ROTTING[name])
+        bits = [a ^ b for a, b in zip(before[changed], after[changed], strict=True) if a != b]
+        assert [one.bit_count() for one in bits] == [1]
+        assert one.damaged == [changed]
+        one.power_cut()
+        assert everything_on(one)[changed] == after[changed]
+
+
+@pytest.mark.parametrize("name", decay.ACTS)
+def test_nothing_rots_that_has_no_copy(name: str) -> None:
+    one = disks()
+    with_all_files(one)
+    before = everything_on(one)
+    run(act(decaying(one, replicas=1), name))
+    assert everything_on(one) == before
+
+
+def test_the_tail_is_what_no_recovery_point_covers() -> None:
+    """The second batch only: byte by byte, any of it that its checksum covers."""
+    places = set()
+    for seed in range(300):
+        one = disks()
+        with_all_files(one)
+        before = everything_on(one)
+        run(act(decaying(one, seed=seed), "tail rots"))
+        path = f"a-0/{0:020d}.log"
+        pairs = zip(before[path], everything_on(one)[path], strict=True)
+        places |= {at for at, (old, new) in enumerate(pairs) if old != new}
+    size_bytes = len(before[path]) // 2
+    assert min(places) == size_bytes + 16
+    assert max(places) == 2 * size_bytes - 1
+
+
+async def act(stage: Stage, name: str) -> None:
+    await decay.ACTS[name](stage)
 
 
 async def _synced(one: Disks, file: Any, data: bytes) -> None:
