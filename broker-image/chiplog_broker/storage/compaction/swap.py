@@ -39,6 +39,10 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
                 f"{segment_file(base, LOG_SUFFIX)}{SWAP_SUFFIX}, an unfinished compaction, "
                 f"ends at {end_offset}, where no segment begins"
             )
+    if ends:
+        # Who was killed may have given the mark and not made it durable. Power that fails now must
+        # not take the mark along and leave the old segments removed.
+        await disk.sync_directory(directory)
     for name in names:
         for base, end_offset in ends.items():
             if _is_replaced(name, base, end_offset):
