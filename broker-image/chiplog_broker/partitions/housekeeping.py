@@ -117,6 +117,9 @@ class Housekeeping:
     async def maintain(self) -> None:
         """Keep logs within their limits and remove files that have been deleted for a while."""
         async with self._replicas.unchanged():
+            self._directory.forget_idle_producers(
+                setting(self._config, keys.PRODUCER_ID_EXPIRATION_MS)
+            )
             await self._directory.maintain(self._replicas.high_watermarks())
             for partition in self._replicas:
                 partition.tell_log_start()

@@ -56,7 +56,6 @@ class LogConfig:
     compression_type: Codec | None = None
     """None is Kafka's `producer`: batches stay as they came."""
     durability: Durability = Durability.FSYNC
-    producer_id_expiration_ms: int = _DAY_MS
 
     @property
     def roll_ms(self) -> int:

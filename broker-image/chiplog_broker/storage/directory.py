@@ -171,7 +171,7 @@ class LogDirectory:
             LoadedLog(
                 segments=[segment],
                 epochs=EpochHistory(),
-                producers=ProducerStates(config.producer_id_expiration_ms),
+                producers=ProducerStates(),
                 log_start_offset=0,
                 durable_end_offset=0,
                 unsynced=[],
@@ -290,6 +290,11 @@ class LogDirectory:
         now_ms = self._clock.now_ms()
         due = [log for log in self.logs.values() if log.flush_is_due(now_ms)]
         await _in_groups(log.flush() for log in due)
+
+    def forget_idle_producers(self, expiration_ms: int) -> None:
+        """Let each log forget the producers that have written nothing to it for so long."""
+        for log in self.logs.values():
+            log.forget_idle_producers(expiration_ms)
 
     async def maintain(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """What is due: flushes, retention, files whose delay has passed.

@@ -138,6 +138,8 @@ class PartitionLog(LogCompaction):
         self._write(batch, now_ms)
         self._segments.active.count(last_offset, max_timestamp_ms, size_bytes)
         self.end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            self._pass_time()
         self._producers.record(header, base_offset)
         append_time_ms = max_timestamp_ms if header.is_log_append_time else NO_APPEND_TIME
         return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
@@ -270,6 +272,7 @@ class PartitionLog(LogCompaction):
             return
         self._write(data, now_ms)
         segment = self._segments.active
+        self._pass_time()
         for header in run:
             self._epochs.assign(header.leader_epoch, header.base_offset)
             segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)

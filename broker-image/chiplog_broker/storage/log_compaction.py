@@ -57,14 +57,11 @@ class LogCompaction(LogSurgery):
             max_index_bytes=self._config.segment_index_bytes,
         )
 
-    def last_batches(self) -> dict[int, int]:
-        """The last offset of the newest batch of each producer that is remembered."""
-        self._producers.drop_expired()
-        return {
-            producer_id: entry.batches[-1].last_offset
-            for producer_id, entry in self._producers
-            if entry.batches
-        }
+    def remembered_batches(self) -> frozenset[int]:
+        """The last offsets of the batches by which producers' retries are known."""
+        return frozenset(
+            batch.last_offset for _, entry in self._producers for batch in entry.batches
+        )
 
     def begin_cleaned(self, base_offset: int) -> Segment:
         """An empty segment to be filled, outside the log."""

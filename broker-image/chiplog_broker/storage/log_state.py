@@ -173,6 +173,11 @@ class LogState:
     def producer_count(self) -> int:
         return len(self._producers)
 
+    def forget_idle_producers(self, expiration_ms: int) -> None:
+        """Forget the producers that have written nothing here for so long."""
+        self._pass_time()
+        self._producers.forget_idle(expiration_ms)
+
     def configure(self, config: LogConfig) -> None:
         """Obey these settings from now on."""
         self._config = config
@@ -185,7 +190,6 @@ class LogState:
         )
         self._roll_bytes = config.segment_bytes
         self._roll_ms = config.roll_ms - self._jitter_ms()
-        self._producers.expiration_ms = config.producer_id_expiration_ms
         self._segments.active.index_settings = index_settings(config)
         if config.compacts:
             self._env.compacting()
@@ -307,8 +311,13 @@ class LogState:
             raise RuntimeError(f"{self.partition} is being truncated")
 
     def _snapshot_producers(self) -> None:
-        self._producers.drop_expired()
-        self._sync.add_snapshot(self.end_offset, encode_snapshot(self._producers))
+        self._pass_time()
+        snapshot = encode_snapshot(self._producers, self._env.clock.now_ms())
+        self._sync.add_snapshot(self.end_offset, snapshot)
+
+    def _pass_time(self) -> None:
+        """Producers are idle by the monotonic clock, whatever records or the wall clock say."""
+        self._producers.pass_time(int(self._env.clock.monotonic_s() * 1_000))
 
     def _jitter_ms(self) -> int:
         """A random part of `segment.jitter.ms`, so that not all logs roll at once."""

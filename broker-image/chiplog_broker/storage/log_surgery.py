@@ -7,9 +7,9 @@ While a truncation waits, nobody may append; retention and deletion leave the en
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
-from chiplog_broker.storage.errors import OffsetOutOfRangeError
+from chiplog_broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_state import index_settings
 from chiplog_broker.storage.producer_replay import load_snapshot, replay
@@ -129,8 +129,7 @@ class LogSurgery(LogChecks):
         producers = load_snapshot(
             self._env.disk,
             self._directory,
-            self._config.producer_id_expiration_ms,
-            self.log_start_offset,
+            self._segments.first.base_offset,
             end_offset,
         )
         for _ in replay(producers, self._segments.as_list(), end_offset):
@@ -161,13 +160,17 @@ class LogSurgery(LogChecks):
         except OSError as error:
             self._health.take_offline(error)
         self._epochs.clear()
-        self._producers = ProducerStates(self._config.producer_id_expiration_ms, offset)
+        self._producers = ProducerStates(offset)
         self.log_start_offset = self.end_offset = offset
         self._sync.wrote_to(segment, now_ms)
         self._sync.names_changed()
         self._sync.cut_at(min(offset, self._sync.durable_end_offset))
 
     async def _raise_log_start(self, offset: int) -> None:
+        if self._sync.holds_more_than_tail:
+            # Once the records are gone only snapshots know who wrote them.
+            with suppress(DiskFullError):
+                await self._sync.flush()
         await self._env.checkpoints.log_starts.put(self.partition, offset)
         if offset > self.log_start_offset:
             self.log_start_offset = offset

@@ -1,6 +1,7 @@
 """Bringing producer states up to a point of the log: newest snapshot, then the batches after it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.whole_files import read_file
@@ -20,21 +21,20 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
 
 
 def load_snapshot(
-    disk: Disk, directory: str, expiration_ms: int, log_start_offset: int, up_to_offset: int
+    disk: Disk, directory: str, first_offset: int, up_to_offset: int
 ) -> ProducerStates:
-    """The newest whole snapshot not past `up_to_offset`; empty at the log start if none."""
+    """The newest whole snapshot not past `up_to_offset`; empty at `first_offset` if there is none.
+
+    `first_offset` is where the oldest segment begins, not where the log does: what was written
+    below the log start, and is to be read no more, is still known of its producers.
+    """
     for offset in reversed(snapshot_offsets(disk, directory)):
-        if not log_start_offset < offset <= up_to_offset:
+        if not first_offset <= offset <= up_to_offset:
             continue
         path = f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-        try:
-            entries = decode_snapshot(read_file(disk, path))
-        except SnapshotError:
-            continue
-        states = ProducerStates(expiration_ms, offset)
-        states.restore(entries)
-        return states
-    return ProducerStates(expiration_ms, log_start_offset)
+        with suppress(SnapshotError):
+            return ProducerStates(offset, decode_snapshot(read_file(disk, path)))
+    return ProducerStates(first_offset)
 
 
 def replay(states: ProducerStates, segments: Sequence[Segment], up_to_offset: int) -> Iterator[int]:

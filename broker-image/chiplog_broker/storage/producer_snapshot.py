@@ -2,18 +2,29 @@
 
     version 2 | CRC32C of all that follows 4 | count 4 | entries of 46 bytes
 
-As in Kafka an entry keeps the last batch only, so right after a restart one batch per
-producer can be recognised as a duplicate, more once the log was read behind the snapshot.
+The format is Kafka's, where a producer has one entry, that of its last batch. Here it has several:
+first one without a batch, whose timestamp says when it wrote last, then one for each batch that
+is remembered, oldest first. Kafka takes the last entry of a producer for the whole, so it reads
+what it would have written itself. With all its batches a producer's retries are known again
+right after a restart, too.
+
+When it wrote last is told by the wall clock of the moment at which the snapshot was made. Only
+the differences count, so it does not matter whether that clock is right.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from crc32c import crc32c
 
 from chiplog_broker.records.batch import MAX_SEQUENCE, NO_SEQUENCE
-from chiplog_broker.storage.producers import NO_TRANSACTION, ProducerEntry, SentBatch
+from chiplog_broker.storage.producers import (
+    NO_TRANSACTION,
+    ProducerEntry,
+    ProducerStates,
+    SentBatch,
+)
 
 VERSION = 1
 _PREFIX = Struct(">hI")
@@ -29,14 +40,16 @@ class SnapshotError(Exception):
     """The file is not a whole snapshot."""
 
 
-def encode_snapshot(entries: Iterable[tuple[int, ProducerEntry]]) -> bytes:
-    packed = [_encode_entry(producer_id, entry) for producer_id, entry in entries]
+def encode_snapshot(states: ProducerStates, now_ms: int) -> bytes:
+    packed = [
+        entry for producer_id, one in states for entry in _encode(producer_id, one, states, now_ms)
+    ]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(VERSION, crc32c(body)) + body
 
 
 def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
-    """The entries; `SnapshotError` if a single bit is wrong."""
+    """The producers, the time of the newest being 0; `SnapshotError` if a single bit is wrong."""
     try:
         version, crc = _PREFIX.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _PREFIX.size)
@@ -49,32 +62,39 @@ def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
         raise SnapshotError("the CRC does not fit")
     if len(body) != _COUNT.size + count * _ENTRY.size:
         raise SnapshotError(f"{count} entries do not fill {len(body)} bytes")
-    return [_decode_entry(fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]
+    return _decode(_ENTRY.iter_unpack(body[_COUNT.size :]))
 
 
-def _encode_entry(producer_id: int, entry: ProducerEntry) -> bytes:
-    last = entry.batches[-1] if entry.batches else None
-    return _ENTRY.pack(
-        producer_id,
-        entry.epoch,
-        last.last_sequence if last else NO_SEQUENCE,
-        last.last_offset if last else _NO_OFFSET,
-        last.last_offset - last.first_offset if last else 0,
-        entry.log_time_ms,
-        entry.coordinator_epoch,
-        entry.transaction_start,
-    )
+def _encode(
+    producer_id: int, entry: ProducerEntry, states: ProducerStates, now_ms: int
+) -> Iterator[bytes]:
+    written_ms = now_ms - (states.time_ms - entry.written_ms)
+    places = [(NO_SEQUENCE, _NO_OFFSET, 0, written_ms)]
+    for batch in entry.batches:
+        delta = batch.last_offset - batch.first_offset
+        places.append((batch.last_sequence, batch.last_offset, delta, batch.timestamp_ms))
+    for place in places:
+        yield _ENTRY.pack(
+            producer_id, entry.epoch, *place, entry.coordinator_epoch, entry.transaction_start
+        )
 
 
-def _decode_entry(fields: tuple[int, ...]) -> tuple[int, ProducerEntry]:
-    producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator, transaction = fields
-    entry = ProducerEntry(epoch)
-    entry.log_time_ms = timestamp_ms
-    entry.coordinator_epoch = coordinator
-    entry.transaction_start = max(transaction, NO_TRANSACTION)
-    if offset >= 0:
+def _decode(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ProducerEntry]]:
+    entries: dict[int, ProducerEntry] = {}
+    written_ms: dict[int, int] = {}
+    for producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator, begun in rows:
+        entry = entries.setdefault(producer_id, ProducerEntry(epoch))
+        entry.coordinator_epoch = coordinator
+        entry.transaction_start = max(begun, NO_TRANSACTION)
+        if offset < 0:
+            written_ms[producer_id] = timestamp_ms
+            continue
         first_sequence = (sequence - delta) & MAX_SEQUENCE
         entry.batches.append(
             SentBatch(first_sequence, sequence, offset - delta, offset, timestamp_ms)
         )
-    return producer_id, entry
+    newest_ms = max(written_ms.values(), default=0)
+    for producer_id, entry in entries.items():
+        # One that does not say it is as good as new.
+        entry.written_ms = written_ms.get(producer_id, newest_ms) - newest_ms
+    return list(entries.items())

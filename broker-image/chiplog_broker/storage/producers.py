@@ -1,13 +1,14 @@
 """Idempotent producers: what each wrote last, so that nothing is stored twice or out of order.
 
-The state is a fold over the log: same records, same state, on every replica and after
-every restart. So nothing in it comes from a clock. A producer expires when the log's own
-time, the largest timestamp seen, has moved on by `producer.id.expiration.ms` since its last
-batch; for that, an entry remembers the log's time at that batch, not the batch's own
-timestamp, which may lie years back in an import.
+The batches are a fold over the log: same records, same batches, on every replica and after every
+restart. How long a producer has been idle is no part of it: the log has only the records' own
+times, which an import takes from years back and a wrong clock from years ahead, and the wall
+clock steps. So idleness is what a monotonic clock has measured while this state was kept. A
+process that starts does not know for how long it was away, so it counts that as no time. An idle
+producer may be remembered for too long, but it is never forgotten early.
 
-A producer that is not known may begin at any sequence number: its state expired, or its
-records were deleted.
+A producer that is not known may begin at any sequence number: it was idle for too long, or its
+records were deleted before this replica began.
 """
 
 from collections import deque
@@ -18,7 +19,6 @@ from chiplog_broker.records.batch import (
     CONTROL_MASK,
     MAX_SEQUENCE,
     NO_PRODUCER_EPOCH,
-    NO_TIMESTAMP,
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
@@ -44,12 +44,13 @@ class SentBatch(NamedTuple):
 class ProducerEntry:
     """What one producer wrote last."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "log_time_ms", "transaction_start")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "transaction_start", "written_ms")
 
     def __init__(self, epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.epoch = epoch
         self.batches: deque[SentBatch] = deque(maxlen=RETAINED_BATCHES)
-        self.log_time_ms = NO_TIMESTAMP
+        self.written_ms = 0
+        """When it wrote last, on the scale of `ProducerStates.time_ms`."""
         self.transaction_start = NO_TRANSACTION
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
 
@@ -57,13 +58,18 @@ class ProducerEntry:
 class ProducerStates:
     """All producers of one log, as of `end_offset`."""
 
-    __slots__ = ("_entries", "end_offset", "expiration_ms", "log_time_ms")
+    __slots__ = ("_clock_ms", "_entries", "end_offset", "time_ms")
 
-    def __init__(self, expiration_ms: int, end_offset: int = 0) -> None:
-        self.expiration_ms = expiration_ms
+    def __init__(
+        self, end_offset: int = 0, entries: Iterable[tuple[int, ProducerEntry]] = ()
+    ) -> None:
+        """`entries` are those of a snapshot, as of `end_offset`."""
         self.end_offset = end_offset
-        self.log_time_ms = NO_TIMESTAMP
-        self._entries: dict[int, ProducerEntry] = {}
+        self.time_ms = 0
+        """For how long this state has been kept. Only `pass_time` moves it, never a record."""
+        self._clock_ms: int | None = None
+        # Those that wrote least recently come first.
+        self._entries = dict(sorted(entries, key=lambda one: one[1].written_ms))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -72,14 +78,25 @@ class ProducerStates:
         return iter(self._entries.items())
 
     def get(self, producer_id: int) -> ProducerEntry | None:
-        """The producer's entry, unless it has expired."""
-        entry = self._entries.get(producer_id)
-        if entry is None or self.log_time_ms - entry.log_time_ms < self.expiration_ms:
-            return entry
-        if entry.transaction_start != NO_TRANSACTION:
-            return entry
-        del self._entries[producer_id]
-        return None
+        """The producer's entry, if it is remembered."""
+        return self._entries.get(producer_id)
+
+    def pass_time(self, clock_ms: int) -> None:
+        """Count the time since the last call, by a monotonic clock; the first call counts none."""
+        if self._clock_ms is not None:
+            self.time_ms += clock_ms - self._clock_ms
+        self._clock_ms = clock_ms
+
+    def forget_idle(self, expiration_ms: int) -> None:
+        """Forget those that have been idle for so long, unless a transaction of theirs is open."""
+        idle = []
+        for producer_id, entry in self._entries.items():
+            if self.time_ms - entry.written_ms < expiration_ms:
+                break
+            if entry.transaction_start == NO_TRANSACTION:
+                idle.append(producer_id)
+        for producer_id in idle:
+            del self._entries[producer_id]
 
     def check(self, header: BatchHeader) -> SentBatch | None:
         """Whether a leader may append this batch; the earlier one if it is a duplicate."""
@@ -103,20 +120,17 @@ class ProducerStates:
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
         """Fold in one batch, which stands in the log at `base_offset`."""
-        timestamp_ms = header.max_timestamp_ms
-        self.log_time_ms = max(self.log_time_ms, timestamp_ms)
         last_offset = base_offset + header.last_offset_delta
         self.end_offset = last_offset + 1
         producer_id = header.producer_id
         if producer_id < 0:
             return
-        entry = self.get(producer_id)
-        if entry is None:
-            entry = self._entries[producer_id] = ProducerEntry(header.producer_epoch)
-        elif entry.epoch != header.producer_epoch:
+        entry = self._entries.pop(producer_id, None) or ProducerEntry(header.producer_epoch)
+        self._entries[producer_id] = entry
+        if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
-        entry.log_time_ms = self.log_time_ms
+        entry.written_ms = self.time_ms
         if header.attributes & CONTROL_MASK:
             entry.transaction_start = NO_TRANSACTION
             return
@@ -128,20 +142,9 @@ class ProducerStates:
                 header.last_sequence,
                 base_offset,
                 last_offset,
-                timestamp_ms,
+                header.max_timestamp_ms,
             )
         )
-
-    def restore(self, entries: Iterable[tuple[int, ProducerEntry]]) -> None:
-        """Start from a snapshot. The log's time is at least that of its newest entry."""
-        self._entries = dict(entries)
-        for entry in self._entries.values():
-            self.log_time_ms = max(self.log_time_ms, entry.log_time_ms)
-
-    def drop_expired(self) -> None:
-        """Forget those nobody will ask for, before they are written to a snapshot."""
-        for producer_id in list(self._entries):
-            self.get(producer_id)
 
 
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:

@@ -92,7 +92,7 @@ class LogRecovery:
         self._trusted_end = source.recovery_point or 0
         self.segments: list[Segment] = []
         self.epochs = EpochHistory()
-        self.producers = ProducerStates(source.config.producer_id_expiration_ms)
+        self.producers = ProducerStates()
         self.log_start_offset = source.log_start_offset or 0
         self.durable_end_offset = 0
         self.cut: Cut | None = None
@@ -283,10 +283,12 @@ class LogRecovery:
         yield from self._rebuild_sealed(segment, next_base)
 
     def _prepare_producers(self, suspect: int) -> Steps:
+        # One of where the oldest segment begins is needed: nothing of the log says it again.
+        believed = max(self._trusted_end, self.segments[0].base_offset)
         for offset in snapshot_offsets(self._disk, self._source.directory):
-            if offset > self._trusted_end:
+            if offset > believed:
                 self._disk.remove(self._path(segment_file(offset, SNAPSHOT_SUFFIX)))
-        self.producers = self._snapshot_up_to(self._trusted_end)
+        self.producers = self._snapshot_up_to(believed)
         base_offset = self.segments[suspect].base_offset
         yield from replay(self.producers, self.segments[:suspect], base_offset)
 
@@ -429,9 +431,7 @@ class LogRecovery:
             yield from self._replace_all(self.log_start_offset, "it lies below the log start")
             self.unsynced = list(self.segments)
             self.durable_end_offset = self.log_start_offset
-            self.producers = ProducerStates(
-                self._source.config.producer_id_expiration_ms, self.log_start_offset
-            )
+            self.producers = ProducerStates(self.log_start_offset)
             self.epochs.clear()
 
     @property
@@ -442,8 +442,7 @@ class LogRecovery:
         return load_snapshot(
             self._disk,
             self._source.directory,
-            self._source.config.producer_id_expiration_ms,
-            self.log_start_offset,
+            self.segments[0].base_offset,
             offset,
         )
 

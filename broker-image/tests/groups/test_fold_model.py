@@ -293,7 +293,9 @@ def cleaned(batches: list[bytearray], *, drops_tombstones: bool) -> Iterator[Any
     """The log after this broker's own cleaner; tombstones go at the second pass at once."""
     for now_ms in (0, 1) if drops_tombstones else (0,):
         keys = KeyMap(2**20)
-        survival = Survival(keys=keys, now_ms=now_ms, delete_retention_ms=0, last_batches={})
+        survival = Survival(
+            keys=keys, now_ms=now_ms, delete_retention_ms=0, remembered_batches=frozenset()
+        )
         headers = [next(iter_batches(batch))[1] for batch in batches]
         end_offset = headers[-1].last_offset + 1 if headers else 0
         for batch, header in zip(batches, headers, strict=True):

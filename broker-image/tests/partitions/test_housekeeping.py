@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import NewRecord, build_batch
+from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Kit
@@ -46,6 +46,27 @@ def test_a_round_that_fails_is_logged_and_followed_by_the_next(
 
     kit.run(scenario)
     assert "retention_failed" in caplog.messages
+
+
+def test_an_idle_producer_is_forgotten_when_the_configuration_says_so(kit: "Kit") -> None:
+    options = BatchOptions(producer=Producer(producer_id=5, epoch=0, base_sequence=0))
+    sent = bytes(build_batch([NewRecord(b"value")], options))
+
+    async def scenario() -> None:
+        async with kit.running(
+            log_retention_check_interval_ms="10", producer_id_expiration_ms="1"
+        ) as client:
+            await client.create("orders")
+            (first,) = await client.produce("orders", sent)
+            logs = kit.broker._directory.logs
+            log = next(log for name, log in logs.items() if name.topic == "orders")
+            async with asyncio.timeout(5):
+                while log.producer_count:
+                    await client.metadata()
+            (second,) = await client.produce("orders", sent)
+            assert second.base_offset == first.base_offset + 1
+
+    kit.run(scenario)
 
 
 def test_a_topic_is_compacted_from_when_it_says_so(kit: "Kit") -> None:

@@ -521,9 +521,11 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.time_ms = now_ms
+        self.step_ms = 0
+        """By how much the wall clock was put forward; the monotonic one does not feel it."""
 
     def now_ms(self) -> int:
-        return self.time_ms
+        return self.time_ms + self.step_ms
 
     def monotonic_s(self) -> float:
         return self.time_ms / 1000

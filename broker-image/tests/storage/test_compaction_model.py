@@ -187,7 +187,7 @@ class CompactedLog(RuleBasedStateMachine):
     def _read(self) -> list[Record]:
         found: list[Record] = []
         offset = self.log.log_start_offset
-        states = ProducerStates(CONFIG.producer_id_expiration_ms)
+        states = ProducerStates()
         while offset < self.end:
             data = memoryview(self.log.read(offset, 300, self.end).read())
             assert data, offset

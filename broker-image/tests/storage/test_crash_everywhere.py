@@ -71,7 +71,7 @@ def all_records(log: PartitionLog) -> list[tuple[int, bytes]]:
 
 
 def producers_by_folding(log: PartitionLog) -> dict[int, tuple[int, int]]:
-    states = ProducerStates(log.config.producer_id_expiration_ms)
+    states = ProducerStates()
     offset = log.log_start_offset
     while offset < log.end_offset:
         data = log.read(offset, 10_000, log.end_offset).read()

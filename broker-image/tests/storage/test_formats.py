@@ -98,8 +98,12 @@ def test_producer_snapshot(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     kit.config = LogConfig(segment_bytes=380, index_interval_bytes=100)
     kit.run(write_and_close(kit, make_batch))
     content = bytes(kit.disk.content(kit.path("00000000000000000010.snapshot")))
-    entry = struct.pack(">qhiqiqiq", 77, 3, 9, 9, 1, 1_000_004, -1, -1)
-    body = struct.pack(">i", 1) + entry
+    # First when it wrote last, by the clock, then its batches; Kafka goes by the last entry.
+    entries = struct.pack(">qhiqiqiq", 77, 3, -1, -1, 0, kit.clock.now_ms(), -1, -1)
+    for number in range(5):
+        last = 2 * number + 1
+        entries += struct.pack(">qhiqiqiq", 77, 3, last, last, 1, 1_000_000 + number, -1, -1)
+    body = struct.pack(">i", 6) + entries
     assert content == struct.pack(">hI", 1, crc32c(body)) + body
 
 

@@ -1,8 +1,11 @@
 """Idempotent producers: duplicates, gaps, epochs, wrapping, expiry."""
 
-import pytest
+import struct
 
-from chiplog_broker.records.batch import MAX_SEQUENCE, NO_PRODUCER_ID, BatchHeader
+import pytest
+from crc32c import crc32c
+
+from chiplog_broker.records.batch import MAX_SEQUENCE, BatchHeader
 from chiplog_broker.storage.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
@@ -12,6 +15,7 @@ from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_sna
 from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
 
 EXPIRATION_MS = 1_000
+NOW_MS = 1_700_000_000_000
 
 
 def header(
@@ -41,7 +45,7 @@ def header(
 
 
 def states_after(*headers: BatchHeader) -> ProducerStates:
-    states = ProducerStates(EXPIRATION_MS)
+    states = ProducerStates()
     for written in headers:
         states.record(written, states.end_offset)
     return states
@@ -54,7 +58,7 @@ def test_the_next_sequence_passes() -> None:
 
 @pytest.mark.parametrize("sequence", [0, 5, 1_000])
 def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
-    assert ProducerStates(EXPIRATION_MS).check(header(sequence)) is None
+    assert ProducerStates().check(header(sequence)) is None
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 100])
@@ -103,24 +107,45 @@ def test_a_new_epoch_begins_with_zero() -> None:
         states.check(header(2, epoch=0))
 
 
-def test_expiry_goes_by_the_logs_own_time() -> None:
-    states = states_after(header(0, timestamp_ms=100))
-    states.record(header(0, producer_id=NO_PRODUCER_ID, timestamp_ms=1_099), 1)
+def test_a_producer_that_is_idle_is_forgotten() -> None:
+    states = ProducerStates()
+    states.pass_time(5_000)
+    states.record(header(0), 0)
+    states.pass_time(5_999)
+    states.forget_idle(EXPIRATION_MS)
     assert states.get(7) is not None
-    states.record(header(0, producer_id=NO_PRODUCER_ID, timestamp_ms=1_100), 2)
+    states.pass_time(6_000)
+    states.forget_idle(EXPIRATION_MS)
     assert states.get(7) is None
     assert states.check(header(9)) is None
 
 
-def test_a_producer_of_old_records_does_not_expire_while_it_writes() -> None:
-    """An import of last year's records beside today's keeps its place in the sequence."""
-    states = states_after(
-        header(0, producer_id=1, timestamp_ms=10**9),
-        header(0, producer_id=2, timestamp_ms=5),
-    )
-    assert states.check(header(1, producer_id=2)) is None
-    with pytest.raises(OutOfOrderSequenceError):
-        states.check(header(2, producer_id=2))
+def test_who_writes_is_not_idle() -> None:
+    states = ProducerStates()
+    for step, producer_id in enumerate((1, 2, 1, 3)):
+        states.pass_time(step * 600)
+        states.record(header(step, producer_id=producer_id), step)
+    states.forget_idle(EXPIRATION_MS)
+    assert [producer_id for producer_id, _ in states] == [1, 3]
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 0, 10**9, 2**63 - 1])
+def test_the_times_of_records_let_nobody_expire(timestamp_ms: int) -> None:
+    sent = [header(number, timestamp_ms=timestamp_ms * (number % 2)) for number in range(4)]
+    states = states_after(header(0, producer_id=8), *sent)
+    states.pass_time(0)
+    states.forget_idle(EXPIRATION_MS)
+    assert states.check(header(0, producer_id=8)) is not None
+    for again in sent:
+        assert states.check(again) is not None
+
+
+def test_who_has_a_transaction_open_is_not_forgotten() -> None:
+    states = states_after(header(0, attributes=0x10), header(0, producer_id=8))
+    states.pass_time(0)
+    states.pass_time(EXPIRATION_MS)
+    states.forget_idle(EXPIRATION_MS)
+    assert [producer_id for producer_id, _ in states] == [7]
 
 
 def test_a_marker_ends_the_transaction() -> None:
@@ -134,14 +159,62 @@ def test_a_marker_ends_the_transaction() -> None:
     assert states.check(header(0, epoch=1)) is None
 
 
-def test_a_snapshot_brings_back_the_last_batch_of_each() -> None:
-    states = states_after(header(0, count=2), header(2, count=4), header(5, producer_id=8, epoch=3))
-    again = ProducerStates(EXPIRATION_MS, states.end_offset)
-    again.restore(decode_snapshot(encode_snapshot(states)))
-    known = again.check(header(2, count=4))
-    assert known is not None
-    assert (known.first_offset, known.last_offset) == (2, 5)
-    assert again.check(header(6)) is None
+def restored(states: ProducerStates, now_ms: int = NOW_MS) -> ProducerStates:
+    """The states as the next process finds them in a snapshot of that time."""
+    return ProducerStates(states.end_offset, decode_snapshot(encode_snapshot(states, now_ms)))
+
+
+def test_a_snapshot_brings_back_the_last_five_batches_of_each() -> None:
+    sent = [header(number * 2, count=2) for number in range(8)]
+    states = restored(states_after(*sent, header(5, producer_id=8, epoch=3)))
+    for number, again in enumerate(sent[-RETAINED_BATCHES:], len(sent) - RETAINED_BATCHES):
+        known = states.check(again)
+        assert known is not None
+        assert (known.first_offset, known.last_offset) == (number * 2, number * 2 + 1)
+        assert known.timestamp_ms == again.max_timestamp_ms
+    assert states.check(header(16)) is None
+    with pytest.raises(OutOfOrderSequenceError):
+        states.check(sent[-RETAINED_BATCHES - 1])
     with pytest.raises(StorageError):
-        again.check(header(5, producer_id=8, epoch=2))
-    assert again.log_time_ms == states.log_time_ms
+        states.check(header(5, producer_id=8, epoch=2))
+
+
+def test_a_snapshot_brings_back_transactions() -> None:
+    states = restored(states_after(header(0, attributes=0x10), header(1, attributes=0x10)))
+    entry = states.get(7)
+    assert entry is not None
+    assert (entry.epoch, entry.transaction_start, entry.coordinator_epoch) == (0, 0, -1)
+
+
+@pytest.mark.parametrize("wall_ms", [0, NOW_MS, -(10**12)])
+def test_who_was_idle_is_forgotten_after_restarts_too(wall_ms: int) -> None:
+    """Time while no process ran counts for nothing, and so does the wall clock."""
+    states = ProducerStates()
+    for number in range(3):
+        states.pass_time(number * 10**6)
+        states.pass_time(number * 10**6 + 400)
+        states.record(header(number, producer_id=number + 1), number)
+        states.forget_idle(EXPIRATION_MS)
+        assert len(states) == number + 1
+        states = restored(states, wall_ms * number)
+    states.pass_time(0)
+    states.pass_time(200)
+    states.forget_idle(EXPIRATION_MS)
+    assert [producer_id for producer_id, _ in states] == [2, 3]
+    states.pass_time(1_000)
+    states.forget_idle(EXPIRATION_MS)
+    assert len(states) == 0
+
+
+def test_a_snapshot_of_one_entry_a_producer_is_read() -> None:
+    """As Kafka writes it, and Chiplog did: what it says of time is the records' own."""
+    rows = b"".join(
+        struct.pack(">qhiqiqiq", producer_id, 0, 3, 9, 1, timestamp_ms, -1, -1)
+        for producer_id, timestamp_ms in ((1, 5), (2, 2**62))
+    )
+    body = struct.pack(">i", 2) + rows
+    states = ProducerStates(10, decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body))
+    states.pass_time(0)
+    states.forget_idle(1)
+    for producer_id in (1, 2):
+        assert states.check(header(2, count=2, producer_id=producer_id)) is not None

@@ -335,12 +335,12 @@ def test_a_snapshot_above_the_recovery_point_is_not_believed(
 ) -> None:
     """It may be of records that were cut off; later it would be below the recovery point."""
     kit.run(write(kit, make_batch))
-    states = ProducerStates(10**6, 18)
+    states = ProducerStates(18)
     for number, sequence in enumerate((0, 998)):
         producer = Producer(producer_id=5, epoch=0, base_sequence=sequence)
         batch = make_batch([b"", b""], producer=producer)
         states.record(read_header(batch), number * 2)
-    kit.disk.content(kit.path(f"{LAST}.snapshot"))[:] = encode_snapshot(states)
+    kit.disk.content(kit.path(f"{LAST}.snapshot"))[:] = encode_snapshot(states, NOW)
 
     async def use() -> None:
         directory = await kit.open()

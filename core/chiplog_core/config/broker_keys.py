@@ -253,7 +253,9 @@ PRODUCER_ID_EXPIRATION_MS = ConfigKey(
     value_type=INT,
     default=DAY_MS,
     minimum=1,
-    doc="How long a partition remembers an idempotent producer that sends nothing.",
+    doc="How long a partition remembers an idempotent producer that sends nothing, at least. "
+    "By a monotonic clock, whatever the records' timestamps say. To be longer than the delivery "
+    "timeout of any producer.",
 )
 SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     name="socket.request.max.bytes",

@@ -23,8 +23,7 @@ _sound_take_part = Replicas._take_part  # noqa: SLF001
 def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
     if view.leader_epoch != partition.leader_epoch:
         log = partition.log
-        expiration_ms = log.config.producer_id_expiration_ms
-        log._producers = ProducerStates(expiration_ms, log.end_offset)  # noqa: SLF001
+        log._producers = ProducerStates(log.end_offset)  # noqa: SLF001
     _sound_lead(partition, view, min_isr)
 
 

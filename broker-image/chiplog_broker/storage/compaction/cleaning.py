@@ -108,7 +108,7 @@ class CleaningPass:
             keys=self._keys,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
-            last_batches=log.last_batches(),
+            remembered_batches=log.remembered_batches(),
         )
         output = _Output(log.begin_cleaned(group[0].base_offset), self._pace)
         try:

@@ -4,7 +4,7 @@ Generators, so that a large batch does not hold the event loop: they yield how m
 they have looked at since the last time.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,16 +36,13 @@ class Survival:
     keys: KeyMap
     now_ms: int
     delete_retention_ms: int
-    last_batches: Mapping[int, int]
-    """The last offset of the newest batch of each producer that is remembered."""
+    remembered_batches: Set[int]
+    """The last offsets of the batches by which producers' retries are known."""
 
     def needs_batch(self, header: BatchHeader, end_offset: int) -> bool:
         """Whether a batch stays even without records; `end_offset` is its new segment's."""
         last_offset = header.last_offset
-        is_newest = header.producer_id >= 0 and (
-            self.last_batches.get(header.producer_id) == last_offset
-        )
-        return is_newest or last_offset + 1 == end_offset
+        return last_offset in self.remembered_batches or last_offset + 1 == end_offset
 
     def of(self, records: list[ScannedRecord], header: BatchHeader) -> list[ScannedRecord]:
         """Which of a batch's records stay. A tombstone goes once its batch's horizon is past."""
