@@ -2,23 +2,27 @@
 
 Schema: Apache Kafka 4.3.1. Kafka's key of a commit names the topic but not which topic of that
 name; the topic's id is a tagged field of version 4. So that a topic made anew never inherits what
-was committed for the one before it, a commit under another id counts as absent.
+was committed for the one before it, a commit under another id counts as absent. Only a commit of
+an older version has no id; it counts for whatever topic has the name.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from chiplog_broker.groups.fields import FLEXIBLE_VERSION, read_value, storing
+from chiplog_broker.groups.fields import FLEXIBLE_VERSION, read_value
 from chiplog_broker.protocol.reader import INT16, INT32, INT64, Reader
-from chiplog_broker.protocol.writer import compact_string, string, tagged_fields, uuid
+from chiplog_broker.protocol.writer import compact_string, tagged_fields, uuid
 
 NO_LEADER_EPOCH: Final = -1
 _NO_TIMESTAMP: Final = -1
 _NO_RECORD: Final = -1
 
 _TOPIC_ID_TAG: Final = 0
+_EXPIRY_TAG: Final = 30_001
+"""Our own, far above the tags that Kafka counts up."""
 _EXPIRING_VERSION: Final = 1
+"""The version with a field for it, which we wrote before, and Kafka still writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +48,17 @@ class CommittedOffset:
 
 
 def encode_offset_value(commit: CommittedOffset) -> bytes:
-    """Version 4; version 1, as Kafka does, for a commit with an expiry of its own.
+    """Version 4, whatever the client asked for: only this version can name the topic.
 
-    Only version 1 has a field for that, and it has none for the topic's id or the leader epoch.
+    Kafka writes version 1 where a commit has an expiry of its own, and that version has neither a
+    topic's id nor a leader epoch. Kafka passes over the tagged field of ours, so to its tools such
+    a commit expires as all others do.
     """
+    fields = []
+    if commit.topic_id is not None:
+        fields.append((_TOPIC_ID_TAG, uuid(commit.topic_id)))
     if commit.expire_timestamp_ms is not None:
-        return _encode_expiring(commit, commit.expire_timestamp_ms)
-    id_field = [] if commit.topic_id is None else [(_TOPIC_ID_TAG, uuid(commit.topic_id))]
+        fields.append((_EXPIRY_TAG, INT64.pack(commit.expire_timestamp_ms)))
     return b"".join(
         (
             INT16.pack(FLEXIBLE_VERSION),
@@ -58,22 +66,9 @@ def encode_offset_value(commit: CommittedOffset) -> bytes:
             INT32.pack(commit.leader_epoch),
             compact_string(commit.metadata),
             INT64.pack(commit.commit_timestamp_ms),
-            tagged_fields(id_field),
+            tagged_fields(fields),
         )
     )
-
-
-def _encode_expiring(commit: CommittedOffset, expire_timestamp_ms: int) -> bytes:
-    with storing("a commit"):
-        return b"".join(
-            (
-                INT16.pack(_EXPIRING_VERSION),
-                INT64.pack(commit.offset),
-                string(commit.metadata),
-                INT64.pack(commit.commit_timestamp_ms),
-                INT64.pack(expire_timestamp_ms),
-            )
-        )
 
 
 def decode_offset_value(value: bytes, group: str, record_offset: int) -> CommittedOffset:
@@ -84,26 +79,32 @@ def decode_offset_value(value: bytes, group: str, record_offset: int) -> Committ
         leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH
         metadata = reader.string()
         (commit_timestamp_ms,) = reader.unpack(INT64)
-        expire_timestamp_ms = _NO_TIMESTAMP
+        expire_timestamp_ms, topic_id = _NO_TIMESTAMP, None
         if version == _EXPIRING_VERSION:
             (expire_timestamp_ms,) = reader.unpack(INT64)
+        elif version == FLEXIBLE_VERSION:
+            topic_id, expire_timestamp_ms = _tagged(reader)
         return CommittedOffset(
             offset=offset,
             leader_epoch=leader_epoch,
             metadata=metadata,
             commit_timestamp_ms=commit_timestamp_ms,
             expire_timestamp_ms=None if expire_timestamp_ms < 0 else expire_timestamp_ms,
-            topic_id=_topic_id(reader) if version == FLEXIBLE_VERSION else None,
+            topic_id=topic_id,
             record_offset=record_offset,
         )
 
     return read_value(value, group, "OffsetCommitValue", read)
 
 
-def _topic_id(reader: Reader) -> UUID | None:
-    field_reader = reader.tagged_fields().get(_TOPIC_ID_TAG)
-    if field_reader is None:
-        return None
-    topic_id = field_reader.uuid()
-    field_reader.finish()
-    return topic_id
+def _tagged(reader: Reader) -> tuple[UUID | None, int]:
+    """The topic's id, and the expiry."""
+    topic_id, expire_timestamp_ms = None, _NO_TIMESTAMP
+    fields = reader.tagged_fields()
+    if (field_reader := fields.get(_TOPIC_ID_TAG)) is not None:
+        topic_id = field_reader.uuid()
+        field_reader.finish()
+    if (field_reader := fields.get(_EXPIRY_TAG)) is not None:
+        (expire_timestamp_ms,) = field_reader.unpack(INT64)
+        field_reader.finish()
+    return topic_id, expire_timestamp_ms

@@ -296,6 +296,15 @@ def test_a_broken_retention_is_named(value: bytes) -> None:
             "0004 0000000000000102 00000005 02 6d 0000000000000003 0100 10" + "00" * 16,
             COMMIT,
         ),
+        (
+            "0004 0000000000000102 00000005 02 6d 0000000000000003 01 b1ea01 08 0000000000000004",
+            replace(COMMIT, expire_timestamp_ms=4),
+        ),
+        (
+            "0004 0000000000000102 00000005 02 6d 0000000000000003 02 00 10"
+            "0102030405060708090a0b0c0d0e0f10 b1ea01 08 0000000000000004",
+            replace(COMMIT, topic_id=TOPIC_ID, expire_timestamp_ms=4),
+        ),
     ],
 )
 def test_commits_by_hand(hexadecimal: str, commit: CommittedOffset) -> None:
@@ -307,16 +316,16 @@ def test_commits_by_hand(hexadecimal: str, commit: CommittedOffset) -> None:
         assert encode_offset_value(commit) == raw
 
 
-def test_a_commit_with_an_expiry_is_written_as_kafka_writes_it() -> None:
-    raw = encode_offset_value(replace(COMMIT, expire_timestamp_ms=4, topic_id=TOPIC_ID))
-    assert raw == bytes.fromhex("0001 0000000000000102 0001 6d 0000000000000003 0000000000000004")
+@pytest.mark.parametrize("field", ["07 00000000000004", "09 000000000000000400"])
+def test_an_expiry_of_another_size_is_damage(field: str) -> None:
+    value = "0004 0000000000000102 00000005 02 6d 0000000000000003 01 b1ea01" + field
+    with pytest.raises(UnreadableGroupRecordError):
+        decode_offset_value(bytes.fromhex(value), "g", 0)
 
 
 @given(COMMITS)
 def test_commits_come_back(commit: CommittedOffset) -> None:
     found = decode_offset_value(encode_offset_value(commit), "g", 0)
-    if commit.expire_timestamp_ms is not None:
-        commit = replace(commit, leader_epoch=-1, topic_id=None)
     if commit.topic_id == UUID(int=0):
         commit = replace(commit, topic_id=None)
     assert found == commit

@@ -186,12 +186,15 @@ def test_the_first_version_says_by_partition_what_others_say_once(kit: "Kit", ve
     kit.run(scenario)
 
 
-def test_a_topic_that_is_made_anew_inherits_no_commits(kit: "Kit") -> None:
+@pytest.mark.parametrize(("version", "retention_ms"), [(9, -1), (2, 60_000), (4, 60_000)])
+def test_a_topic_that_is_made_anew_inherits_no_commits(
+    kit: "Kit", version: int, retention_ms: int
+) -> None:
     async def scenario() -> None:
         async with running(kit) as client:
             await client.create("orders")
-            group = Group(client)
-            assert await group.commit("orders", (0, 5)) == [OK]
+            group, old = Group(client), Group(client, version=version)
+            assert await old.commit("orders", (0, 5), retention_ms=retention_ms) == [OK]
             await client.delete("orders")
             assert await group.state() == "Dead", "nothing is kept of what nobody can read"
             assert await group.offsets(("orders", (0,))) == {("orders", 0): NO_COMMIT}
