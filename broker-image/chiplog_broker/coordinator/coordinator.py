@@ -43,11 +43,13 @@ class Coordinator:
         self._shards: dict[int, Shard] = {}
         self._loading: dict[Shard, asyncio.Task[None]] = {}
         self._expiring: asyncio.Task[None] | None = None
-        self._began_ms = clock.now_ms() - clock.monotonic_s() * 1000
+        self._began_ms = clock.now_ms() - self.ticks_ms()
         self._around = Surroundings(
             limits=self._limits,
             new_member_id=self._new_member_id,
             now_ms=self.now_ms,
+            ticks_ms=self.ticks_ms,
+            to_wall_ms=self._to_wall_ms,
         )
         replicas.on_changed = self.changed
         replicas.on_deleted = self.topic_deleted
@@ -57,8 +59,24 @@ class Coordinator:
         self._expiring = asyncio.get_running_loop().create_task(self._expire_again_and_again())
 
     def now_ms(self) -> int:
-        """The time of everything about groups: milliseconds since 1970 that never go back."""
-        return int(self._began_ms + self._clock.monotonic_s() * 1000)
+        """The wall clock as it is now: what is stored must not have the error of the start."""
+        return self._clock.now_ms()
+
+    def ticks_ms(self) -> int:
+        """The time of sessions, which the wall clock must not end: it never goes back or jumps."""
+        return int(self._clock.monotonic_s() * 1000)
+
+    def _to_wall_ms(self, ticks_ms: int) -> int:
+        return ticks_ms + self.now_ms() - self.ticks_ms()
+
+    def _expiry_ms(self) -> int:
+        """The time by which offsets expire: the earlier one of two clocks.
+
+        A wall clock that somebody sets a month ahead must cost nobody's offsets, so it counts
+        only as far as that time has passed here. Nor does the time of the start count where it
+        was too late. What this delays goes a little later.
+        """
+        return min(self.now_ms(), self._began_ms + self.ticks_ms())
 
     def changed(self, topic: str) -> None:
         """The replicas of a topic may lead now, or may not any more."""
@@ -114,7 +132,7 @@ class Coordinator:
         retention_ms = setting(self._config, keys.OFFSETS_RETENTION_MINUTES) * 60_000
         for shard in self:
             if shard.is_serving:
-                shard.expire(retention_ms)
+                shard.expire(self._expiry_ms(), retention_ms)
             await asyncio.sleep(0)
 
     async def _expire_again_and_again(self) -> None:

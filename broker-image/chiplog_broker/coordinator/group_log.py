@@ -28,13 +28,16 @@ LOG_INTERVAL_MS = 10_000
 class GroupLog:
     """`state` is the fold of the log up to its end, `safety` says how much of it may be told."""
 
-    def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, partition: Partition, now_ms: Callable[[], int], ticks_ms: Callable[[], int]
+    ) -> None:
         """The partition must lead: what is appended belongs to the reign that it leads in now."""
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.state = GroupsState()
         self.safety = Safety(partition)
         self._now_ms = now_ms
+        self._ticks_ms = ticks_ms
         self._asking: list[Told] = []
         self._logged_ms = -LOG_INTERVAL_MS
 
@@ -119,7 +122,7 @@ class GroupLog:
         self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
 
     def _refused(self, group_id: str, reason: str) -> None:
-        now_ms = self._now_ms()
-        if now_ms - self._logged_ms >= LOG_INTERVAL_MS:
-            self._logged_ms = now_ms
+        ticks_ms = self._ticks_ms()
+        if ticks_ms - self._logged_ms >= LOG_INTERVAL_MS:
+            self._logged_ms = ticks_ms
             logger.warning("group_record_refused", extra={"group": group_id, "reason": reason})

@@ -49,7 +49,11 @@ class Surroundings:
     limits: Callable[[], Limits]
     new_member_id: Callable[[str], str]
     now_ms: Callable[[], int]
-    """Milliseconds since 1970 that never go back."""
+    """The wall clock, for what is stored: other brokers read it. It may jump."""
+    ticks_ms: Callable[[], int]
+    """Milliseconds that never go back or jump, for sessions and all that is waited for."""
+    to_wall_ms: Callable[[int], int]
+    """What `now_ms` says at a time of `ticks_ms`."""
 
 
 class Shard:
@@ -58,7 +62,7 @@ class Shard:
     def __init__(self, partition: Partition, around: Surroundings) -> None:
         self.partition = partition
         self._around = around
-        self._log = GroupLog(partition, around.now_ms)
+        self._log = GroupLog(partition, around.now_ms, around.ticks_ms)
         self._members: dict[str, Membership] = {}
         """Those that have members, or had some a moment ago."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -72,7 +76,7 @@ class Shard:
 
     async def load(self) -> None:
         """Learn what there is; then, or with a `failure`, it answers."""
-        name, began_ms = str(self.partition.name), self._around.now_ms()
+        name, began_ms = str(self.partition.name), self._around.ticks_ms()
         try:
             await self._log.load()
         except PartitionError:
@@ -84,7 +88,7 @@ class Shard:
             return
         self._take_up()
         if groups := len(self._log.state.group_ids()):
-            took_ms = self._around.now_ms() - began_ms
+            took_ms = self._around.ticks_ms() - began_ms
             extra = {"partition": name, "groups": groups, "took_ms": took_ms}
             logger.info("groups_loaded", extra=extra)
 
@@ -149,21 +153,21 @@ class Shard:
 
     def join(self, group_id: str, request: Join, respond: Callable[[Joined], None]) -> None:
         membership, token = self._membership(group_id), self._waits(respond)
-        self._carry_out(group_id, membership.join(token, request, self._around.now_ms()))
+        self._carry_out(group_id, membership.join(token, request, self._around.ticks_ms()))
 
     def sync(self, group_id: str, request: Sync, respond: Callable[[Synced], None]) -> None:
         membership, token = self._membership(group_id), self._waits(respond)
-        self._carry_out(group_id, membership.sync(token, request, self._around.now_ms()))
+        self._carry_out(group_id, membership.sync(token, request, self._around.ticks_ms()))
 
     def leave(
         self, group_id: str, leaving: Sequence[Leaving], respond: Callable[[Left], None]
     ) -> None:
         membership, token = self._membership(group_id), self._waits(respond)
-        self._carry_out(group_id, membership.leave(token, leaving, self._around.now_ms()))
+        self._carry_out(group_id, membership.leave(token, leaving, self._around.ticks_ms()))
 
     def heartbeat(self, group_id: str, identity: Identity, respond: Told) -> None:
         membership = self._membership(group_id)
-        code = ErrorCode(membership.heartbeat(identity, self._around.now_ms()))
+        code = ErrorCode(membership.heartbeat(identity, self._around.ticks_ms()))
         self._settle(group_id, membership)
         self._log.answer(respond, group_id, code)
 
@@ -182,10 +186,11 @@ class Shard:
         if identity.generation >= 0 and not self.exists(group_id):
             self._log.answer(respond, group_id, ErrorCode.illegal_generation)
             return
-        membership, now_ms = self._membership(group_id), self._around.now_ms()
-        code = ErrorCode(membership.check_commit(identity, now_ms))
+        membership = self._membership(group_id)
+        code = ErrorCode(membership.check_commit(identity, self._around.ticks_ms()))
         self._settle(group_id, membership)
         if code is OK:
+            now_ms = self._around.now_ms()
             self._log.append_for(
                 respond, group_id, lambda: commit_records(group_id, commits, now_ms)
             )
@@ -234,7 +239,7 @@ class Shard:
         Whoever joins from now on finds the new offsets. The id must not be that of a `done_reset`.
         """
         membership, now_ms = self._membership(group_id), self._around.now_ms()
-        effects = membership.fence(f"reset {reset.id}", now_ms)
+        effects = membership.fence(f"reset {reset.id}", self._around.ticks_ms())
         fenced = [one.group for one in effects if isinstance(one, Store)]
         code = self._log.append(
             group_id,
@@ -307,9 +312,8 @@ class Shard:
             timer.cancel()
             del self._members[group_id]
 
-    def expire(self, retention_ms: int) -> None:
+    def expire(self, now_ms: int, retention_ms: int) -> None:
         """Forget what nobody came back for."""
-        now_ms = self._around.now_ms()
         for group_id in self:
             membership = self._members.get(group_id)
             keys = expired_keys(
@@ -336,12 +340,12 @@ class Shard:
         membership = self._members.get(group_id)
         if membership is None:
             around, stored = self._around, self._log.state.group(group_id)
-            given = around.limits(), around.new_member_id
+            given = around.limits(), around.new_member_id, around.to_wall_ms
             if stored is None:
                 membership = Membership(group_id, *given)
             else:
-                now_ms = around.now_ms()
-                membership = Membership.from_stored(group_id, stored, *given, now_ms)
+                ticks_ms = around.ticks_ms()
+                membership = Membership.from_stored(group_id, stored, *given, ticks_ms)
             self._members[group_id] = membership
         return membership
 
@@ -388,7 +392,7 @@ class Shard:
             timer.cancel()
         due_ms = membership.next_deadline_ms
         if due_ms is not None:
-            delay_s = max(due_ms - self._around.now_ms(), 0) / 1000
+            delay_s = max(due_ms - self._around.ticks_ms(), 0) / 1000
             loop = asyncio.get_running_loop()
             self._timers[group_id] = loop.call_later(delay_s, self._advance, group_id)
         elif membership.state is GroupState.EMPTY:
@@ -397,7 +401,7 @@ class Shard:
     def _advance(self, group_id: str) -> None:
         del self._timers[group_id]
         membership = self._members[group_id]
-        self._carry_out(group_id, membership.advance(self._around.now_ms()))
+        self._carry_out(group_id, membership.advance(self._around.ticks_ms()))
 
     def _store(self, group_id: str, stored: StoredGroup) -> ErrorCode:
         now_ms = self._around.now_ms()

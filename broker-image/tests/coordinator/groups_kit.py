@@ -1,7 +1,8 @@
 """A client of the group APIs, in any version, and a broker whose groups do not wait for more."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from uuid import UUID
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.protocol.apis import APIS, ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.writer import NewRecord, build_batch
@@ -64,6 +66,28 @@ async def reign(kit: "Kit", *, leader: int = 1, **changes: Any) -> None:
     view = replace(view, partitions=(changed,))
     kit.broker._cluster.put(view)
     await kit.broker._replicas.apply(view)
+
+
+class _Ahead(SystemClock):
+    """The machine's clock, and by how much each of its times is ahead of it."""
+
+    def __init__(self, wall_ms: int, ticks_ms: int) -> None:
+        self._wall_ms, self._ticks_ms = wall_ms, ticks_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._wall_ms
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self._ticks_ms / 1000
+
+
+@contextmanager
+def time_ahead(kit: "Kit", *, wall_ms: int = 0, ticks_ms: int = 0) -> Iterator[None]:
+    """As if so much time had gone by for the coordinator, or one of its clocks had jumped."""
+    coordinator = kit.broker._coordinator
+    clock, coordinator._clock = coordinator._clock, _Ahead(wall_ms, ticks_ms)
+    yield
+    coordinator._clock = clock
 
 
 async def loaded(kit: "Kit") -> None:

@@ -99,10 +99,10 @@ def test_expiry_goes_on_after_a_fault(
 ) -> None:
     real_expire, faults = Shard.expire, [ValueError("a fault")]
 
-    def expire(shard: Shard, retention_ms: int) -> None:
+    def expire(shard: Shard, now_ms: int, retention_ms: int) -> None:
         if faults:
             raise faults.pop()
-        real_expire(shard, retention_ms)
+        real_expire(shard, now_ms, retention_ms)
 
     monkeypatch.setattr(Shard, "expire", expire)
 

@@ -161,6 +161,7 @@ GROUPS = st.builds(
 TOPIC_ID = UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
 WITH_ID = "01 00 10 0102030405060708090a0b0c0d0e0f10"
 """One tagged field: its tag, its length, the id."""
+BEFORE_TAGS = "0004 0000000000000102 00000005 02 6d 0000000000000003"
 COMMIT = CommittedOffset(offset=258, leader_epoch=5, metadata="m", commit_timestamp_ms=3)
 MEMBER = StoredMember(
     member_id="m",
@@ -297,12 +298,11 @@ def test_a_broken_retention_is_named(value: bytes) -> None:
             COMMIT,
         ),
         (
-            "0004 0000000000000102 00000005 02 6d 0000000000000003 01 b1ea01 08 0000000000000004",
+            BEFORE_TAGS + "01 b1ea01 08 0000000000000004",
             replace(COMMIT, expire_timestamp_ms=4),
         ),
         (
-            "0004 0000000000000102 00000005 02 6d 0000000000000003 02 00 10"
-            "0102030405060708090a0b0c0d0e0f10 b1ea01 08 0000000000000004",
+            BEFORE_TAGS + "02 00 10 0102030405060708090a0b0c0d0e0f10 b1ea01 08 0000000000000004",
             replace(COMMIT, topic_id=TOPIC_ID, expire_timestamp_ms=4),
         ),
     ],
@@ -318,9 +318,9 @@ def test_commits_by_hand(hexadecimal: str, commit: CommittedOffset) -> None:
 
 @pytest.mark.parametrize("field", ["07 00000000000004", "09 000000000000000400"])
 def test_an_expiry_of_another_size_is_damage(field: str) -> None:
-    value = "0004 0000000000000102 00000005 02 6d 0000000000000003 01 b1ea01" + field
+    value = bytes.fromhex(BEFORE_TAGS + "01 b1ea01" + field)
     with pytest.raises(UnreadableGroupRecordError):
-        decode_offset_value(bytes.fromhex(value), "g", 0)
+        decode_offset_value(value, "g", 0)
 
 
 @given(COMMITS)

@@ -14,6 +14,7 @@ from tests.coordinator.groups_kit import (
     partition_of,
     running,
     shard_of,
+    time_ahead,
 )
 
 if TYPE_CHECKING:
@@ -287,13 +288,47 @@ async def send_raw_retention(client: "Client", retention_ms: int) -> None:
 
 async def forget_later(kit: "Kit", after_ms: int) -> None:
     """What expires within this time, by the broker's own retention."""
-    coordinator = kit.broker._coordinator
-    coordinator._began_ms += after_ms
-    await coordinator.expire_offsets()
-    coordinator._began_ms -= after_ms
+    with time_ahead(kit, wall_ms=after_ms, ticks_ms=after_ms):
+        await kit.broker._coordinator.expire_offsets()
 
 
 WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize("step_ms", [WEEK_MS, -WEEK_MS])
+def test_commits_have_the_time_of_the_wall_clock_as_it_is_now(kit: "Kit", step_ms: int) -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            group = Group(client)
+            member = await group.be_alone()
+            who = member.member_id, member.generation_id
+            before_ms = kit.broker._coordinator.now_ms()
+            with time_ahead(kit, wall_ms=step_ms):
+                assert await group.commit("orders", (0, 5), member=who) == [OK]
+                assert await group.heartbeat(member) is OK
+            (commit,) = shard_of(kit).offsets("g").values()
+            assert 0 <= commit.commit_timestamp_ms - step_ms - before_ms < 600_000
+            stored = shard_of(kit)._log.state.group("g")
+            assert stored is not None
+            assert abs(stored.current_state_timestamp_ms - before_ms) < 600_000
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize(("wall_ms", "ticks_ms"), [(1, 0), (0, 1), (1, -1), (-1, 1)])
+def test_nothing_expires_because_one_clock_jumped(kit: "Kit", wall_ms: int, ticks_ms: int) -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            group = Group(client)
+            assert await group.commit("orders", (0, 5)) == [OK]
+            jumped = time_ahead(kit, wall_ms=wall_ms * 9 * WEEK_MS, ticks_ms=ticks_ms * 9 * WEEK_MS)
+            with jumped:
+                await kit.broker._coordinator.expire_offsets()
+            assert await group.offsets() == {("orders", 0): (5, "", OK)}
+
+    kit.run(scenario)
 
 
 def test_what_nobody_came_back_for_expires(kit: "Kit") -> None:

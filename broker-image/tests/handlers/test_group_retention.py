@@ -14,7 +14,15 @@ from chiplog_core.model.group_exchange import (
     RetentionAsked,
 )
 from chiplog_core.model.group_status import GroupState
-from tests.coordinator.groups_kit import OK, Group, all_led, loaded, partition_of, shard_of
+from tests.coordinator.groups_kit import (
+    OK,
+    Group,
+    all_led,
+    loaded,
+    partition_of,
+    shard_of,
+    time_ahead,
+)
 from tests.server.inquiry_kit import Asker, asking
 
 if TYPE_CHECKING:
@@ -37,10 +45,8 @@ async def keep(asker: Asker, retention_ms: int | None, group_id: str = "g") -> G
 
 async def expire(kit: "Kit", later_ms: int) -> None:
     """As if so much time had gone by."""
-    coordinator = kit.broker._coordinator
-    coordinator._began_ms += later_ms
-    await coordinator.expire_offsets()
-    coordinator._began_ms -= later_ms
+    with time_ahead(kit, wall_ms=later_ms, ticks_ms=later_ms):
+        await kit.broker._coordinator.expire_offsets()
 
 
 async def has_offsets(group: Group) -> bool:

@@ -10,6 +10,8 @@ What a request, a departure or a time means for the group is decided in `joining
   is stored: then the generation before counts, with the members it had.
 """
 
+from collections.abc import Callable
+
 from chiplog_core.groups.answers import (
     Answer,
     Effect,
@@ -34,12 +36,14 @@ from chiplog_core.model.group_status import GroupState
 class Group:
     """The state of one group. Times are milliseconds of the clock that `Membership` names."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, to_wall_ms: Callable[[int], int]) -> None:
         self.limits = limits
+        self._to_wall_ms = to_wall_ms
         self.state = GroupState.EMPTY
         self.why = ""
         """What the last change of state came from, for logs."""
         self.since_ms = NO_TIMESTAMP_MS
+        """By the wall clock, as it is stored."""
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
@@ -153,7 +157,7 @@ class Group:
         """Go where the table says."""
         state = after(self.state, happening)
         if state is not self.state:
-            self.state, self.why, self.since_ms = state, why, now_ms
+            self.state, self.why, self.since_ms = state, why, self._to_wall_ms(now_ms)
 
     def rebalance(self, happening: Happening, why: str, now_ms: int) -> None:
         """Somebody came, went or changed: begin a rebalance, or go on with the one under way."""

@@ -6,9 +6,10 @@ before is below the high watermark. Hence the machine goes on as if all were saf
 nobody learns of anything that another coordinator would not find. If an append is refused the
 machine is worthless: `abandon` it and make another one from what was stored last.
 
-Times are milliseconds since 1970 of a clock that never goes back or jumps: the wall clock when
-the broker started, and the monotonic one since. They are stored, and deadlines are reckoned by
-them. Nothing ends by itself: only `advance` looks whether something is due.
+Times are milliseconds of a clock that never goes back or jumps: deadlines must not depend on the
+wall clock, which somebody may set. What is stored is read by other brokers, so it has the wall
+clock's time: `to_wall_ms` converts. Nothing ends by itself: only `advance` looks whether something
+is due.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.member import Member
 from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
 from chiplog_core.groups.states import Happening
-from chiplog_core.groups.stored import StoredGroup
+from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 from chiplog_core.groups.syncing import sync
 from chiplog_core.model.group_status import GroupState
 
@@ -32,11 +33,17 @@ from chiplog_core.model.group_status import GroupState
 class Membership:
     """The members of one group (KIP-62, 134, 345, 389, 394, 559, 814)."""
 
-    def __init__(self, group_id: str, limits: Limits, new_member_id: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        limits: Limits,
+        new_member_id: Callable[[str], str],
+        to_wall_ms: Callable[[int], int],
+    ) -> None:
         """`new_member_id` makes an id that nobody ever had from a client or an instance id."""
         self.group_id = group_id
         self._new_member_id = new_member_id
-        self._group = Group(limits)
+        self._group = Group(limits, to_wall_ms)
 
     @classmethod
     def from_stored(
@@ -45,6 +52,7 @@ class Membership:
         stored: StoredGroup,
         limits: Limits,
         new_member_id: Callable[[str], str],
+        to_wall_ms: Callable[[int], int],
         now_ms: int,
     ) -> Self:
         """The group as another coordinator left it, at most a generation after what it stored.
@@ -54,7 +62,7 @@ class Membership:
         again, which gets them the same answer. Static members need not sync in time: they may
         have been away.
         """
-        self = cls(group_id, limits, new_member_id)
+        self = cls(group_id, limits, new_member_id, to_wall_ms)
         group = self._group
         group.load(stored)
         for member in group.roster:
@@ -170,7 +178,7 @@ class Membership:
         group = self._alive
         for member_id in [*group.joins, *group.syncs]:
             group.release(member_id, code, told_id=member_id)
-        group.change(Happening.ABANDONED, f"abandoned with {code.name}", group.since_ms)
+        group.change(Happening.ABANDONED, f"abandoned with {code.name}", NO_TIMESTAMP_MS)
         return group.drain()
 
     @property

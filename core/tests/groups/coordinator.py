@@ -22,13 +22,21 @@ class Coordinator:
 
     def __init__(self, **limits: int) -> None:
         self.limits = Limits(**limits)
-        self.now_ms = 1_700_000_000_000
-        self.group = Membership("orders", self.limits, self._new_id)
+        self.now_ms = 1_000_000
+        self.wall_ahead_ms = 1_700_000_000_000
+        self.group = Membership("orders", self.limits, self._new_id, self.to_wall_ms)
         self.answers: dict[int, Joined | Synced | Left] = {}
         self.stored: list[StoredGroup] = []
         self.log: list[Effect] = []
         self._tokens = 0
         self._ids = 0
+
+    def to_wall_ms(self, now_ms: int) -> int:
+        return now_ms + self.wall_ahead_ms
+
+    @property
+    def wall_ms(self) -> int:
+        return self.to_wall_ms(self.now_ms)
 
     def _new_id(self, name: str) -> str:
         self._ids += 1
@@ -121,7 +129,7 @@ class Coordinator:
     def restart(self) -> None:
         """Another coordinator takes over from what was stored last; nobody is answered."""
         self.group = Membership.from_stored(
-            "orders", self.stored[-1], self.limits, self._new_id, self.now_ms
+            "orders", self.stored[-1], self.limits, self._new_id, self.to_wall_ms, self.now_ms
         )
 
     # ---- whole groups

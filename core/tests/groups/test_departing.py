@@ -89,7 +89,7 @@ def test_with_its_last_member_gone_the_group_is_empty_in_a_new_generation() -> N
         None,
         None,
     )
-    assert stored.current_state_timestamp_ms == one.now_ms
+    assert stored.current_state_timestamp_ms == one.wall_ms
     assert one.group.next_deadline_ms is None
 
 

@@ -77,7 +77,7 @@ class World(RuleBasedStateMachine):
         self.instances: dict[str, str | None] = {}
         self.leaders: dict[int, str] = {}
         self.limits = Limits()
-        self.group = Membership("g", self.limits, self.new_id)
+        self.group = Membership("g", self.limits, self.new_id, to_wall_ms=int)
 
     @initialize(delay_ms=st.sampled_from(INITIAL_DELAYS_MS), max_size=st.sampled_from([3, 100]))
     def begin(self, delay_ms: int, max_size: int) -> None:
@@ -86,7 +86,7 @@ class World(RuleBasedStateMachine):
             max_size=max_size,
             new_member_join_timeout_ms=15_000,
         )
-        self.group = Membership("g", self.limits, self.new_id)
+        self.group = Membership("g", self.limits, self.new_id, to_wall_ms=int)
 
     def new_id(self, name: str) -> str:
         return f"{name}-{next(self.numbers)}"
@@ -131,10 +131,10 @@ class World(RuleBasedStateMachine):
         del self.appended[self.safe :]
         self.held.clear()
         self.asked.clear()
-        self.group = Membership("g", self.limits, self.new_id)
+        self.group = Membership("g", self.limits, self.new_id, to_wall_ms=int)
         if self.appended:
             self.group = Membership.from_stored(
-                "g", self.appended[-1], self.limits, self.new_id, self.now_ms
+                "g", self.appended[-1], self.limits, self.new_id, int, self.now_ms
             )
 
     @rule(duration_ms=st.sampled_from([1, 500, 1_000, 3_000, 6_000, 20_000]))

@@ -17,7 +17,7 @@ def test_a_generation_is_stored_when_it_begins_and_when_it_is_assigned() -> None
     one.join("a", protocols=BOTH)
     assert one.stored == []
     one.wait(3_000)
-    joined_ms = one.now_ms
+    joined_ms = one.wall_ms
     member = StoredMember(
         member_id="a-1",
         group_instance_id=None,
@@ -45,6 +45,20 @@ def test_a_generation_is_stored_when_it_begins_and_when_it_is_assigned() -> None
     assert one.stored[1].current_state_timestamp_ms == joined_ms + 500
     assert one.stored[1].members[0].assignment == b"all"
     assert one.stored[1].is_assigned
+
+
+def test_what_is_stored_has_the_wall_clocks_time_and_deadlines_do_not_depend_on_it() -> None:
+    one = Coordinator()
+    (a,) = one.joined_group("a")
+    due_ms = one.group.next_deadline_ms
+    one.wall_ahead_ms += 3_600_000
+    assert one.group.next_deadline_ms == due_ms
+    one.sync(a, {a: b"all"})
+    assert one.stored[-1].current_state_timestamp_ms == one.wall_ms
+    one.wait(SESSION_MS - 1)
+    assert one.group.state is GroupState.STABLE
+    one.wait(1)
+    assert one.group.state is GroupState.EMPTY
 
 
 def test_what_is_answered_was_stored_before() -> None:
@@ -223,7 +237,7 @@ def test_generations_begin_anew_after_the_last_number() -> None:
 
 
 def test_a_group_that_never_was_has_nothing_stored() -> None:
-    group = Membership("orders", Limits(), str)
+    group = Membership("orders", Limits(), str, int)
 
     assert group.to_stored() == StoredGroup(
         protocol_type=None,
