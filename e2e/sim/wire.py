@@ -80,6 +80,8 @@ class Wire:
         self._versions: dict[ApiKey, int] = dict(VERSIONS)
         self._connections: dict[tuple[str, int], PeerConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
+        self.partitions: list[TopicPartition] = []
+        """All that the last answer to a Metadata request named, led by somebody or not."""
         self.leaders: dict[TopicPartition, int] = {}
         self.epochs: dict[TopicPartition, int] = {}
         """The newest reign of each partition that was heard of."""
@@ -123,14 +125,24 @@ class Wire:
             raise
 
     async def learn(self) -> None:
-        """Ask somebody who leads. Raises one of `UNREACHED`."""
+        """Ask somebody which partitions there are, and who leads. Raises one of `UNREACHED`.
+
+        What is not named any more is forgotten, as Java's client does it.
+        """
         answer = await self._said(self.anybody(), ApiKey.METADATA, {"topics": None})
         self._brokers = {int(one.node_id): (one.host, int(one.port)) for one in answer.brokers}
-        for topic in answer.topics:
-            for one in topic.partitions:
-                if topic.topic_id is not None:
-                    number = int(one.partition_index)
-                    self._learned(TopicPartition(str(topic.name), number, topic.topic_id), one)
+        named = {
+            TopicPartition(str(topic.name), int(one.partition_index), topic.topic_id): one
+            for topic in answer.topics
+            if topic.topic_id is not None
+            for one in topic.partitions
+        }
+        self.partitions = list(named)
+        for gone in self.epochs.keys() - named.keys():
+            self.leaders.pop(gone, None)
+            del self.epochs[gone]
+        for partition, one in named.items():
+            self._learned(partition, one)
 
     async def _said(self, at: tuple[str, int], key: ApiKey, values: Mapping[str, Any]) -> Any:
         return await self.say(at, key, self._versions[key], values)

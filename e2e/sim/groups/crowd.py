@@ -48,6 +48,20 @@ def is_led_by_nobody(members: Sequence[Member]) -> bool:
     )
 
 
+def is_led_by_one_who_was_away(members: Sequence[Member], places: Sequence[str]) -> bool:
+    """Whether a static leader came back when there was all that there is now, and nothing since.
+
+    It goes on with the assignment that the generation has, whatever came or went while it was
+    away, and assigns again when it sees a change (docs/groups.md).
+    """
+    return any(
+        one.is_leader
+        and one.has_skipped
+        and sorted(place_of(known.topic, known.number) for known in one.known) == places
+        for one in members
+    )
+
+
 class Crowd:
     """Members as processes of their own, on hosts of their own."""
 
@@ -184,7 +198,8 @@ class Crowd:
             return f"members are in {sorted(generations)}"
         owned = sorted(place_of(one.topic, one.number) for m in members for one in m.positions)
         places = self._places(self.habits.topics)
-        if members and owned != places and not is_led_by_nobody(members):
+        is_at_its_limit = is_led_by_nobody(members) or is_led_by_one_who_was_away(members, places)
+        if members and owned != places and not is_at_its_limit:
             return f"{owned} are read, of {places}"
         return ""
 
@@ -252,8 +267,6 @@ class Crowd:
             self.notes.error(type(error).__name__)
             watcher.at = None
             return False
-        if found is None:
-            watcher.wire.wire.leaders.clear()  # which topics there are may be old news
         return found is not None
 
     async def _compare(self) -> None:

@@ -74,12 +74,7 @@ class GroupClient:
 
     def partitions(self, topics: tuple[str, ...]) -> list[TopicPartition]:
         """All of these topics, of which it knows."""
-        newest = {one.topic: one.topic_id for one in self.wire.wire.leaders}
-        return sorted(
-            one
-            for one in self.wire.wire.leaders
-            if one.topic in topics and one.topic_id == newest[one.topic]
-        )
+        return sorted(one for one in self.wire.wire.partitions if one.topic in topics)
 
     async def fetch_committed(
         self, at: tuple[str, int], partitions: list[TopicPartition]
@@ -89,6 +84,8 @@ class GroupClient:
         error, found = await self.wire.committed(at, partitions)
         if error:
             self.told(error)
+            if error in OF_TOPICS:
+                await self.wire.wire.learn()  # the name may be another topic's by now
             return None
         for one, (offset, mark) in sorted(found.items()):
             label = str(one) if asks_by_id else ""
@@ -145,8 +142,10 @@ class Member(GroupClient):
         """What it has been assigned without knowing yet where to begin."""
         self.committed_s = -1.0
         """When everything it reads was committed for the last time."""
-        self._known: list[TopicPartition] = []
-        """What it gave out the last time that it led."""
+        self.has_skipped = False
+        """Whether it came back as the leader of a generation that has its assignment."""
+        self.known: list[TopicPartition] = []
+        """What there was when it gave out partitions as the leader, or when it came back as one."""
         self._learned_s = -1.0
         self._commit_s = 0.0
         self._aside: set[asyncio.Task[None]] = set()
@@ -197,14 +196,16 @@ class Member(GroupClient):
             self.notes.joined(self.group, began_s, self.who, str(answer.leader))
             self.leader_id = str(answer.leader)
             self.is_leader = self.leader_id == self.who.member_id
-            is_to_assign = self.is_leader and not getattr(answer, "skip_assignment", False)
+            self.has_skipped = self.is_leader and getattr(answer, "skip_assignment", False)
+            if self.is_leader:
+                await self._learn()
+                self.known = self.partitions(self.habits.topics)
+            is_to_assign = self.is_leader and not self.has_skipped
             ids = [str(one.member_id) for one in answer.members]
-            await self._sync(at, await self._shares(ids) if is_to_assign else {})
+            await self._sync(at, self._shares(ids) if is_to_assign else {})
 
-    async def _shares(self, ids: list[str]) -> dict[str, bytes]:
-        await self._learn()
-        self._known = self.partitions(self.habits.topics)
-        places = [(one.topic, one.number) for one in self._known]
+    def _shares(self, ids: list[str]) -> dict[str, bytes]:
+        places = [(one.topic, one.number) for one in self.known]
         return {one: assignment(given) for one, given in in_ranges(ids, places).items()}
 
     async def _learn(self) -> None:
@@ -327,11 +328,11 @@ class Member(GroupClient):
             self.notes.beat(self.group, began_s, who)
 
     async def _look_for_partitions(self) -> None:
-        """A leader assigns anew where there are others than it gave out."""
+        """A leader assigns anew where there are others than when it began to lead."""
         if self.notes.now_s() - self._learned_s < METADATA_AGE_S:
             return
         await self._learn()
-        if self._known and self.partitions(self.habits.topics) != self._known:
+        if self.partitions(self.habits.topics) != self.known:
             self.is_in = False
 
     async def _refused(self, error: int) -> None:
