@@ -5,7 +5,7 @@ A commit is for a topic and not for a name: where the topic was made anew it cou
 
 import asyncio
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from chiplog_broker.coordinator.coordinator import Coordinator
@@ -38,6 +38,9 @@ from chiplog_core.groups.requests import Identity
 
 NO_OFFSET = -1
 GROUP_ERRORS_FROM_VERSION = 2
+
+_ASKED_AGAIN: Final = {ErrorCode.coordinator_not_available: ErrorCode.coordinator_load_in_progress}
+"""librdkafka never asks again after the one, and Java before 3.9 gives up (decision 32)."""
 
 Refused: TypeAlias = dict[tuple[int, int], ErrorCode]
 """Codes by place: of the topic in the request, and of the partition in the topic."""
@@ -120,12 +123,40 @@ class GroupOffsetHandlers:
         try:
             shard = self._coordinator.shard(wanted.group_id)
             offsets = shard.offsets(wanted.group_id)
+            if self._is_behind(offsets, wanted):
+                raise GroupError(ErrorCode.coordinator_load_in_progress)
             topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
             found = tuple(self._found(offsets, one) for one in topics)
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
-            return FoundGroup(wanted.group_id, (), refused.code)
+            return FoundGroup(wanted.group_id, (), _ASKED_AGAIN.get(refused.code, refused.code))
         return FoundGroup(wanted.group_id, found, ErrorCode.none)
+
+    def _is_behind(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedGroup
+    ) -> bool:
+        """Whether the answer depends on a topic that this broker will only know in a moment.
+
+        "Nothing is committed" would send members to where `auto.offset.reset` says. All of the
+        group is to be asked for again, by the one code that every client takes for that (decision
+        32). A topic that is deleted is not expected: of it nothing is committed any more.
+        """
+        if wanted.topics is None:
+            return any(self._is_for_expected(*one) for one in offsets.items())
+        return any(
+            self._cluster.is_expected(ref.topic_id)
+            if ref.topic_id is not None
+            else any(
+                self._is_for_expected(one, offsets[one])
+                for one in (TopicPartition(ref.name or "", index) for index in partitions)
+                if one in offsets
+            )
+            for ref, partitions in wanted.topics
+        )
+
+    def _is_for_expected(self, partition: TopicPartition, commit: CommittedOffset) -> bool:
+        expected = self._cluster.expected(partition.topic)
+        return expected is not None and commit.is_for(expected)
 
     def _all_of(
         self, offsets: Mapping[TopicPartition, CommittedOffset], *, by_id: bool

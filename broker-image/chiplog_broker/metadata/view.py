@@ -126,6 +126,7 @@ class ClusterView:
         """Whether clients are to go to other brokers, as this one can do nothing for them."""
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}
+        self._expected: dict[str, UUID] = {}
 
     def __iter__(self) -> Iterator[TopicView]:
         return iter(self._topics.values())
@@ -142,14 +143,37 @@ class ClusterView:
 
     def put(self, topic: TopicView) -> None:
         """A topic is new or changed; a new id behind an old name replaces the old topic."""
-        self.remove(topic.name)
+        self._forget(topic.name)
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
+        if self._expected.get(topic.name) == topic.topic_id:
+            del self._expected[topic.name]
 
     def remove(self, name: str) -> None:
         """A topic was deleted."""
+        self._forget(name)
+        self._expected.pop(name, None)
+
+    def _forget(self, name: str) -> None:
         if old := self._topics.pop(name, None):
             del self._names[old.topic_id]
+
+    def expect(self, name: str, topic_id: UUID) -> None:
+        """The cluster has this topic, and this broker is about to `put` it.
+
+        Until then "unknown" would be as wrong as what the topic before had under this name.
+        """
+        known = self._topics.get(name)
+        if known is None or known.topic_id != topic_id:
+            self._expected[name] = topic_id
+
+    def expected(self, name: str) -> UUID | None:
+        """The topic that will have this name in a moment, if it is not known yet."""
+        return self._expected.get(name)
+
+    def is_expected(self, topic_id: UUID) -> bool:
+        """Whether a topic will be known in a moment, and is not yet."""
+        return topic_id in self._expected.values()
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
         """All brokers that clients of this listener may know, in the order of their ids.

@@ -194,28 +194,44 @@ class Replicas:
         return partition
 
     async def apply(self, topic: TopicView) -> None:
-        """Create, configure, lead, follow or rest: the topic's replicas here as its view says."""
+        """Create, configure, lead, follow or rest: the topic's replicas here as its view says.
+
+        One that fails does not hold up the others. Then it raises what the first one failed with:
+        `StorageError` or `OSError`.
+        """
+        failures: list[OSError | StorageError] = []
         async with self._changing:
             self._proposals.applied(topic)
             config = topic_log_config(topic)
             await self._release_others(topic)
             for view in topic.partitions:
-                name = TopicPartition(topic.name, view.index)
                 if self._broker_id not in view.replicas:
                     continue
-                if name in self._directory.quarantined and not await self._begin_anew(name, view):
-                    continue
-                partition = self._partitions.get((topic.name, view.index))
-                if partition is None:
-                    partition = await self._open(topic, view.index, config)
-                partition.configure(config)
-                partition.has_min_isr = len(view.isr) >= topic.min_isr
-                self._note_in_sync(partition, view)
-                await self._check_whole(name, view)
-                partition.is_whole = not self._directory.is_refetching(name)
-                await self._check_cut(name, view)
-                await self._take_part(partition, view, topic.min_isr)
+                try:
+                    await self._apply(topic, view, config)
+                except (OSError, StorageError) as failed:
+                    name = TopicPartition(topic.name, view.index)
+                    extra = {"partition": str(name), "reason": str(failed)}
+                    logger.error("replica_not_applied", extra=extra)
+                    failures.append(failed)
             self.on_changed(topic.name)
+        if failures:
+            raise failures[0]
+
+    async def _apply(self, topic: TopicView, view: PartitionView, config: LogConfig) -> None:
+        name = TopicPartition(topic.name, view.index)
+        if name in self._directory.quarantined and not await self._begin_anew(name, view):
+            return
+        partition = self._partitions.get((topic.name, view.index))
+        if partition is None:
+            partition = await self._open(topic, view.index, config)
+        partition.configure(config)
+        partition.has_min_isr = len(view.isr) >= topic.min_isr
+        self._note_in_sync(partition, view)
+        await self._check_whole(name, view)
+        partition.is_whole = not self._directory.is_refetching(name)
+        await self._check_cut(name, view)
+        await self._take_part(partition, view, topic.min_isr)
 
     def _note_in_sync(self, partition: Partition, view: PartitionView) -> None:
         """Only leaders count what changed, so that all brokers' counts can be added up."""

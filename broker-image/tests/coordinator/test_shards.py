@@ -160,7 +160,7 @@ def test_a_disk_that_hangs_is_told_of_after_a_while(
             group = Group(client)
             kit.disk.may_sync.clear()
             assert await group.commit("orders", (0, 5)) == [NOT_NOW]
-            assert (await group.fetched(ORDERS)).error_code == NOT_NOW
+            assert (await group.fetched(ORDERS)).error_code == LOADING
             assert (await group.described()).error_code == NOT_NOW
             assert await group.delete() is NOT_NOW
             assert await listed(client) == (NOT_NOW, {})
@@ -461,7 +461,7 @@ def test_what_cannot_be_read_is_coordinated_by_nobody_and_others_are_listed(kit:
             bad, good = Group(client, "b"), Group(client, "a")
             while not shard_of(kit, index).failure:  # noqa: ASYNC110 - nobody is told of it
                 await asyncio.sleep(0.001)
-            assert (await bad.fetched(ORDERS)).error_code == NOT_NOW
+            assert (await bad.fetched(ORDERS)).error_code == LOADING
             assert await good.offsets(ORDERS) == {("orders", 0): (1, "", OK)}
             assert await listed(client) == (OK, {"a": ("Empty", "")})
 

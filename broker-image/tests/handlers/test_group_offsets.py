@@ -5,8 +5,12 @@ from uuid import UUID
 
 import pytest
 
+from chiplog_broker.coordinator.holding import outcome
+from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.groups.requests import Identity
 from tests.coordinator.groups_kit import (
     OK,
     Group,
@@ -205,6 +209,68 @@ def test_a_topic_that_is_made_anew_inherits_no_commits(
             assert await group.offsets() == {}
             assert await group.commit("orders", (0, 1)) == [OK]
             assert await group.offsets() == {("orders", 0): (1, "", OK)}
+
+    kit.run(scenario)
+
+
+LOADING = ErrorCode.coordinator_load_in_progress
+
+
+def test_a_group_is_asked_for_again_until_its_topic_is_known(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            for name in ("orders", "other"):
+                await client.create(name, 2)
+            group, by_id = Group(client), Group(client, version=10)
+            for name in ("orders", "other"):
+                assert await group.commit(name, (0, 5)) == [OK]
+            cluster, (orders, other) = kit.broker._cluster, (("orders", (0,)), ("other", (0,)))
+            view = cluster.topic("orders")
+            assert view is not None
+            cluster.remove("orders")
+            cluster.expect("orders", view.topic_id)
+            for asked in ((orders,), (other, orders), ()):
+                found = await group.fetched(*asked)
+                assert (found.error_code, list(found.topics)) == (LOADING, [])
+            assert (await by_id.fetched((view.topic_id, (1,)))).error_code == LOADING
+            # The first version has no code for a group.
+            told = await Group(client, version=1).offsets(orders, other)
+            assert set(told.values()) == {(-1, "", LOADING)}
+            # What is not asked for, or was never committed, does not have to be known.
+            assert await group.offsets(other) == {("other", 0): (5, "", OK)}
+            assert await group.offsets(("orders", (1,))) == {("orders", 1): NO_COMMIT}
+            assert await Group(client, "another").offsets(orders) == {("orders", 0): NO_COMMIT}
+            cluster.put(view)
+            assert await group.offsets(orders) == {("orders", 0): (5, "", OK)}
+            assert await group.offsets() == dict.fromkeys(told, (5, "", OK))
+
+    kit.run(scenario)
+
+
+def test_of_a_topic_that_is_gone_nothing_is_committed(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            group, orders = Group(client), ("orders", (0,))
+            assert await group.commit("orders", (0, 5)) == [OK]
+            cluster = kit.broker._cluster
+            view = cluster.topic("orders")
+            assert view is not None
+            cluster.remove("orders")
+            assert await group.offsets(orders) == {("orders", 0): NO_COMMIT}
+            assert await group.offsets() == {}
+            # Nor of the topic that will have its name: what is stored is of the one before.
+            cluster.expect("orders", UUID(int=7))
+            assert await group.offsets(orders) == {("orders", 0): NO_COMMIT}
+            # But of the one before nobody hears what is committed for the next one.
+            cluster.put(view)
+            cluster.expect("orders", UUID(int=7))
+            partition = TopicPartition("orders", 0)
+            commit = CommittedOffset(offset=9, commit_timestamp_ms=0, topic_id=UUID(int=7))
+            shard = shard_of(kit)
+            made = outcome(lambda told: shard.commit("g", Identity(), {partition: commit}, told))
+            assert await made is OK
+            assert (await group.fetched(orders)).error_code == LOADING
 
     kit.run(scenario)
 

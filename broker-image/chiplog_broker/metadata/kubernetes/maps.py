@@ -71,6 +71,7 @@ class Maps:
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[set[str]] | None = None
+        self._expect(applied.values())
 
     # -- what is to be done
 
@@ -140,6 +141,7 @@ class Maps:
         """Everything that is to be done now; returns the topics for which it failed."""
         seen, self._seen = self._seen, {}
         newer = {topic: spec for topic, spec in seen.items() if self._may_follow(spec)}
+        self._expect(newer.values())
         failed = await self._keep(newer)
         for topic in failed:
             self._seen.setdefault(topic, newer.pop(topic))
@@ -152,10 +154,18 @@ class Maps:
             if not await self._apply(self.applied[topic]):
                 failed.add(topic)
         gone, self._gone = self._gone, set()
+        for topic in gone - self.applied.keys():
+            self._parts.cluster.remove(topic)  # it was expected, and never came about
         for topic in gone & self.applied.keys():
             if not await self._miss(topic):
                 failed.add(topic)
         return failed
+
+    def _expect(self, specs: Iterable[PartitionMapSpec]) -> None:
+        """Groups are coordinated here before all topics are known, and some take several tries."""
+        for spec in specs:
+            if (generation := current_generation(spec)) is not None:
+                self._parts.cluster.expect(spec.topic_name, uuid_of(generation.topic_id))
 
     def _may_follow(self, spec: PartitionMapSpec) -> bool:
         topic = spec.topic_name
@@ -198,8 +208,11 @@ class Maps:
             else:
                 if not is_synced_before_ack(spec, parts.broker_id):
                     await parts.may_lose_tail()
-                await parts.replicas.apply(view)
-                parts.cluster.put(view)
+                try:
+                    await parts.replicas.apply(view)
+                finally:
+                    # One replica that fails must not hide the topic, nor the others that serve.
+                    parts.cluster.put(view)
                 await self._flush(spec)
         except (OSError, StorageError) as failed:
             logger.error("map_not_applied", extra={"topic": spec.topic_name, "reason": str(failed)})

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.ids import TopicId
@@ -56,6 +57,74 @@ def test_a_map_is_on_disk_before_it_is_acted_on(
             failing.clear()
             await member.eventually(lambda: leads(member))
             assert kept(member)["generations"][0]["partitions"][0]["leader"] == "1@1"
+
+    member.run(scenario)
+
+
+def test_a_topic_whose_map_cannot_be_kept_is_expected(
+    member: "MemberKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = SystemDisk.replace
+
+    async def refuse(disk: SystemDisk, path: str, data: bytes) -> None:
+        if path.startswith("maps/orders"):
+            raise OSError("no space left")
+        await replace(disk, path, data)
+
+    monkeypatch.setattr(SystemDisk, "replace", refuse)
+
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            cluster = member.broker._cluster
+            topic_id = uuid_of(TopicId.from_text(TOPIC_ID))
+            assert cluster.topic("orders") is None
+            assert cluster.expected("orders") == topic_id
+            assert cluster.is_expected(topic_id)
+            member.operator.remove_map("orders")
+            await member.eventually(lambda: cluster.expected("orders") is None)
+            assert not cluster.is_expected(topic_id)
+
+    member.run(scenario)
+
+
+def test_what_is_known_is_expected_no_more(member: "MemberKit") -> None:
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            cluster = member.broker._cluster
+            await member.eventually(lambda: leads(member))
+            assert cluster.expected("orders") is None
+            # Nor is it when its map changes, or one comes that knows less.
+            member.operator.write_map("orders", [member.partition(1, 2)])
+            await member.eventually(lambda: member.replica().leader_epoch == 2)
+            member.operator.write_map("orders", [member.partition(1, 1)])
+            await member.eventually(lambda: "orders" in member.store._maps.regressed)
+            assert cluster.expected("orders") is None
+            member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
+            await member.eventually(lambda: cluster.topic("orders") is None)
+            assert cluster.expected("orders") is None
+
+    member.run(scenario)
+
+
+def test_a_replica_that_fails_does_not_hold_up_the_others_of_its_topic(
+    member: "MemberKit",
+) -> None:
+    async def scenario() -> None:
+        async with member.admitted(1) as client:
+            in_the_way = member.folder / "data/orders-0"
+            in_the_way.mkdir()
+            member.operator.write_map("orders", [member.partition(1, 0, one) for one in range(3)])
+            await member.eventually(lambda: leads(member, index=2))
+            assert leads(member, index=1)
+            assert not leads(member, index=0)
+            (topic,) = (await client.metadata("orders")).topics
+            assert (topic.error_code, len(topic.partitions)) == (ErrorCode.none, 3)
+            assert await produced(member, client) is ErrorCode.not_leader_or_follower
+            in_the_way.rmdir()
+            await member.eventually(lambda: leads(member, index=0))
+            assert await produced(member, client) is ErrorCode.none
 
     member.run(scenario)
 
