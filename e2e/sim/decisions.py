@@ -17,13 +17,17 @@ class DecisionTrace:
     def __init__(self, store: ApiStore, now_s: Callable[[], float]) -> None:
         self.decisions: list[Decision] = []
         self._now_s = now_s
-        self._known: dict[str, Reign] = {}
+        self.known: dict[str, Reign] = {}
+        """Each partition as its map has it now."""
+        self.on_spec: list[Callable[[PartitionMapSpec], None]] = []
+        """Notified of each map that is written."""
+        self.on_decision: list[Callable[[Decision], None]] = []
         self._store = store
         store.on_change.append(self._changed)
 
     def restored(self) -> None:
         """All maps are what they were once: nobody decided that."""
-        self._known.clear()
+        self.known.clear()
         for manifest in self._store.all_of(kinds.PARTITION_MAPS):
             self._look(manifest)
 
@@ -33,6 +37,8 @@ class DecisionTrace:
 
     def _look(self, manifest: Manifest) -> None:
         spec = PartitionMap.from_manifest(manifest).spec
+        for told in self.on_spec:
+            told(spec)
         for generation in spec.generations:
             topic_id = UUID(bytes=generation.topic_id.value)
             for state in generation.partitions:
@@ -48,7 +54,10 @@ class DecisionTrace:
             min_isr=spec.min_isr,
             is_asking=state.reports_wanted,
         )
-        before = self._known.get(label)
-        self._known[label] = after
+        before = self.known.get(label)
+        self.known[label] = after
         if before is not None and before != after:
-            self.decisions.append(Decision(self._now_s(), label, before, after))
+            decision = Decision(self._now_s(), label, before, after)
+            self.decisions.append(decision)
+            for told in self.on_decision:
+                told(decision)

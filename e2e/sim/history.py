@@ -51,6 +51,10 @@ class Append(NamedTuple):
     base_offset: int
     digest: int
     """Of the batch: followers write the same bytes."""
+    last_offset: int = -1
+    size_bytes: int = 0
+    newest_ms: int = -1
+    """The largest timestamp in it, as it is stored."""
 
 
 class Batch(NamedTuple):
@@ -105,6 +109,60 @@ class Decision(NamedTuple):
     after: Reign
 
 
+class Policy(NamedTuple):
+    """What a topic asks of its logs, as far as it lets records go."""
+
+    deletes: bool = True
+    retention_ms: int = -1
+    retention_bytes: int = -1
+    compacts: bool = False
+    delete_retention_ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class InForce:
+    """A while in which some living broker obeyed a policy for its replica of a partition."""
+
+    partition: str
+    policy: Policy
+    from_s: float
+    to_s: float
+    newest_ms: int
+    """The latest wall time that any broker's clock said meanwhile."""
+
+
+class DeleteAsked(NamedTuple):
+    """A user asked to delete a partition's records below an offset. DeleteRecords names topics."""
+
+    at_s: float
+    topic: str
+    number: int
+    offset: int
+
+
+class LogStart(NamedTuple):
+    """Where a living broker's replica began at some moment."""
+
+    at_s: float
+    broker_id: int
+    partition: str
+    offset: int
+    is_in_sync: bool
+    """Whether the map lists it under its present session."""
+
+
+class Vouched(NamedTuple):
+    """What a member of an ISR that was just written had on its disk."""
+
+    at_s: float
+    partition: str
+    member: str
+    durable_end: int
+    """Everything below it would survive a power cut at this moment."""
+    committed_end: int
+    """The largest high watermark that any broker had had by then."""
+
+
 class Span(NamedTuple):
     """A while in which all was well, and somebody wrote to all of these partitions."""
 
@@ -132,7 +190,24 @@ class History:
     """Partition -> when a user asked to delete its topic."""
     made: dict[str, float] = field(default_factory=dict)
     """Partition -> when the request for its topic was sent; missing where it was always there."""
-    expiring: set[str] = field(default_factory=set)
-    """Topics of which users let records go, by age or by asking for it."""
+    in_force: list[InForce] = field(default_factory=list)
+    asked_policies: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Topic -> keys and values that its PartitionMap ever had."""
+    clock_lag_ms: int = 0
+    """By how much a broker's clock was behind at most."""
+    deletes_asked: list[DeleteAsked] = field(default_factory=list)
+    log_starts: list[LogStart] = field(default_factory=list)
+    """A line whenever one of a replica is not what it was."""
+    vouched: list[Vouched] = field(default_factory=list)
+    keys: dict[str, str] = field(default_factory=dict)
+    """Value -> key of its record, where others may have the same."""
+    tombstones: set[str] = field(default_factory=set)
+    """Those of them that delete their key; each is known by what a header of it says."""
+    epoch_ms: int = 0
+    """The wall's time when events were at 0 s."""
     was_idempotent: bool = True
     groups: GroupHistory = field(default_factory=GroupHistory)
+
+    def wall_ms(self, at_s: float) -> int:
+        """What a clock says then that is right."""
+        return self.epoch_ms + int(at_s * 1000)

@@ -46,7 +46,8 @@ class AppendTrace:
         for _, header in iter_batches(data):
             digest = hash((header.crc, header.producer_id, header.base_sequence))
             place = header.leader_epoch, header.base_offset, digest
-            self.appends.append(Append(now_s, process.name, label, *place))
+            of_batch = header.last_offset, header.size_bytes, header.max_timestamp_ms
+            self.appends.append(Append(now_s, process.name, label, *place, *of_batch))
 
 
 def label_of(disk: "MemoryDisk", directory: str) -> str:

@@ -24,6 +24,7 @@ from e2e.sim.maps import damaged_in, in_sync_in, partitions_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
+from e2e.sim.watch import Watch
 from e2e.sim.wire import TopicPartition
 
 EPOCH: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -64,6 +65,15 @@ class World:
             self._new_node(number)
         self.operators = [Operator(around, number) for number in range(1, operators + 1)]
         self.notebook = Notebook(loop.time, epoch_s=EPOCH.timestamp() - START_S)
+        self.notebook.history.epoch_ms = int(self.notebook.epoch_s * 1000)
+        self.watch = Watch(
+            self.store,
+            self.nodes,
+            self.trace_of_decisions,
+            self.notebook.history,
+            loop.time,
+            self.notebook.now_ms,
+        )
         self.reads_in_racks = False
         """Whether each consumer says that it is in the rack of a broker."""
         self.producers: list[Producer] = []
@@ -112,6 +122,7 @@ class World:
         parts: list[Operator | Node] = [*self.operators, *self.nodes.values()]
         for one in parts:
             self._keepers.append(self.loop.create_task(one.run()))
+        self.keep(self.watch.run())
 
     def _new_node(self, number: int) -> None:
         node = self.nodes[number] = Node(self._around, number)

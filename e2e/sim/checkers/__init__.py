@@ -7,6 +7,7 @@ answer) is neither lost nor failed: it may be there or not.
 from e2e.sim.checkers import groups
 from e2e.sim.checkers.anomaly import Anomaly, Checker
 from e2e.sim.checkers.liveness import no_progress, stuck_reader
+from e2e.sim.checkers.log_starts import log_start_back, log_start_unexplained
 from e2e.sim.checkers.maps import epoch_back, isr_below_floor
 from e2e.sim.checkers.places import duplicate, inconsistent_offsets
 from e2e.sim.checkers.readers import (
@@ -18,6 +19,7 @@ from e2e.sim.checkers.readers import (
     polls,
 )
 from e2e.sim.checkers.replicas import epoch_fork, forked_files, replica_divergence
+from e2e.sim.checkers.vouching import not_durable
 from e2e.sim.checkers.writes import g1a, lost_write, nonmonotonic_send, reordered, unseen
 from e2e.sim.history import History
 
@@ -40,6 +42,9 @@ CHECKERS: tuple[Checker, ...] = (
     epoch_fork,
     forked_files,
     replica_divergence,
+    log_start_back,
+    log_start_unexplained,
+    not_durable,
     isr_below_floor,
     epoch_back,
     no_progress,

@@ -33,8 +33,8 @@ def stuck_reader(history: History) -> Iterator[Anomaly]:
             at[one.client, one.partition] = one.at_s, following
     for span in history.well[-1:]:
         for (client, partition), (since_s, position) in sorted(at.items()):
-            end, start = history.ends.get(partition, 0), history.starts.get(partition, 0)
-            is_left_behind = start <= position < end and partition in span.partitions
+            end = history.ends.get(partition, 0)
+            is_left_behind = position < end and partition in span.partitions
             if is_left_behind and since_s < span.to_s and partition not in history.deleted:
                 what = f"{client} is at {position} of {end} since t={since_s:.1f}"
                 yield Anomaly("stuck-reader", partition, what)

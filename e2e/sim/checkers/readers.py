@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from e2e.sim.checkers.anomaly import Anomaly, all_reads, events_of
+from e2e.sim.checkers.let_go import LettingGo
 from e2e.sim.history import Event, History, Kind
 
 
@@ -42,13 +43,15 @@ def _same_name(partition: str, others: Collection[str]) -> bool:
 
 
 def dirty_read(history: History) -> Iterator[Anomaly]:
-    """Read, and not there at the end: it was shown before it was safe."""
+    """Read, and not there at the end, though no rule let it go: it was shown before it was safe."""
+    letting_go: LettingGo | None = None
     stored = {partition: set(all_) for partition, all_ in history.final.items()}
     for one in events_of(history, Kind.READ):
         there = stored.get(one.partition)
-        if there is None or one.offset < history.starts.get(one.partition, 0):
+        if there is None or one.partition in history.deleted or (one.offset, one.value) in there:
             continue
-        if (one.offset, one.value) not in there and one.partition not in history.deleted:
+        letting_go = letting_go or LettingGo(history)
+        if not letting_go.why_event(one):
             what = f"{one.client} read {one.value} at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("dirty-read", one.partition, what)
 
@@ -75,20 +78,17 @@ def polls(history: History) -> Iterator[Anomaly]:
 def out_of_range(history: History) -> Iterator[Anomaly]:
     """A reader that did nothing wrong was told that its position is not in the log.
 
-    Below the log start it may be: retention is quicker than a slow reader. Where that is not
-    known, because nobody could read the partition at the end, it is believed.
+    Below the log start it may be, where a rule let go what was there: retention is quicker than a
+    slow reader.
     """
+    letting_go: LettingGo | None = None
     for one in events_of(history, Kind.OUT_OF_RANGE):
-        is_expired = one.offset < history.starts.get(one.partition, 0) or (
-            one.partition not in history.starts and _topic(one.partition) in history.expiring
-        )
-        if not is_expired and one.partition not in history.deleted:
+        if one.partition in history.deleted:
+            continue
+        letting_go = letting_go or LettingGo(history)
+        if not letting_go.why_below(one.partition, one.offset):
             what = f"{one.client} was out of range at {one.offset}, t={one.at_s:.3f}"
             yield Anomaly("out-of-range", one.partition, what)
-
-
-def _topic(partition: str) -> str:
-    return partition.partition("/")[0].rpartition("-")[0]
 
 
 def end_regression(history: History) -> Iterator[Anomaly]:

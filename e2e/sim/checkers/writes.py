@@ -7,21 +7,22 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from e2e.sim.checkers.anomaly import Anomaly, all_reads, events_of
+from e2e.sim.checkers.let_go import LettingGo
 from e2e.sim.history import Event, History, Kind
 
 
 def lost_write(history: History) -> Iterator[Anomaly]:
-    """Acknowledged, and not in the partition at the end, though neither user nor limit took it."""
+    """Acknowledged, and not in the partition at the end, though no rule let this record go."""
+    letting_go: LettingGo | None = None
     stored = {partition: {value for _, value in all_} for partition, all_ in history.final.items()}
     for one in events_of(history, Kind.ACKED):
         if one.partition not in stored or one.partition in history.deleted:
             continue
-        start = history.starts.get(one.partition, 0)
-        if start > 0 and one.offset < start:
-            continue
         if one.value not in stored[one.partition]:
-            what = f"{one.value} was acknowledged at {one.offset}, t={one.at_s:.3f}"
-            yield Anomaly("lost-write", one.partition, what)
+            letting_go = letting_go or LettingGo(history)
+            if not letting_go.why_event(one):
+                what = f"{one.value} was acknowledged at {one.offset}, t={one.at_s:.3f}"
+                yield Anomaly("lost-write", one.partition, what)
 
 
 def unseen(history: History) -> Iterator[Anomaly]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from chiplog_broker.protocol.apis import APIS, ApiKey
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.faults.users import MOST_PARTITIONS, MOST_TOPICS, begin_on, topic_names
+from e2e.sim.history import DeleteAsked
 from e2e.sim.wire import PORT, UNREACHED, Wire
 
 Ask = tuple[ApiKey, dict[str, Any]]
@@ -327,7 +328,12 @@ async def _delete_records(stage: Stage, wire: Wire, chance: random.Random) -> No
         for name, number in _parts(stage, chance)
         for offset in (chance.choice((1, 10, 40, 10**6)),)
     ]
-    stage.world.notebook.history.expiring.update(one["name"] for one in topics)
+    history, now_s = stage.world.notebook.history, stage.world.loop.time()
+    history.deletes_asked += [
+        DeleteAsked(now_s, topic["name"], one["partition_index"], one["offset"])
+        for topic in topics
+        for one in topic["partitions"]
+    ]
     await sent(
         stage, wire, chance, ApiKey.DELETE_RECORDS, {"topics": topics, "timeout": TIMEOUT_MS}
     )

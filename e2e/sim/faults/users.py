@@ -66,7 +66,6 @@ async def shorten_retention(stage: Stage) -> None:
     if (name := _some_topic(stage)) is None:
         return
     short = {"retention.ms": SHORT_RETENTION_MS, "segment.ms": 3_000}
-    stage.world.notebook.history.expiring.add(name)
     _patch(stage, name, {"config": short})
     try:
         await asyncio.sleep(stage.chance.uniform(5.0, 30.0))

@@ -6,7 +6,22 @@ from typing import Any
 import pytest
 
 from e2e.sim.checkers import check
-from e2e.sim.history import Append, Batch, Decision, Event, History, Kind, Reign, Replica, Span
+from e2e.sim.history import (
+    Append,
+    Batch,
+    Decision,
+    DeleteAsked,
+    Event,
+    History,
+    InForce,
+    Kind,
+    LogStart,
+    Policy,
+    Reign,
+    Replica,
+    Span,
+    Vouched,
+)
 
 P = "orders-0/aa"
 
@@ -82,12 +97,15 @@ def test_a_duplicate() -> None:
 
 
 def test_a_duplicate_of_what_retention_took_is_none() -> None:
-    """Nobody has to remember what is not there any more."""
+    """Nobody has to remember what was let go."""
     history = sound()
+    stored(history)
     add(history, Kind.READ, value="a", offset=0, client="c1")
     add(history, Kind.READ, value="a", offset=3, client="c2")
     assert "duplicate" in names(history)
     history.starts[P] = 1
+    assert "duplicate" in names(history)
+    history.deletes_asked.append(DeleteAsked(5.0, "orders", 0, 1))
     assert "duplicate" not in names(history)
 
 
@@ -187,12 +205,136 @@ def test_what_acks_1_was_told_may_be_lost() -> None:
     assert names(history) == set()
 
 
-def test_what_retention_took_is_not_lost() -> None:
+def stored(history: History, *, newest_ms: int = 1_000, size_bytes: int = 100) -> None:
+    """Each record in a batch of its own."""
+    for offset in range(4):
+        at = Append(float(offset), "broker-1#1", P, 5, offset, offset, offset)
+        history.appends.append(at._replace(size_bytes=size_bytes, newest_ms=newest_ms + offset))
+
+
+def in_force(history: History, newest_ms: int = 0, to_s: float = 9.0, **policy: int) -> None:
+    """A broker obeyed this, because a user had asked for it."""
+    history.in_force.append(
+        InForce(partition=P, policy=Policy(**policy), from_s=0.0, to_s=to_s, newest_ms=newest_ms)
+    )
+    asked = history.asked_policies.setdefault("orders", set())
+    asked |= {(name.replace("_", "."), str(value)) for name, value in policy.items()}
+
+
+def begins_at(offset: int) -> History:
+    """What was below is gone."""
     history = sound()
-    history.final[P] = history.final[P][2:]
+    stored(history)
+    history.final[P] = history.final[P][offset:]
+    history.starts[P] = offset
+    return history
+
+
+def test_records_below_the_log_start_are_lost_where_no_rule_let_them_go() -> None:
+    """100 records were, once, and nobody saw an anomaly."""
+    assert names(begins_at(2)) == {"lost-write", "dirty-read"}
+
+
+def test_what_was_too_old_is_not_lost() -> None:
+    """Of the second batch the newest record is of 1,001 ms, and clocks are believed by 2 s."""
+    history = begins_at(2)
+    in_force(history, newest_ms=5_001, retention_ms=6_000)
     assert names(history) == {"lost-write", "dirty-read"}
-    history.starts[P] = 2
+    history.in_force.clear()
+    in_force(history, newest_ms=5_002, retention_ms=6_000)
     assert names(history) == set()
+
+
+def test_what_was_too_old_only_before_it_was_written_is_lost() -> None:
+    history = begins_at(2)
+    in_force(history, newest_ms=9_000, to_s=0.5, retention_ms=6_000)
+    assert names(history) == {"lost-write", "dirty-read"}
+
+
+def test_a_limit_that_no_user_asked_for_explains_nothing() -> None:
+    history = begins_at(2)
+    in_force(history, newest_ms=9_000, retention_ms=6_000)
+    history.asked_policies.clear()
+    assert names(history) == {"lost-write", "dirty-read"}
+
+
+@pytest.mark.parametrize(("limit", "is_lost"), [(200, False), (201, True), (-1, True)])
+def test_what_was_too_much_is_not_lost(limit: int, *, is_lost: bool) -> None:
+    history = begins_at(2)
+    in_force(history, retention_bytes=limit)
+    assert ("lost-write" in names(history)) is is_lost
+
+
+def test_a_topic_that_only_compacts_lets_no_beginning_go() -> None:
+    history = begins_at(2)
+    in_force(history, newest_ms=99_000, deletes=False, retention_ms=1, retention_bytes=1)
+    assert names(history) == {"lost-write", "dirty-read"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_lost"),
+    [
+        (DeleteAsked(5.0, "orders", 0, 2), False),
+        (DeleteAsked(5.0, "orders", 0, 1), True),
+        (DeleteAsked(5.0, "orders", 1, 2), True),
+        (DeleteAsked(5.0, "clicks", 0, 2), True),
+        (DeleteAsked(5.0, "orders", 0, 1_000), True),
+        (DeleteAsked(0.5, "orders", 0, 2), True),
+    ],
+)
+def test_what_a_user_deleted_is_not_lost(asked: DeleteAsked, *, is_lost: bool) -> None:
+    """By this very request: one beyond the log's end is refused, one before the topic was of
+    another."""
+    history = begins_at(2)
+    history.made[P] = 1.0
+    history.deletes_asked.append(asked)
+    assert ("lost-write" in names(history)) is is_lost
+
+
+def test_a_duplicate_without_an_offset_was_let_go_where_it_was_read() -> None:
+    history = begins_at(2)
+    history.deletes_asked.append(DeleteAsked(5.0, "orders", 0, 2))
+    add(history, Kind.ACKED, "b", -1)
+    assert names(history) == set()
+    add(history, Kind.SENT, "d")
+    add(history, Kind.ACKED, "d", -1)
+    assert names(history) == {"lost-write"}
+
+
+# -- where logs begin
+
+
+def test_an_in_sync_replica_that_begins_too_late() -> None:
+    history = replicated(replica(2, *WHOLE[1:]))
+    assert names(history) == {"log-start-unexplained"}
+    stored(history)
+    in_force(history, newest_ms=9_000, retention_ms=6_000)
+    assert names(history) == set()
+
+
+@pytest.mark.parametrize(
+    ("is_in_sync", "found"), [(True, {"log-start-back"}), (False, set())], ids=str
+)
+def test_a_log_that_begins_earlier_than_it_did(found: set[str], *, is_in_sync: bool) -> None:
+    """A copy that is made anew may; who is in sync may not."""
+    history = sound()
+    history.log_starts += [
+        LogStart(1.0, 1, P, 5, is_in_sync=True),
+        LogStart(1.0, 2, P, 3, is_in_sync=True),
+        LogStart(2.0, 1, P, 4, is_in_sync),
+    ]
+    assert names(history) == found
+
+
+# -- what is durable
+
+
+def test_a_member_without_all_that_is_committed() -> None:
+    history = sound()
+    history.vouched.append(Vouched(1.0, P, "1@2", durable_end=4, committed_end=4))
+    assert names(history) == set()
+    history.vouched.append(Vouched(1.0, P, "2@2", durable_end=3, committed_end=4))
+    assert names(history) == {"not-durable"}
 
 
 def test_what_users_deleted_is_not_lost() -> None:
@@ -257,24 +399,22 @@ def test_a_position_out_of_range() -> None:
     assert names(history) == {"out-of-range"}
 
 
-def test_a_position_that_expired_may_be_out_of_range() -> None:
-    history = sound()
-    history.starts[P] = 1
-    history.final[P] = history.final[P][1:]
+def test_a_position_that_was_let_go_may_be_out_of_range() -> None:
+    history = begins_at(1)
     add(history, Kind.OUT_OF_RANGE, offset=0, client="c1")
+    assert "out-of-range" in names(history)
+    history.deletes_asked.append(DeleteAsked(5.0, "orders", 0, 1))
     assert names(history) == set()
 
 
-@pytest.mark.parametrize("is_expiring", [True, False])
-def test_where_the_start_is_not_known_only_what_users_let_go_may_be_gone(
-    *, is_expiring: bool
-) -> None:
-    history = sound()
+def test_a_position_that_was_let_go_where_nobody_knows_the_start() -> None:
+    history = begins_at(1)
     for known in (history.starts, history.final, history.ends):
         known.pop(P, None)
-    history.expiring |= {P.rpartition("-")[0]} if is_expiring else set()
     add(history, Kind.OUT_OF_RANGE, offset=0, client="c1")
-    assert ("out-of-range" in names(history)) is not is_expiring
+    assert names(history) == {"unseen", "out-of-range"}
+    history.deletes_asked.append(DeleteAsked(5.0, "orders", 0, 1))
+    assert names(history) == {"unseen"}
 
 
 def test_the_end_goes_back() -> None:
@@ -373,10 +513,6 @@ def test_equal_replicas() -> None:
 
 def test_a_replica_may_hold_more_than_readers_see() -> None:
     assert check(replicated(replica(2, *WHOLE, batch(4, "d")))) == []
-
-
-def test_retention_may_have_taken_more_of_one_replica() -> None:
-    assert check(replicated(replica(2, *WHOLE[1:]))) == []
 
 
 def test_other_bytes_in_an_in_sync_replica() -> None:

@@ -1,0 +1,187 @@
+"""Why a record may be gone: the rule that let it go, in words, for this very record.
+
+A record may go by `retention.ms` or `retention.bytes`, where a broker obeyed such a policy that
+a user had asked for; by DeleteRecords of a user; or by compaction, where a later record has its
+key. Each is judged by what was stored: time and size of the batch, and what came after it.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from e2e.sim.checkers.anomaly import events_of
+from e2e.sim.history import Append, Event, History, InForce, Kind
+
+LOOK_MS: Final = 2_000
+"""Clocks are looked at every half a second, and may run at double speed."""
+DAY_MS: Final = 24 * 3600 * 1000
+ANYBODYS: Final = {("retention.ms", str(7 * DAY_MS)), ("retention.bytes", "-1")}
+"""What holds where nobody says anything."""
+
+
+class Stored(NamedTuple):
+    """A batch as brokers wrote it, and how many bytes follow it."""
+
+    base_offset: int
+    last_offset: int
+    newest_ms: int
+    at_s: float
+    end_bytes: int
+    """Of all batches of the partition up to its own end."""
+
+
+class LettingGo:
+    """All that a history says about it."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._batches = {label: _stored(all_) for label, all_ in _by_partition(history).items()}
+        self._in_force: dict[str, list[InForce]] = defaultdict(list)
+        for one in history.in_force:
+            self._in_force[one.partition].append(one)
+        self._latest = _latest_of_keys(history)
+        self.offsets = _offsets(history)
+
+    def why(self, partition: str, offset: int, value: str = "") -> str:
+        """The rule; empty where there is none."""
+        return next(self._reasons(partition, offset, value), "")
+
+    def why_below(self, partition: str, offset: int) -> str:
+        """The same for what takes whole beginnings of a log: compaction does not."""
+        return next(self._of_beginnings(partition, offset), "")
+
+    def why_event(self, event: Event) -> str:
+        """The same for a record that a client wrote or read.
+
+        Where a duplicate's acknowledgement names no offset, it is where it was read; if nobody
+        read it, somewhere after what its producer had acknowledged before.
+        """
+        offset = event.offset
+        if offset < 0:
+            offset = self.offsets.get((event.partition, event.value), -1)
+        if offset < 0:
+            earlier = [
+                one.offset
+                for one in events_of(self._history, Kind.ACKED)
+                if (one.client, one.partition) == (event.client, event.partition)
+                and one.offset >= 0
+                and one.at_s <= event.at_s
+            ]
+            offset = max(earlier, default=-1) + 1
+        return self.why(event.partition, offset, event.value)
+
+    def _reasons(self, partition: str, offset: int, value: str) -> Iterator[str]:
+        yield from self._of_beginnings(partition, offset)
+        yield from self._by_compaction(partition, offset, value)
+
+    def _of_beginnings(self, partition: str, offset: int) -> Iterator[str]:
+        yield from self._by_request(partition, offset)
+        batch = self._batch(partition, offset)
+        if batch is not None:
+            yield from self._by_policy(partition, batch)
+
+    def _batch(self, partition: str, offset: int) -> Stored | None:
+        batches = self._batches.get(partition, [])
+        at = bisect_right(batches, offset, key=lambda one: one.base_offset) - 1
+        return batches[at] if at >= 0 and offset <= batches[at].last_offset else None
+
+    def _by_request(self, partition: str, offset: int) -> Iterator[str]:
+        """A request that goes beyond the log's end is refused, so it explains nothing."""
+        batches = self._batches.get(partition, [])
+        end = batches[-1].last_offset + 1 if batches else self._history.ends.get(partition, 0)
+        made_s = self._history.made.get(partition, 0.0)
+        for one in self._history.deletes_asked:
+            is_this = partition.partition("/")[0] == f"{one.topic}-{one.number}"
+            if is_this and one.at_s >= made_s and offset < one.offset <= end:
+                yield f"DeleteRecords below {one.offset}, t={one.at_s:.3f}"
+
+    def _by_policy(self, partition: str, batch: Stored) -> Iterator[str]:
+        for one in self._in_force[partition]:
+            policy = one.policy
+            if not policy.deletes or one.to_s < batch.at_s:
+                continue
+            age_ms = one.newest_ms + LOOK_MS - batch.newest_ms
+            if 0 <= policy.retention_ms < age_ms and self._was_asked(
+                partition, "retention.ms", policy.retention_ms
+            ):
+                yield f"retention.ms={policy.retention_ms}: {age_ms} ms old, t={one.to_s:.3f}"
+            after_bytes = self._bytes_until(partition, one.to_s) - batch.end_bytes
+            if 0 <= policy.retention_bytes <= after_bytes and self._was_asked(
+                partition, "retention.bytes", policy.retention_bytes
+            ):
+                yield f"retention.bytes={policy.retention_bytes}: {after_bytes} bytes after it"
+
+    def _was_asked(self, partition: str, key: str, value: int) -> bool:
+        """Whether a user ever asked for this, or it holds where nobody asks for anything."""
+        topic = partition.partition("/")[0].rpartition("-")[0]
+        asked = self._history.asked_policies.get(topic, set())
+        return (key, str(value)) in asked | ANYBODYS
+
+    def _bytes_until(self, partition: str, until_s: float) -> int:
+        return max(
+            (one.end_bytes for one in self._batches[partition] if one.at_s <= until_s), default=0
+        )
+
+    def _by_compaction(self, partition: str, offset: int, value: str) -> Iterator[str]:
+        compacting = [one for one in self._in_force[partition] if one.policy.compacts]
+        key = self._history.keys.get(value, "")
+        if not (compacting and key):
+            return
+        latest = self._latest.get((partition, key), -1)
+        if latest > offset:
+            yield f"compaction: key {key} stands again at {latest}"
+        batch = self._batch(partition, offset)
+        if batch is None or value not in self._history.tombstones:
+            return
+        for one in compacting:
+            written_ms = self._history.wall_ms(batch.at_s) - self._history.clock_lag_ms
+            waited_ms = one.newest_ms + LOOK_MS - written_ms
+            if one.to_s >= batch.at_s and waited_ms >= one.policy.delete_retention_ms:
+                yield f"delete.retention.ms={one.policy.delete_retention_ms}: {waited_ms} ms"
+
+
+def _by_partition(history: History) -> dict[str, dict[int, Append]]:
+    """The first time that each batch was written; of two at one offset the one written last."""
+    found: dict[str, dict[int, Append]] = defaultdict(dict)
+    for one in history.appends:
+        known = found[one.partition].get(one.base_offset)
+        if known is None or known.digest != one.digest:
+            found[one.partition][one.base_offset] = one
+    return found
+
+
+def _stored(batches: dict[int, Append]) -> list[Stored]:
+    found: list[Stored] = []
+    end_bytes = 0
+    for _, one in sorted(batches.items()):
+        end_bytes += one.size_bytes
+        found.append(Stored(one.base_offset, one.last_offset, one.newest_ms, one.at_s, end_bytes))
+    return found
+
+
+def _offsets(history: History) -> dict[tuple[str, str], int]:
+    """(partition, value) -> where anybody saw it."""
+    return {
+        (one.partition, one.value): one.offset
+        for one in history.events
+        if one.kind in {Kind.ACKED, Kind.READ} and one.offset >= 0
+    }
+
+
+def _latest_of_keys(history: History) -> dict[tuple[str, str], int]:
+    """(partition, key) -> the largest offset at which a record with this key is known to stand."""
+    found: dict[tuple[str, str], int] = {}
+    if not history.keys:
+        return found
+
+    def note(partition: str, value: str, offset: int) -> None:
+        place = partition, history.keys.get(value, "")
+        found[place] = max(found.get(place, -1), offset)
+
+    for (partition, value), offset in _offsets(history).items():
+        note(partition, value, offset)
+    for partition, stored in history.final.items():
+        for offset, value in stored:
+            note(partition, value, offset)
+    return found

@@ -1,0 +1,68 @@
+"""How far a replica would survive a power cut at this very moment.
+
+The strictest outcome: of all that was not synced, of bytes and of names, nothing is kept.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from chiplog_broker.records.batch import read_header
+from chiplog_broker.records.errors import CorruptBatchError
+from chiplog_broker.storage.names import LOG_SUFFIX, SWAP_SUFFIX, offset_in_name
+
+if TYPE_CHECKING:
+    from tests.storage.memory_disk import MemoryDisk
+
+PIECE_BYTES: Final = 4096
+
+
+def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> int:
+    """Everything from the log start to here is on the device, under names that are.
+
+    A batch whose bytes are the same on the device and in the page cache is there, even one that
+    rotted: what became of it since is the business of other checkers.
+    """
+    node: Any = disk._root.names.get(directory)  # noqa: SLF001
+    if node is None or disk._root.durable.get(directory) is not node:  # noqa: SLF001
+        return 0
+    known = {id(one): name for name, one in node.durable.items()}
+    end_offset = log_start_offset
+    for name in sorted(node.names):
+        base_offset = offset_in_name(name, LOG_SUFFIX)
+        if base_offset is None:
+            continue
+        file = node.names[name]
+        if known.get(id(file), "").removesuffix(SWAP_SUFFIX) != name:
+            # Its records are only as safe as the name they were written under.
+            return max(end_offset, min(base_offset, end_offset))
+        begin = read_up_to(file.content, 0, len(file.content))
+        safe = read_up_to(file.content, 0, alike(file.content, file.durable))
+        end_offset = max(end_offset, safe if safe >= 0 else end_offset)
+        if safe != begin:
+            return end_offset
+    return end_offset
+
+
+def alike(content: bytearray, durable: bytearray) -> int:
+    """How many bytes of a file are on the device as they are read."""
+    if durable.startswith(content):
+        return len(content)
+    begin = 0
+    while content[begin : begin + PIECE_BYTES] == durable[begin : begin + PIECE_BYTES]:
+        begin += PIECE_BYTES
+    while begin < len(durable) and content[begin] == durable[begin]:
+        begin += 1
+    return begin
+
+
+def read_up_to(content: bytearray, position: int, end: int) -> int:
+    """The end of the last batch that is whole within so many bytes; -1 where there is none."""
+    found = -1
+    try:
+        while position < end:
+            header = read_header(content, position)
+            position += header.size_bytes
+            if position <= end:
+                found = header.last_offset + 1
+    except CorruptBatchError:
+        pass
+    return found

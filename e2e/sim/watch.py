@@ -1,0 +1,175 @@
+"""Looks at every broker's replicas while the world runs, for the checkers; nobody notices.
+
+It reads what brokers hold in memory and on their disks: where logs begin, what they let go and
+why they may, and what the members of an ISR have on their devices at the moment when a
+PartitionMap is written.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+from uuid import UUID
+
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.storage.config import Durability, LogConfig
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_kube import kinds
+from e2e.sim.api_store import ApiStore, Change
+from e2e.sim.decisions import DecisionTrace
+from e2e.sim.durable import durable_end
+from e2e.sim.history import Decision, History, InForce, LogStart, Policy, Vouched
+from e2e.sim.kubelet import Node
+from e2e.sim.wire import TopicPartition
+
+LOOK_S: Final = 0.5
+
+
+class Watch:
+    """What no client sees."""
+
+    def __init__(
+        self,
+        store: ApiStore,
+        nodes: Mapping[int, Node],
+        decisions: DecisionTrace,
+        history: History,
+        now_s: Callable[[], float],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._decisions = decisions
+        self._history = history
+        self._now_s = now_s
+        self._now_ms = now_ms
+        self._in_force: dict[tuple[str, Policy], InForce] = {}
+        self._starts: dict[tuple[int, str], LogStart] = {}
+        self._committed: dict[str, int] = {}
+        self._cached_only: set[str] = set()
+        """Partitions that counted what is not synced, at whatever time."""
+        self._newest_ms = 0
+        decisions.on_spec.append(self._asked)
+        decisions.on_decision.append(self._decided)
+        store.on_change.append(self._changed)
+
+    async def run(self) -> None:
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_S)
+
+    def look(self) -> None:
+        """At all that is there now."""
+        walls_ms = [one.clock.now_ms() for one in self._nodes.values()]
+        self._newest_ms = max(walls_ms)
+        history = self._history
+        history.clock_lag_ms = max(history.clock_lag_ms, self._now_ms() - min(walls_ms))
+        for node in self._nodes.values():
+            for log in _logs(node):
+                label = label_of(log)
+                self._note_policy(label, log.config)
+                self._note_start(node, label, log.log_start_offset)
+            for partition in _partitions(node):
+                label = label_of(partition.log)
+                known = self._committed.get(label, 0)
+                self._committed[label] = max(known, partition.high_watermark)
+
+    # -- policies and log starts
+
+    def _note_policy(self, label: str, config: LogConfig) -> None:
+        if config.durability is not Durability.FSYNC:
+            self._cached_only.add(label)
+        policy = policy_of(config)
+        now_s, known = self._now_s(), self._in_force.get((label, policy))
+        if known is None or now_s - known.to_s > 2 * LOOK_S:
+            known = InForce(
+                partition=label, policy=policy, from_s=now_s, to_s=now_s, newest_ms=self._newest_ms
+            )
+            self._in_force[label, policy] = known
+            self._history.in_force.append(known)
+        known.to_s, known.newest_ms = now_s, max(known.newest_ms, self._newest_ms)
+
+    def _note_start(self, node: Node, label: str, offset: int) -> None:
+        is_in_sync = label in self._decisions.known and self._is_listed(node, label)
+        now = LogStart(self._now_s(), int(node.broker_id), label, offset, is_in_sync)
+        before = self._starts.get((now.broker_id, label))
+        if before is None or before[3:] != now[3:]:
+            self._starts[now.broker_id, label] = now
+            self._history.log_starts.append(now)
+
+    def _is_listed(self, node: Node, label: str) -> bool:
+        session = _session(node)
+        return session > 0 and f"{node.broker_id}@{session}" in self._decisions.known[label].isr
+
+    # -- what is written to the API server
+
+    def _changed(self, change: Change) -> None:
+        if change.kind in {kinds.BROKERS, kinds.PARTITION_MAPS}:
+            self.look()
+
+    def _asked(self, spec: PartitionMapSpec) -> None:
+        known = self._history.asked_policies.setdefault(str(spec.topic_name), set())
+        known.update(spec.config.items(), spec.inherited_config.items())
+
+    def _decided(self, decision: Decision) -> None:
+        """Every member that is alive in the session that is listed vouches for all below the high
+        watermark: of a topic that only ever counted what is synced it is on its device.
+
+        One that is dead, or alive in a later session, says nothing of the disk that it has now:
+        it is listed because it may not be forgotten, and cannot be elected. Where the replicas
+        are asked first, the map is an old one, and its ISR says nothing either.
+        """
+        self.look()
+        label = decision.partition
+        if decision.after.is_asking or label in self._cached_only:
+            return
+        for node in self._nodes.values():
+            member = f"{node.broker_id}@{_session(node)}"
+            if member not in decision.after.isr:
+                continue
+            for log in _logs(node):
+                if label_of(log) == label:
+                    self._vouch(node, log, member)
+
+    def _vouch(self, node: Node, log: PartitionLog, member: str) -> None:
+        label, directory = label_of(log), log.partition.directory
+        durable = durable_end(node.disks.data, directory, log.log_start_offset)
+        committed = self._committed.get(label, 0)
+        self._history.vouched.append(Vouched(self._now_s(), label, member, durable, committed))
+
+
+def policy_of(config: LogConfig) -> Policy:
+    return Policy(
+        deletes=config.deletes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        compacts=config.compacts,
+        delete_retention_ms=config.delete_retention_ms,
+    )
+
+
+def label_of(log: PartitionLog) -> str:
+    return _label(*log.partition, log.topic_id)
+
+
+@lru_cache(maxsize=1024)
+def _label(topic: str, number: int, topic_id: UUID) -> str:
+    return str(TopicPartition(topic, number, topic_id))
+
+
+def _logs(node: Node) -> Iterator[PartitionLog]:
+    """Of a process that lives and has opened them."""
+    directory = getattr(node.broker, "_directory", None)
+    if directory is not None:
+        yield from directory.logs.values()
+
+
+def _partitions(node: Node) -> Iterator[Partition]:
+    yield from getattr(node.broker, "_replicas", None) or ()
+
+
+def _session(node: Node) -> int:
+    """Of the process that runs there; 0 while it has none."""
+    cluster = getattr(node.broker, "_cluster", None)
+    return int(cluster.session) if cluster is not None and cluster.session else 0
