@@ -13,10 +13,19 @@ from typing import Final
 
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.batch import Codec
+from chiplog_broker.records.reader import Header
 from chiplog_broker.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
 from chiplog_broker.records.writer import Producer as ProducerState
 from e2e.sim.history import Event, History, Kind
-from e2e.sim.wire import EARLIEST, MAX_BYTES, UNREACHED, Fetched, TopicPartition, Wire
+from e2e.sim.wire import (
+    EARLIEST,
+    MAX_BYTES,
+    NAME_HEADER,
+    UNREACHED,
+    Fetched,
+    TopicPartition,
+    Wire,
+)
 
 DUPLICATE: Final = ErrorCode.duplicate_sequence_number
 OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
@@ -37,10 +46,20 @@ END_SHARE: Final = 0.1
 """Of the fetches after which a reader asks for the end of a log, too."""
 PIECES_BYTES: Final = (600, 6_000, MAX_BYTES)
 """The last reader asks for so much at a time: in small pieces it needs a log's index."""
+JUMP_SHARE: Final = 0.04
+"""Of the batches after which records are of another day, where they may be."""
+DAY_MS: Final = 24 * 3600 * 1000
+KEYS_MOVE_S: Final = 20.0
+TOMBSTONE_SHARE: Final = 0.25
 SEEK_SHARE: Final = 0.03
 """Of the fetches before which a reader goes back to any offset that it has read."""
 FOR_GOOD: Final = frozenset(
-    {ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large}
+    {
+        ErrorCode.invalid_record,
+        ErrorCode.corrupt_message,
+        ErrorCode.message_too_large,
+        ErrorCode.invalid_timestamp,
+    }
 )
 
 
@@ -61,6 +80,12 @@ class Habits:
     """Whether every record has a key, which no other record has."""
     asks_once: bool = False
     """Whether a client that has just asked who leads does not ask again, as Java's."""
+    in_flight: int = 1
+    """So many batches an idempotent producer has on their way to a partition at most."""
+    event_days: float = 0.0
+    """Records are of up to so many days ago, and now and then of another day than those before."""
+    keys: int = 0
+    """So many keys come again and again, others after a while; some records delete theirs."""
 
 
 SPARING: Final = Habits(
@@ -155,6 +180,18 @@ class Producer(Client):
     """So many times as long it waits, because there are many partitions."""
     pause_s = 0.3
 
+    def __init__(
+        self,
+        name: str,
+        bootstrap: Sequence[str],
+        chance: random.Random,
+        notebook: Notebook,
+        habits: Habits = Habits(),
+    ) -> None:
+        super().__init__(name, bootstrap, chance, notebook, habits)
+        self._ago_ms: dict[TopicPartition, int] = {}
+        """Of what age the records of each partition are at present."""
+
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         async with asyncio.TaskGroup() as group:
             for one in partitions:
@@ -162,32 +199,70 @@ class Producer(Client):
 
     async def write(self, partition: TopicPartition) -> None:
         """Until it is to stop, or the partition's topic was deleted."""
-        number, state = 0, None
-        longest_s = self.pause_s
-        if self.habits.quietness:
-            longest_s *= self.chance.choice(self.habits.quietness)
-        codec = self.chance.choice(CODECS) if self.habits.are_of_all_ages else Codec.NONE
+        number, state, longest_s = 0, None, self._longest_s()
+        codec = self._codec()
         while not self.is_stopping and not self.notebook.is_deleted(partition):
             if state is None and self.acks < 0:
                 state = await self._new_state()
-            count = self.chance.randint(1, 4)
-            values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
-            number += count
-            options = BatchOptions(producer=state or NOT_IDEMPOTENT, codec=codec)
-            now_ms = self.notebook.now_ms()
-            records = [self._record(one.encode(), now_ms) for one in values]
-            for one in values:
-                self.notebook.note(Kind.SENT, self.name, partition, one)
+            values, batch = self._new_batch(partition, number, state, codec)
+            number += len(values)
             if self.acks < 0:
-                state = await self._send(
-                    partition, values, bytes(build_batch(records, options)), state
-                )
+                state = await self._send(partition, values, batch, state)
             else:
-                await self._send_once(partition, bytes(build_batch(records, options)))
+                await self._send_once(partition, batch)
             await self._pause(self.chance.uniform(0.0, longest_s * self.crowding))
 
-    def _record(self, value: bytes, now_ms: int) -> NewRecord:
-        return NewRecord(value, key=value if self.habits.has_keys else None, timestamp_ms=now_ms)
+    def _longest_s(self) -> float:
+        """Between two batches of a partition, where there are few."""
+        if self.habits.quietness:
+            return self.pause_s * self.chance.choice(self.habits.quietness)
+        return self.pause_s
+
+    def _codec(self) -> Codec:
+        return self.chance.choice(CODECS) if self.habits.are_of_all_ages else Codec.NONE
+
+    def _new_batch(
+        self, partition: TopicPartition, number: int, state: ProducerState | None, codec: Codec
+    ) -> tuple[list[str], bytes]:
+        """Some values from this number on, and their batch; they count as sent."""
+        count = self.chance.randint(1, 4)
+        values = [f"{self.name}/{partition}/{number + index}" for index in range(count)]
+        options = BatchOptions(producer=state or NOT_IDEMPOTENT, codec=codec)
+        time_ms = self._event_ms(partition)
+        records = [self._record(one, time_ms) for one in values]
+        for one in values:
+            self.notebook.note(Kind.SENT, self.name, partition, one)
+        return values, bytes(build_batch(records, options))
+
+    def _event_ms(self, partition: TopicPartition) -> int:
+        """Mostly time goes on; now and then all that follows is of another day."""
+        now_ms = self.notebook.now_ms()
+        if not self.habits.event_days:
+            return now_ms
+        ago_ms = self._ago_ms.get(partition)
+        if ago_ms is None or self.chance.random() < JUMP_SHARE:
+            ago_ms = int(self.chance.choice((0.0, self.chance.random())) * self._most_ago_ms)
+            self._ago_ms[partition] = ago_ms
+        return now_ms - ago_ms
+
+    @property
+    def _most_ago_ms(self) -> float:
+        return self.habits.event_days * DAY_MS
+
+    def _record(self, value: str, time_ms: int) -> NewRecord:
+        data = value.encode()
+        if not self.habits.keys:
+            return NewRecord(data, key=data if self.habits.has_keys else None, timestamp_ms=time_ms)
+        # The window of keys moves on, so that most of them are over by the end.
+        history = self.notebook.history
+        first = int(self.notebook.now_s() / KEYS_MOVE_S) * self.habits.keys // 2
+        key = f"key-{first + self.chance.randrange(self.habits.keys)}"
+        history.keys[value] = key
+        if self.chance.random() < TOMBSTONE_SHARE:
+            history.tombstones.add(value)
+            headers = (Header(NAME_HEADER, data),)
+            return NewRecord(None, key=key.encode(), timestamp_ms=time_ms, headers=headers)
+        return NewRecord(data, key=key.encode(), timestamp_ms=time_ms)
 
     async def _pause(self, seconds: float) -> None:
         """In steps of which none is long, in case that everybody is told to make haste."""
@@ -230,11 +305,7 @@ class Producer(Client):
             error, offset = await self._attempt(partition, batch)
             attempts += 1
             if error in {0, DUPLICATE}:
-                # Requests name topics: what was under way may be in the next one of that name.
-                is_known = offset >= 0 and not self.notebook.is_deleted(partition)
-                for index, one in enumerate(values):
-                    at = offset + index if is_known else -1
-                    self.notebook.note(Kind.ACKED, self.name, partition, one, at)
+                self._stored(partition, values, offset)
                 return ProducerState(
                     producer_id=state.producer_id,
                     epoch=state.epoch,
@@ -251,6 +322,13 @@ class Producer(Client):
                 return None
             await self.back_off()
         return None
+
+    def _stored(self, partition: TopicPartition, values: list[str], offset: int) -> None:
+        """Requests name topics: what was under way may be in the next one of that name."""
+        is_known = offset >= 0 and not self.notebook.is_deleted(partition)
+        for index, one in enumerate(values):
+            at = offset + index if is_known else -1
+            self.notebook.note(Kind.ACKED, self.name, partition, one, at)
 
     async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int, int]:
         """(error, offset); -2 where nobody answered."""
@@ -387,7 +465,7 @@ class Consumer(Client):
         positions: dict[TopicPartition, int],
     ) -> bool:
         """Whether it was an answer."""
-        partition, error, records, read_at = answer
+        partition, error, records, read_at, next_offset = answer
         is_from_follower = partition in self._read_at
         if read_at >= 0:
             self._read_at[partition] = read_at
@@ -409,6 +487,8 @@ class Consumer(Client):
                 self.notebook.note(Kind.READ, self.name, partition, value, offset)
                 self.notebook.read_from_followers += is_from_follower
                 positions[partition] = offset + 1
+        # Compaction leaves batches without records at their ends, and whole ones.
+        positions[partition] = max(positions[partition], next_offset)
         return True
 
 
@@ -437,11 +517,12 @@ class Auditor(Client):
         if error or starts_error:
             return False
         found: list[tuple[int, str]] = []
-        piece_bytes = self.chance.choice(PIECES_BYTES)
-        while (position := found[-1][0] + 1 if found else start) < end:
+        piece_bytes, position = self.chance.choice(PIECES_BYTES), start
+        while position < end:
             (answer,) = await self.wire.fetch(at, {partition: position}, piece_bytes)
-            if answer.error or not answer.records:
+            if answer.error or answer.next_offset <= position:
                 return False
             found += [one for one in answer.records if one[0] >= position]
+            position = answer.next_offset
         history.final[label], history.starts[label], history.ends[label] = found, start, end
         return True

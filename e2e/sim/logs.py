@@ -21,7 +21,7 @@ from chiplog_broker.storage.partition_metadata import decode_partition_metadata
 from e2e.sim.disk import Disks
 from e2e.sim.history import Append, Batch, Replica
 from e2e.sim.loop import PROCESS
-from e2e.sim.wire import TopicPartition
+from e2e.sim.wire import TopicPartition, named
 
 if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
@@ -126,4 +126,4 @@ def _values(data: bytes) -> tuple[tuple[int, str], ...]:
     header = read_header(view)
     check_crc(view, header)
     records = read_records(view, header)
-    return tuple((one.offset, (one.value or b"").decode(errors="replace")) for one in records)
+    return tuple((one.offset, named(one).decode(errors="replace")) for one in records)

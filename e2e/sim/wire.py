@@ -20,7 +20,7 @@ from chiplog_broker.protocol.codec import outgoing, schema
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.batch import check_crc, read_header
 from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.records.reader import read_records
+from chiplog_broker.records.reader import Record, read_records
 from e2e.sim.messages import request
 
 TIMEOUT_S: Final = 5.0
@@ -42,6 +42,8 @@ OLDEST: Final = {
     ApiKey.INIT_PRODUCER_ID: 0,
 }
 """What a client may speak that learns topic ids, says epochs where it reads, and knows zstd."""
+NAME_HEADER: Final = "name"
+"""What a record is called that has no value."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 UNREACHED: Final = (PeerError, OSError, TimeoutError)
@@ -67,6 +69,8 @@ class Fetched(NamedTuple):
     records: list[tuple[int, str]]
     read_at: int = -1
     """The broker that the consumer should rather ask (KIP-392)."""
+    next_offset: int = -1
+    """Where reading goes on; -1 where there was no whole batch."""
 
 
 class Wire:
@@ -279,21 +283,31 @@ def _answer_reader(key: ApiKey, version: int) -> Callable[[bytes, int], tuple[An
 def fetched(partition: TopicPartition, error: int, records: bytes, read_at: int) -> Fetched:
     """Clients check checksums, and what is damaged they did not get."""
     try:
-        return Fetched(partition, error, records_in(records), read_at)
+        found, next_offset = records_in(records)
+        return Fetched(partition, error, found, read_at, next_offset)
     except CorruptBatchError:
         return Fetched(partition, int(ErrorCode.corrupt_message), [])
 
 
-def records_in(data: bytes) -> list[tuple[int, str]]:
-    """(offset, value) of all records of whole batches. Raises `CorruptBatchError`."""
+def records_in(data: bytes) -> tuple[list[tuple[int, str]], int]:
+    """(offset, value) of all records of whole batches, and where these end; -1 where there is
+    none. Raises `CorruptBatchError`."""
     found: list[tuple[int, str]] = []
-    view, position = memoryview(data), 0
+    view, position, next_offset = memoryview(data), 0, -1
     while len(view) - position >= 61:
         header = read_header(view[position:])
         if position + header.size_bytes > len(view):
             break
         batch = view[position : position + header.size_bytes]
         check_crc(batch, header)
-        found += [(one.offset, (one.value or b"").decode()) for one in read_records(batch, header)]
+        found += [(one.offset, named(one).decode()) for one in read_records(batch, header)]
         position += header.size_bytes
-    return found
+        next_offset = header.last_offset + 1
+    return found, next_offset
+
+
+def named(record: Record) -> bytes:
+    """Its value, or what a header says where it deletes its key."""
+    if record.value is not None:
+        return record.value
+    return next((one.value or b"" for one in record.headers if one.key == NAME_HEADER), b"")

@@ -23,6 +23,7 @@ from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import damaged_in, in_sync_in, partitions_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator, causes
+from e2e.sim.pipelining import PipeliningProducer
 from e2e.sim.roles import ACTING, role_of_broker, role_of_operator
 from e2e.sim.watch import Watch
 from e2e.sim.wire import TopicPartition
@@ -188,7 +189,8 @@ class World:
     ) -> None:
         """One more, with numbers of its own; `padding` is in each of its records."""
         name = f"p{len(self.producers) + 1}{padding}"
-        producer = Producer(name, self.bootstrap, self.own_chance(), self.notebook, habits)
+        made = PipeliningProducer if acks < 0 and habits.in_flight > 1 else Producer
+        producer = made(name, self.bootstrap, self.own_chance(), self.notebook, habits)
         producer.acks, producer.pause_s = acks, pause_s
         self.producers.append(producer)
         self._as[name] = process = self.new_client(name)
