@@ -195,6 +195,8 @@ class History:
     """Topic -> keys and values that its PartitionMap ever had."""
     clock_lag_ms: int = 0
     """By how much a broker's clock was behind at most."""
+    clock_lead_ms: int = 0
+    """The same for ahead."""
     deletes_asked: list[DeleteAsked] = field(default_factory=list)
     log_starts: list[LogStart] = field(default_factory=list)
     """A line whenever one of a replica is not what it was."""
@@ -207,6 +209,10 @@ class History:
     """The wall's time when events were at 0 s."""
     was_idempotent: bool = True
     groups: GroupHistory = field(default_factory=GroupHistory)
+
+    def has_compacted(self, partition: str) -> bool:
+        """Whether offsets of it may be missing."""
+        return any(one.partition == partition and one.policy.compacts for one in self.in_force)
 
     def wall_ms(self, at_s: float) -> int:
         """What a clock says then that is right."""

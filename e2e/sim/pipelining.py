@@ -1,9 +1,12 @@
 """A producer with several batches on their way to a partition, as Java's idempotent one.
 
-They go out in the order of their sequence numbers, on one connection. What was not answered, or
-refused for now, is sent again in that order before anything new is. A batch that comes before
-an earlier one was stored is told OUT_OF_ORDER_SEQUENCE_NUMBER: that is right, and it is sent
-again. The first that is not answered yet may never be told so: all before it is stored.
+They go out in the order of their sequence numbers. What was not answered, or refused for now, is
+sent again in that order before anything new is. A batch that arrives before an earlier one was
+stored is answered with OUT_OF_ORDER_SEQUENCE_NUMBER: that is right, and it is sent again. One
+that was sent when all before it was acknowledged may never be answered so.
+
+The first batch of a producer id goes alone: a leader that does not know the id yet takes any
+sequence number, as Kafka's does, so a later batch that arrived first would begin.
 """
 
 import asyncio
@@ -26,6 +29,8 @@ class Flight:
     batch: bytes
     attempts: int = 0
     answer: "asyncio.Task[tuple[int, int]] | None" = None
+    was_first: bool = False
+    """Whether all before it was acknowledged when it was sent the last time."""
 
 
 class PipeliningProducer(Producer):
@@ -52,39 +57,46 @@ class PipeliningProducer(Producer):
     ) -> int:
         """With one producer id, until it may not go on with it; the number of the next value."""
         flights: deque[Flight] = deque()
+        most = 1
         try:
             while flights or not self._is_over(partition):
                 if self.notebook.is_deleted(partition):
                     break
-                if not self._is_over(partition) and len(flights) < self.habits.in_flight:
+                if not self._is_over(partition) and len(flights) < most:
                     values, batch = self._new_batch(partition, number, state, codec)
                     number += len(values)
                     state = after(state, len(values))
-                    flights.append(self._send_off(partition, Flight(values, batch)))
-                if not await self._settle(partition, flights):
+                    flights.append(Flight(values, batch))
+                    self._send_off(partition, flights[-1], flights)
+                is_full = len(flights) >= most or self._is_over(partition)
+                if not await self._settle(partition, flights, is_full=is_full):
                     break
-                is_full = len(flights) == self.habits.in_flight
-                if not is_full and self.chance.random() < 1 / self.habits.in_flight:
-                    await self._pause(self.chance.uniform(0.0, longest_s * self.crowding))
+                if not flights:
+                    most = self.habits.in_flight
+                if len(flights) < most and self.chance.random() < 1 / most:
+                    pause_s = longest_s * self.crowding * most
+                    await self._pause(self.chance.uniform(0.0, pause_s))
         finally:
             for one in flights:
                 if one.answer is not None:
                     one.answer.cancel()
         return number
 
-    def _send_off(self, partition: TopicPartition, flight: Flight) -> Flight:
-        """Tasks begin in the order in which they were made, and a request is written at once."""
+    def _send_off(self, partition: TopicPartition, flight: Flight, flights: deque[Flight]) -> None:
+        """Tasks begin in the order in which they were made, and write to an open connection at
+        once."""
         flight.attempts += 1
+        flight.was_first = flight is flights[0]
         attempt = self._attempt(partition, flight.batch)
         flight.answer = asyncio.get_running_loop().create_task(attempt)
-        return flight
 
-    async def _settle(self, partition: TopicPartition, flights: deque[Flight]) -> bool:
+    async def _settle(
+        self, partition: TopicPartition, flights: deque[Flight], *, is_full: bool
+    ) -> bool:
         """Take the answers that are there; whether this producer id may go on.
 
-        Waits where as many are on their way as may be.
+        Waits for one where as many are on their way as may be.
         """
-        is_full = len(flights) >= self.habits.in_flight or self._is_over(partition)
         if flights and is_full:
             assert flights[0].answer is not None
             await asyncio.wait({flights[0].answer})
@@ -99,9 +111,11 @@ class PipeliningProducer(Producer):
         return True
 
     def _may_come_again(self, partition: TopicPartition, first: Flight, error: int) -> bool:
-        """What was answered to the first: all before it is acknowledged."""
+        """What was answered to the first of all that are left."""
         if self.notebook.is_deleted(partition):
             return False
+        if error in LOST_STATE and not first.was_first:
+            return True
         if error in LOST_STATE:
             what = f"{self.name} was told {ErrorCode(error).name} for {first.values[0]}"
             self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
@@ -114,19 +128,20 @@ class PipeliningProducer(Producer):
 
     async def _send_again(self, partition: TopicPartition, flights: deque[Flight]) -> None:
         """All that is left, once nothing of it is on its way any more: the first alone, and the
-        others after its answer."""
+        others when that is stored."""
         await asyncio.wait({one.answer for one in flights if one.answer is not None})
         await self.back_off()
-        kept = list(flights)
-        # An answer to one behind the first says that it is stored, as the first is by then.
-        self._send_off(partition, kept[0])
-        assert kept[0].answer is not None
-        await asyncio.wait({kept[0].answer})
-        error, _ = kept[0].answer.result()
-        if error in {0, DUPLICATE}:
-            for one in kept[1:]:
-                if one.answer is None or one.answer.result()[0] not in {0, DUPLICATE}:
-                    self._send_off(partition, one)
+        first = flights[0]
+        self._send_off(partition, first, flights)
+        assert first.answer is not None
+        await asyncio.wait({first.answer})
+        error, offset = first.answer.result()
+        if error not in {0, DUPLICATE}:
+            return
+        self._stored(partition, flights.popleft().values, offset)
+        for one in flights:
+            if one.answer is None or one.answer.result()[0] not in {0, DUPLICATE}:
+                self._send_off(partition, one, flights)
 
 
 def after(state: ProducerState, count: int) -> ProducerState:

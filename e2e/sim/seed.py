@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import Any, Final
 
@@ -20,8 +20,8 @@ from chiplog_core.config.broker_keys import (
 )
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e.sim.checkers import Anomaly, check
-from e2e.sim.clients import SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, OF_MEDIA, OF_USERS, Faults, Mix, users
+from e2e.sim.clients import DAY_MS, SPARING, Habits
+from e2e.sim.faults import FAULT_NAMES, LATER, OF_GROUPS, OF_MEDIA, OF_USERS, Faults, Mix, users
 from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.history import Kind, Span
@@ -46,6 +46,8 @@ MEDIA_SHARE: Final = 0.5
 """Of the seeds in which disks do what sound ones do not."""
 USERS_SHARE: Final = 0.5
 """Of the seeds in which users go on with their work during the faults."""
+FIRST_LATER: Final = 1_000_001
+"""Seeds from here on draw what `LATER` says, too; those below stay as they were."""
 SMALL_OFFSETS: Final[dict[str, Any]] = {OFFSETS_TOPIC_NUM_PARTITIONS.name: 1}
 """50 partitions more would make every seed slower and are moved all alike."""
 RETENTION_CHECK_MS: Final = 10_000
@@ -113,7 +115,7 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
     if chance.random() < USERS_SHARE:
         chosen += chance.sample(OF_USERS, chance.randint(1, 4))
     groups, of_groups = groups_of(seed)
-    return Mix(
+    mix = Mix(
         brokers=max(chance.choice((1, 2, 3, 3)), replicas),
         replicas=replicas,
         operators=chance.choice((1, 2)),
@@ -124,6 +126,42 @@ def mix_of(seed: int, replicas: int = 1) -> Mix:
         habits=SPARING,
         reads_in_racks=replicas > 1 and reads_in_racks(seed),
         groups=groups,
+    )
+    return mix if seed < FIRST_LATER else with_later_load(seed, mix)
+
+
+def with_later_load(seed: int, mix: Mix) -> Mix:
+    """What came later than the seeds before `FIRST_LATER`, drawn by itself: how clients write,
+    how short segments are, settings that change and clocks that are wrong by hours."""
+    chance = random.Random(f"load {seed}")  # noqa: S311 - not for secrets
+    habits = replace(
+        mix.habits,
+        in_flight=chance.choice((1, 2, 5, 5)),
+        event_days=chance.choice((0.0, 0.0, 2.0, 20.0)),
+        keys=chance.choice((0, 5, 12)),
+    )
+    config = {}
+    if chance.random() < 0.6:
+        # An entry for each batch: so many batches are in a segment.
+        batches = chance.choice((4, 15, 60))
+        config = {"index.interval.bytes": "0", "segment.index.bytes": str(12 * batches)}
+    if chance.random() < 0.4:
+        config["segment.ms"] = str(chance.choice((2_000, 5_000, 20_000)))
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.ms": str(chance.choice((2_000, 5_000))),
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": str(chance.choice((2_000, 20_000, DAY_MS))),
+    }
+    later = {name: chance.uniform(0.2, 1.0) for name in LATER if chance.random() < 0.4}
+    cleaner = {LOG_CLEANER_BACKOFF_MS.name: "2000"} if habits.keys else {}
+    return replace(
+        mix,
+        habits=habits,
+        topic_config=config,
+        compacted_config=compacted if habits.keys else {},
+        cluster_config=mix.cluster_config | cleaner,
+        weights=mix.weights | later,
     )
 
 
@@ -283,8 +321,10 @@ async def _phases(world: World, mix: Mix, chance: random.Random) -> list[Anomaly
     if mix.replicas > 1:
         config |= {"min.insync.replicas": 2}
     world.copies = {"replicas": mix.replicas, "config": config}
-    world.apply_topic("orders", chance.randint(1, 4), **world.copies)
-    world.apply_topic("clicks", chance.randint(1, 3), **world.copies)
+    if mix.compacted_config:
+        world.configs["clicks"] = dict(mix.compacted_config)
+    world.make_topic("orders", chance.randint(1, 4))
+    world.make_topic("clicks", chance.randint(1, 3))
     if why := await well_within(world, START_WITHIN_S):
         return [Anomaly("not-started", "", why)]
     world.reads_in_racks = mix.reads_in_racks
@@ -328,7 +368,7 @@ def _begun(world: World, mix: Mix) -> Crowd | None:
     if mix.groups is None:
         return None
     crowd = Crowd(world, mix.groups)
-    if mix.groups.retention_minutes and "clock jump" in mix.weights:
+    if mix.groups.retention_minutes and {"clock jump", "clock step"} & mix.weights.keys():
         # By a clock that jumped an offset is of any age, and its coordinator may forget it.
         world.notebook.history.groups.retention_s = 0.0
     crowd.start()
@@ -394,7 +434,7 @@ def cluster_spec(mix: Mix) -> dict[str, Any]:
 
 def is_expiring(mix: Mix) -> bool:
     """Whether records may go by their age."""
-    return "retention shortened" in mix.weights
+    return bool({"retention shortened", "settings changed"} & mix.weights.keys())
 
 
 def left_to_the_user(world: World) -> bool:

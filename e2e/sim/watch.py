@@ -64,7 +64,9 @@ class Watch:
         walls_ms = [one.clock.now_ms() for one in self._nodes.values()]
         self._newest_ms = max(walls_ms)
         history = self._history
-        history.clock_lag_ms = max(history.clock_lag_ms, self._now_ms() - min(walls_ms))
+        now_ms = self._now_ms()
+        history.clock_lag_ms = max(history.clock_lag_ms, now_ms - min(walls_ms))
+        history.clock_lead_ms = max(history.clock_lead_ms, max(walls_ms) - now_ms)
         for node in self._nodes.values():
             for log in _logs(node):
                 label = label_of(log)

@@ -87,6 +87,8 @@ class World:
         self._keepers: list[asyncio.Task[None]] = []
         self.copies: dict[str, Any] = {}
         """What every Topic says of its replicas."""
+        self.configs: dict[str, dict[str, str]] = {}
+        """Topic -> what it sets beside that."""
         self.has_new_wishes = False
         """Whether a user asked for more brokers, or for other ones."""
         self.wanted_topics: set[str] = set()
@@ -154,6 +156,14 @@ class World:
         given = {"clusterRef": {"name": CLUSTER}, "partitions": partitions, **spec}
         self.asked_for(name)
         self.store.create(kinds.TOPICS, manifest("Topic", name, given))
+
+    def config_of(self, topic: str) -> dict[str, Any]:
+        """What it sets where nobody has changed it."""
+        return {**self.copies.get("config", {}), **self.configs.get(topic, {})}
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        """One as all are here."""
+        self.apply_topic(name, partitions, **{**self.copies, "config": self.config_of(name)})
 
     def asked_for(self, topic: str) -> None:
         """Somebody wants this topic from now on, where it is not there yet."""
@@ -330,7 +340,7 @@ class World:
         self.network.slowest_s = 0.002
         for name in sorted(self.wanted_topics):
             if self.store.find(kinds.TOPICS, NAMESPACE, name) is None:
-                self.apply_topic(name, 1, **self.copies)
+                self.make_topic(name, 1)
         for node in self.nodes.values():
             if node.disks.is_refused:
                 node.lose_volume()

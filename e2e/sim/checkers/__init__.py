@@ -6,6 +6,7 @@ answer) is neither lost nor failed: it may be there or not.
 
 from e2e.sim.checkers import groups
 from e2e.sim.checkers.anomaly import Anomaly, Checker
+from e2e.sim.checkers.deleted_keys import deleted_key_back
 from e2e.sim.checkers.liveness import no_progress, stuck_reader
 from e2e.sim.checkers.log_starts import log_start_back, log_start_unexplained
 from e2e.sim.checkers.maps import epoch_back, isr_below_floor
@@ -42,6 +43,7 @@ CHECKERS: tuple[Checker, ...] = (
     epoch_fork,
     forked_files,
     replica_divergence,
+    deleted_key_back,
     log_start_back,
     log_start_unexplained,
     not_durable,

@@ -59,20 +59,43 @@ def dirty_read(history: History) -> Iterator[Anomaly]:
 def polls(history: History) -> Iterator[Anomaly]:
     """A reader that did not seek skipped offsets or went back (`poll-skip`, `nonmonotonic-poll`).
 
-    Nothing here compacts, so offsets have no gaps.
+    Offsets have no gaps but where compaction let each record go that is known to have stood there.
     """
     at: dict[tuple[str, str], int] = {}
+    gaps: Gaps | None = None
     for one in history.events:
         key = (one.client, one.partition)
         if one.kind is Kind.SOUGHT:
             at[key] = one.offset
         elif one.kind is Kind.READ:
             expected = at.get(key, one.offset)
+            if one.offset > expected and history.has_compacted(one.partition):
+                gaps = gaps or Gaps(history)
+                expected = gaps.unexplained(one.partition, expected, one.offset)
             if one.offset != expected:
                 name = "poll-skip" if one.offset > expected else "nonmonotonic-poll"
                 what = f"{one.client} expected {expected} and read {one.offset}"
                 yield Anomaly(name, one.partition, what)
             at[key] = one.offset + 1
+
+
+class Gaps:
+    """What is known to have stood where a reader found nothing."""
+
+    def __init__(self, history: History) -> None:
+        self._letting_go = LettingGo(history)
+        self._values = {
+            (partition, offset): value
+            for (partition, value), offset in self._letting_go.offsets.items()
+        }
+
+    def unexplained(self, partition: str, begin: int, end: int) -> int:
+        """The first offset of a record that no rule let go; the end where there is none."""
+        for offset in range(begin, end):
+            value = self._values.get((partition, offset))
+            if value is not None and not self._letting_go.why(partition, offset, value):
+                return offset
+        return end
 
 
 def out_of_range(history: History) -> Iterator[Anomaly]:

@@ -35,6 +35,7 @@ from e2e.sim.world import World
 
 __all__ = [
     "FAULT_NAMES",
+    "LATER",
     "OF_GROUPS",
     "OF_MEDIA",
     "OF_USERS",
@@ -73,19 +74,22 @@ OF_GROUPS: Final[dict[str, Act]] = {**groups.ACTS}
 """What only seeds with consumer groups draw."""
 OF_MEDIA: Final = (*disk_errors.ACTS, *decay.ACTS, *volumes.ACTS)
 """What disks and volumes do that sound ones do not; drawn by itself."""
+LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
+"""What came later than seeds that drew from `FAULT_NAMES`: only later seeds draw it."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """What is no fault, but goes on beside them."""
 
 
 def possible(mix: Mix) -> list[str]:
-    """Its faults, in the order of `FAULT_NAMES`, those of `OF_GROUPS`, those of `DIRECTED` last.
+    """Its faults, in the order of `FAULT_NAMES`, those of `OF_GROUPS`, `DIRECTED`, `LATER` last.
 
     Where etcd goes back, users do nothing: what they asked for since the copy is gone, and
     nobody could say what they are owed.
     """
-    names = [name for name in (*FAULT_NAMES, *OF_GROUPS, *DIRECTED) if mix.weights.get(name)]
+    known = (*FAULT_NAMES, *OF_GROUPS, *DIRECTED, *LATER)
+    names = [name for name in known if mix.weights.get(name)]
     if any(name in restores.ACTS for name in names):
-        names = [name for name in names if name not in OF_USERS]
+        names = [name for name in names if name not in {*OF_USERS, *users.LATER}]
     return names
 
 
@@ -129,4 +133,4 @@ class Faults:
 
     async def _act(self, name: str) -> None:
         ACTING.set(name)
-        await (ALL_ACTS | OF_GROUPS | DIRECTED)[name](self._stage)
+        await (ALL_ACTS | OF_GROUPS | DIRECTED | LATER)[name](self._stage)

@@ -8,6 +8,9 @@ from e2e.sim.kubelet import Node
 from e2e.sim.loop import SimClock
 from e2e.sim.operators import Operator
 
+HOUR_S: Final = 3600.0
+MOST_HOURS: Final = 30.0
+
 
 def _any_clock(stage: Stage) -> SimClock:
     everybody: list[Node | Operator] = [*stage.world.nodes.values(), *stage.world.operators]
@@ -28,4 +31,18 @@ async def drift(stage: Stage) -> None:
     clock.run_at(1.0, 1.0)
 
 
+async def step(stage: Stage) -> None:
+    """By hours, forth or back, and after a while right again."""
+    clock, chance = _any_clock(stage), stage.chance
+    clock.skew_s = chance.choice((-1, 1)) * chance.uniform(1.0, MOST_HOURS) * HOUR_S
+    stage.world.watch.look()
+    try:
+        await asyncio.sleep(chance.uniform(3.0, 40.0))
+    finally:
+        stage.world.watch.look()
+        clock.skew_s = 0.0
+
+
 ACTS: Final[dict[str, Act]] = {"clock jump": jump, "clock drift": drift}
+LATER: Final[dict[str, Act]] = {"clock step": step}
+"""What only seeds draw that came later."""

@@ -30,6 +30,8 @@ class Mix:
     habits: Habits = Habits()  # noqa: RUF009 - never changed
     topic_config: dict[str, str] = field(default_factory=dict)
     cluster_config: dict[str, str] = field(default_factory=dict)
+    compacted_config: dict[str, str] = field(default_factory=dict)
+    """Of the topic "clicks", beside `topic_config`: where its keys come again it is compacted."""
     reads_in_racks: bool = False
     """Whether consumers name racks, and brokers send them there (KIP-392)."""
     copy_age_s: float = 0.0

@@ -4,13 +4,61 @@ What they ask for they ask a working API server, again and again until it has it
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from chiplog_kube import kinds
 from chiplog_kube.manifests import ObjectKey
+from e2e.sim.faults import api_server, clocks, network
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import CLUSTER, NAMESPACE
 
+CHANGES: Final = (
+    ("retention.bytes", "4000"),
+    ("retention.bytes", "20000"),
+    ("retention.ms", "15000"),
+    ("retention.ms", str(3 * 24 * 3600 * 1000)),
+    ("segment.index.bytes", "48"),
+    ("segment.index.bytes", "600"),
+    ("segment.ms", "2000"),
+    ("segment.ms", "30000"),
+    ("index.interval.bytes", "500"),
+    ("cleanup.policy", "compact"),
+    ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "delete"),
+    ("delete.retention.ms", "5000"),
+    ("flush.messages", "3"),
+    ("chiplog.durability", "PageCache"),
+)
+FOR_GOOD_SHARE: Final = 0.3
+ONLY_FOR_GOOD: Final = frozenset({"cleanup.policy"})
+LOSES_NO_CACHE: Final = frozenset(
+    {
+        "broker killed",
+        "pod deleted",
+        "operator killed",
+        "operator paused",
+        "broker paused",
+        *clocks.ACTS,
+        *clocks.LATER,
+        *network.ACTS,
+        *api_server.ACTS,
+        "topic created",
+        "topic deleted",
+        "topic grown",
+        "retention shortened",
+        "broker added",
+        "rolling restart",
+        "settings changed",
+    }
+)
+"""Faults that leave every page cache as it is."""
+NEEDED: Final[dict[str, Callable[[Stage], bool]]] = {
+    "chiplog.durability": lambda stage: stage.mix.weights.keys() <= LOSES_NO_CACHE,
+    # Records without keys would be refused from then on.
+    "cleanup.policy": lambda stage: stage.mix.habits.keys > 0,
+}
+"""What some settings need: else acknowledged records may go, or none are taken."""
 LONGEST_S: Final = 40.0
 MISTAKE: Final = "mistake-"
 """What a Topic is called that is refused, and soon deleted."""
@@ -74,6 +122,21 @@ async def shorten_retention(stage: Stage) -> None:
             _patch(stage, name, {"config": dict.fromkeys(short)})
 
 
+async def change_settings(stage: Stage) -> None:
+    """Some of what a topic asks of its logs is another one for a while, or for good."""
+    if (name := _some_topic(stage)) is None:
+        return
+    key, value = stage.chance.choice(CHANGES)
+    if key in NEEDED and not NEEDED[key](stage):
+        return
+    _patch(stage, name, {"config": {key: value}})
+    await asyncio.sleep(stage.chance.uniform(3.0, 40.0))
+    if stage.chance.random() < FOR_GOOD_SHARE or key in ONLY_FOR_GOOD:
+        return
+    if stage.world.store.find(kinds.TOPICS, NAMESPACE, name) is not None:
+        _patch(stage, name, {"config": {key: stage.world.config_of(name).get(key)}})
+
+
 async def add_broker(stage: Stage) -> None:
     world = stage.world
     if len(world.nodes) < MOST_BROKERS:
@@ -104,7 +167,7 @@ def _some_topic(stage: Stage) -> str | None:
 
 
 def _apply_topic(stage: Stage, name: str) -> None:
-    stage.world.apply_topic(name, stage.chance.randint(1, 3), **stage.world.copies)
+    stage.world.make_topic(name, stage.chance.randint(1, 3))
 
 
 def _patch(stage: Stage, name: str, spec: dict[str, Any]) -> None:
@@ -134,3 +197,5 @@ ACTS: Final[dict[str, Act]] = {
     "broker added": add_broker,
     "rolling restart": roll,
 }
+LATER: Final[dict[str, Act]] = {"settings changed": change_settings}
+"""What only seeds draw that came later."""
