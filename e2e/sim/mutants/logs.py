@@ -1,22 +1,32 @@
 """What is wrong with a log after something was taken away from it, or with who reads it."""
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from chiplog_broker.handlers import replica_fetch
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.records.batch import BatchHeader
+from chiplog_broker.records.scan import ScannedRecord
+from chiplog_broker.storage import log_surgery, producers
+from chiplog_broker.storage.compaction.rewrite import Survival
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.durability import LogSync
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_broker.storage.log import LogSlice, PartitionLog
 from chiplog_broker.storage.log_surgery import LogSurgery
 from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
 from chiplog_broker.storage.segment import Segment
+from e2e.sim.clients import Habits
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_lead = Partition.lead
 _sound_read = Partition.read
 _sound_cut = LogSurgery._cut  # noqa: SLF001
+_sound_sync_round = LogSync._sync_round  # noqa: SLF001
 _sound_take_part = Replicas._take_part  # noqa: SLF001
 
 
@@ -82,6 +92,50 @@ async def _cut_only(log: PartitionLog, end_offset: int, now_ms: int) -> None:
     log._producers = producers  # noqa: SLF001
 
 
+class _EntryOfOneBatch(producers.ProducerEntry):
+    __slots__ = ()
+
+    def __init__(self, *given: int) -> None:
+        super().__init__(*given)
+        self.batches = deque(maxlen=1)
+
+
+def _count_all_as_old(
+    segments: Sequence[Segment], config: LogConfig, *, high_watermark: int, **_: int
+) -> int:
+    """As if each were older than `retention.ms`, wherever that is no -1."""
+    if not config.deletes or config.retention_ms < 0:
+        return 0
+    safe = [one for one in segments if one.end_offset <= high_watermark and one.size_bytes]
+    return len(safe)
+
+
+def _drop_tombstones_at_once(
+    survival: Survival, records: list[ScannedRecord], header: BatchHeader
+) -> list[ScannedRecord]:
+    return survival.keys.survivors(records, header.base_offset, drops_tombstones=True)
+
+
+async def _sync_without_names(sync: LogSync) -> int:
+    sync._names_changed = False  # noqa: SLF001
+    return await _sound_sync_round(sync)
+
+
+async def _lower_nothing(_log: PartitionLog, _offset: int) -> None:
+    """Checkpoints stay above what is cut off."""
+
+
+SMALL_SEGMENTS: Final = {"index.interval.bytes": "0", "segment.index.bytes": "180"}
+"""An entry for each batch, and 15 of them fill an index."""
+PIPELINED: Final = Habits(in_flight=5)
+KEYED: Final = Habits(keys=5)
+LOOK_OFTEN: Final = {"log.retention.check.interval.ms": "5000", "log.cleaner.backoff.ms": "2000"}
+COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "segment.ms": "2000",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+
 MUTANTS: Final = (
     Mutant(
         "a retry is not recognised",
@@ -146,5 +200,56 @@ MUTANTS: Final = (
         mix(3, 3.0, "broker killed", "power cut", "slow network"),
         frozenset({"out-of-range"}),
         plant(Partition, "read", _read_or_out_of_range),
+    ),
+    Mutant(
+        "of a producer only its last batch is known",
+        replace(mix(1, 3.0, "connections broken", "slow network"), habits=PIPELINED),
+        frozenset({"duplicate", "reordered", "nonmonotonic-send", "client-problem"}),
+        plant(producers, "ProducerEntry", _EntryOfOneBatch),
+    ),
+    Mutant(
+        "of a producer only its last batch is known to the next leader",
+        replace(
+            mix(3, 3.0, "connections broken", "slow network", "broker killed"), habits=PIPELINED
+        ),
+        frozenset({"duplicate", "reordered", "nonmonotonic-send", "client-problem"}),
+        plant(producers, "ProducerEntry", _EntryOfOneBatch),
+    ),
+    Mutant(
+        "retention takes what is young",
+        replace(mix(1, 5.0, "broker killed", config=SMALL_SEGMENTS), cluster_config=LOOK_OFTEN),
+        LOSS,
+        plant(log_surgery, "count_expired", _count_all_as_old),
+    ),
+    Mutant(
+        "the first pass of compaction takes tombstones",
+        replace(
+            mix(1, 5.0, "connections broken", faults_s=40.0),
+            habits=KEYED,
+            compacted_config=COMPACTED,
+            cluster_config=LOOK_OFTEN,
+        ),
+        LOSS | {"deleted-key-back", "poll-skip"},
+        plant(Survival, "of", _drop_tombstones_at_once),
+    ),
+    Mutant(
+        "the names of new segments are not synced",
+        mix(3, 3.0, "broker killed", "power cut of all", faults_s=40.0, config=SMALL_SEGMENTS),
+        LOSS | {"not-durable", "not-healed"},
+        plant(LogSync, "_sync_round", _sync_without_names),
+    ),
+    Mutant(
+        "checkpoints are not lowered before a cut",
+        mix(
+            3,
+            2.0,
+            "deposed and to lead",
+            "back and gone",
+            "power cut",
+            "power cut of all",
+            faults_s=70.0,
+        ),
+        LOSS | FORK | {"not-durable", "not-healed"},
+        plant(LogSurgery, "_lower_checkpoints", _lower_nothing),
     ),
 )

@@ -630,3 +630,99 @@ def test_epochs_that_go_back_or_are_shared(after: dict[str, Any]) -> None:
     (one,) = history.decisions
     history.decisions[:] = [one._replace(after=one.after._replace(**after))]
     assert names(history) == {"epoch-back"}
+
+
+# -- compaction
+
+
+def compacted(*gone: int, delete_retention_ms: int = 20_000) -> History:
+    """Two values of one key, its tombstone, and a record with another key."""
+    history = History()
+    history.keys = {"a": "k", "b": "k", "-k": "k", "c": "other"}
+    history.tombstones = {"-k"}
+    values = ("a", "b", "-k", "c")
+    for offset, value in enumerate(values):
+        add(history, Kind.SENT, value)
+        add(history, Kind.ACKED, value, offset)
+    stored(history)
+    policy = Policy(deletes=False, compacts=True, delete_retention_ms=delete_retention_ms)
+    history.in_force.append(
+        InForce(partition=P, policy=policy, from_s=0.0, to_s=60.0, newest_ms=10_000)
+    )
+    kept = [offset for offset in range(4) if offset not in gone]
+    history.final[P] = [(offset, values[offset]) for offset in kept]
+    history.ends[P] = 4
+    return history
+
+
+def test_a_value_goes_where_its_key_stands_again() -> None:
+    assert names(compacted(0, 1)) == set()
+
+
+def test_nothing_goes_by_compaction_where_nobody_asked_for_it() -> None:
+    history = compacted(0)
+    history.in_force.clear()
+    assert names(history) == {"lost-write"}
+
+
+def test_the_last_record_of_a_key_stays() -> None:
+    assert names(compacted(3)) == {"lost-write"}
+
+
+def test_a_tombstone_goes_after_its_time() -> None:
+    """It was written at 2 s, clocks say 10 s at most and are believed by 2 s."""
+    assert names(compacted(0, 1, 2, delete_retention_ms=10_001)) == {"lost-write"}
+    assert names(compacted(0, 1, 2, delete_retention_ms=10_000)) == set()
+
+
+def test_a_tombstone_does_not_go_before_what_it_deletes() -> None:
+    assert names(compacted(0, 2, delete_retention_ms=10_000)) == {"deleted-key-back"}
+
+
+def test_a_clock_that_was_behind_may_have_begun_to_wait_earlier() -> None:
+    history = compacted(0, 1, 2, delete_retention_ms=10_001)
+    history.clock_lag_ms = 1
+    assert names(history) == set()
+
+
+def read_by_one(history: History, *offsets: int) -> None:
+    """From the beginning, each record half a second after the one before."""
+    begin_s = float(len(history.events))
+    history.events.append(Event(begin_s, Kind.SOUGHT, "c1", P, "", 0))
+    for number, offset in enumerate(offsets):
+        value = ("a", "b", "-k", "c")[offset]
+        at_s = begin_s + number / 2
+        history.events.append(Event(at_s, Kind.READ, "c1", P, value, offset))
+
+
+def test_a_reader_skips_what_compaction_let_go() -> None:
+    history = compacted(0)
+    read_by_one(history, 1, 2, 3)
+    assert names(history) == set()
+
+
+def test_a_reader_skips_nothing_else() -> None:
+    history = compacted(0, 1, 2, delete_retention_ms=10_001)
+    read_by_one(history, 3)
+    assert names(history) == {"lost-write", "poll-skip"}
+
+
+def test_a_quick_reader_sees_the_end_of_each_key_that_it_saw() -> None:
+    """A record after the tombstone, none of the key since: it believes that the key is there."""
+    history = compacted(0, 1, 2, delete_retention_ms=10_000)
+    read_by_one(history, 1, 3)
+    assert names(history) == {"deleted-key-back"}
+
+
+def test_a_slow_reader_may_miss_a_tombstone() -> None:
+    history = compacted(0, 1, 2, delete_retention_ms=300)
+    read_by_one(history, 1, 3)
+    assert names(history) == set()
+
+
+def test_a_reader_that_seeks_begins_anew() -> None:
+    history = compacted(0, 1, 2, delete_retention_ms=10_000)
+    read_by_one(history, 1)
+    history.events.append(Event(99.0, Kind.SOUGHT, "c1", P, "", 3))
+    read_by_one(history, 3)
+    assert names(history) == set()

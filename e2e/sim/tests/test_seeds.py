@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.sim.clients import SPARING
-from e2e.sim.faults import FAULT_NAMES, OF_USERS, Mix, cascades, restores
+from e2e.sim.clients import SPARING, Habits
+from e2e.sim.faults import FAULT_NAMES, LATER, OF_USERS, Mix, cascades, restores
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.run import kept_seeds
-from e2e.sim.seed import Result, mix_from, mix_of, replicas_of, run_seed
+from e2e.sim.seed import FIRST_LATER, Result, mix_from, mix_of, replicas_of, run_seed
 from e2e.sim.table import table
 
 ROOT = Path(__file__).parents[3]
@@ -91,6 +91,48 @@ def test_every_fault_has_a_name_and_an_act(left_out: str) -> None:
     # So many at once that not much is acknowledged; nothing of that may be lost.
     assert result.anomalies == []
     assert set(result.faults) >= names
+
+
+def test_what_came_later_only_later_seeds_draw() -> None:
+    """So that each seed before stays what it was."""
+    assert not set(LATER) & set(FAULT_NAMES)
+    before = [mix_of(seed, 3) for seed in range(FIRST_LATER - 20, FIRST_LATER)]
+    later = [mix_of(seed, 3) for seed in range(FIRST_LATER, FIRST_LATER + 20)]
+    assert {one.habits for one in before} == {SPARING}
+    assert not any(set(LATER) & set(one.weights) or one.topic_config for one in before)
+    assert {one.habits.in_flight for one in later} == {1, 2, 5}
+    assert {name for one in later for name in one.weights} >= set(LATER)
+
+
+def test_producers_with_several_batches_in_flight() -> None:
+    """Over connections that break, and to leaders that change."""
+    weights = {"broker killed": 1.0, "connections broken": 1.0}
+    mix = Mix(
+        replicas=3, faults_s=SHORT_S, every_s=3.0, weights=weights, habits=Habits(in_flight=5)
+    )
+    result = run_seed(4, mix)
+    assert sound(result)
+    assert sum(result.faults.values()) > 2
+    assert result.errors["OUT_OF_ORDER_SEQUENCE_NUMBER".lower()]
+
+
+def test_a_compacted_topic_while_clocks_are_wrong_by_hours() -> None:
+    mix = Mix(
+        replicas=3,
+        faults_s=40.0,
+        every_s=5.0,
+        weights=dict.fromkeys(LATER, 1.0),
+        habits=Habits(keys=5, event_days=0.5),
+        compacted_config={
+            "cleanup.policy": "compact",
+            "segment.ms": "2000",
+            "min.cleanable.dirty.ratio": "0.01",
+        },
+        cluster_config={"log.cleaner.backoff.ms": "2000"},
+    )
+    result = run_seed(4, mix)
+    assert result.anomalies == []
+    assert set(result.faults) == set(LATER)
 
 
 def test_the_same_seed_does_the_same_in_another_process() -> None:
