@@ -2,14 +2,24 @@
 
 Nothing is durable before a `sync`: neither a file's bytes nor the name it was given.
 Calls that only touch the page cache are synchronous; what may wait for the device is
-a coroutine. Every call raises `OSError` as the kernel gives it; `EIO` from a `sync`
-means that the file's unsynced bytes may be gone for good, and it must not be retried.
+a coroutine. Every call raises `OSError` as the kernel gives it. What fails to become durable
+raises `SyncFailedError`, whatever its number, and must not be retried.
 """
 
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class SyncFailedError(OSError):
+    """What was not durable yet may be gone for good, although it can still be read.
+
+    The kernel marks the pages that it could not write as clean: they are never written again, and
+    the next sync of the file succeeds. `ENOSPC` is no exception. A device that takes its space when
+    it is written to (thin provisioning, a file on a full file system) has dropped these bytes,
+    while an append for which the file system has no room has changed nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,7 @@ class File(Protocol):
         """Cut the file to `size_bytes`."""
 
     async def sync(self) -> None:
-        """Make the file's bytes and size durable (fdatasync)."""
+        """Make the file's bytes and size durable (fdatasync). Raises `SyncFailedError`."""
 
     def fileno(self) -> int | None:
         """The descriptor, for sendfile; None where there is none (simulated disks)."""
@@ -83,10 +93,13 @@ class Disk(Protocol):
         """Remove a file or a whole directory; does nothing where there is none."""
 
     async def sync_directory(self, path: str) -> None:
-        """Make the names in a directory durable."""
+        """Make the names in a directory durable. Raises `SyncFailedError`."""
 
     async def replace(self, path: str, data: bytes) -> None:
-        """Write a small file whole and durably: after a crash it holds the old or the new bytes."""
+        """Write a small file whole and durably: after a crash it holds the old or the new bytes.
+
+        Raises `SyncFailedError` where writing was possible, and making it durable was not.
+        """
 
     def usage(self) -> DiskUsage:
         """How full the file system is."""

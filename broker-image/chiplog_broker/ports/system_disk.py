@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from chiplog_broker.ports.disk import Buffer, DiskUsage
+from chiplog_broker.ports.disk import Buffer, DiskUsage, SyncFailedError
 
 SYNC_THREADS = 8
 """How many devices' answers we wait for at once; each waits, none computes."""
@@ -151,7 +151,7 @@ class SystemFile:
         self.hold()
         try:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._pool, os.fdatasync, self._descriptor)
+            await loop.run_in_executor(self._pool, _sync, os.fdatasync, self._descriptor)
         finally:
             self.release()
 
@@ -185,10 +185,17 @@ def _write_rest(descriptor: int, data: memoryview, position: int) -> None:
         position += written
 
 
+def _sync(call: Callable[[int], None], descriptor: int) -> None:
+    try:
+        call(descriptor)
+    except OSError as error:
+        raise SyncFailedError(error.errno, error.strerror) from error
+
+
 def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        _sync(os.fsync, descriptor)
     finally:
         os.close(descriptor)
 
@@ -198,7 +205,7 @@ def _replace(path: Path, data: bytes) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
         _write_rest(descriptor, memoryview(data), 0)
-        os.fsync(descriptor)
+        _sync(os.fsync, descriptor)
     finally:
         os.close(descriptor)
     temporary.replace(path)

@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable
 from typing import NoReturn
 
+from chiplog_broker.ports.disk import SyncFailedError
 from chiplog_broker.storage.errors import DirectoryOfflineError, DiskFullError
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -42,7 +43,10 @@ class DirectoryHealth:
         raise DirectoryOfflineError(f"the directory is offline: {error}") from error
 
     def write_failed(self, error: OSError) -> NoReturn:
-        """A write to the page cache failed: for want of space it can be tried again."""
-        if error.errno in _NO_SPACE:
+        """A write failed: one to the page cache can be tried again if it was for want of space.
+
+        One that reached the device, and found no space there, cannot.
+        """
+        if error.errno in _NO_SPACE and not isinstance(error, SyncFailedError):
             raise DiskFullError(str(error)) from error
         self.take_offline(error)

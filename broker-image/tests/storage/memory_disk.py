@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from chiplog_broker.ports.disk import Buffer, DiskUsage
+from chiplog_broker.ports.disk import Buffer, DiskUsage, SyncFailedError
 
 SECTOR_BYTES = 512
 _TOTAL_BYTES = 2**40
@@ -265,6 +265,7 @@ class MemoryDisk:
 
         An append may write a share of its bytes before. Unless it is cut back, because that
         fails as well, they stay in the file.
+        `replace` finds no way to write, `replace_sync` none to make durable what was written.
         """
         error = _InjectedError(error_number, f"injected into {operation}")
         error.written_share, error.is_cut_back = written_share, is_cut_back
@@ -355,9 +356,15 @@ class MemoryDisk:
 
     async def _written_out(self, operation: str, path: str) -> None:
         """The device has everything, or this call raises what becomes of it."""
-        await self.device(path)
-        self._check_power()
-        if self._faults:
+        is_replace = operation == "replace"
+        try:
+            await self.device(path)
+            self._check_power()
+            if self._faults:
+                self._fail_if_due("replace_sync" if is_replace else operation, path)
+        except OSError as error:
+            raise SyncFailedError(error.errno, error.strerror) from error
+        if self._faults and is_replace:
             self._fail_if_due(operation, path)
 
     def _lose(self, node: _FileNode, count: int) -> None:

@@ -23,7 +23,7 @@ from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleane
 from chiplog_broker.storage.compaction.key_map import ENTRY_BYTES
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
-from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.errors import DamagedLogError, DirectoryOfflineError
 from chiplog_broker.storage.log import ListOffset, PartitionLog
 from chiplog_broker.storage.producers import RETAINED_BATCHES
 
@@ -178,6 +178,24 @@ def test_a_log_for_which_there_is_no_room_counts_until_it_was_compacted(kit: "St
         assert await cleaner.clean_dirtiest(ends, SETTINGS)
         assert cleaner.stats.uncleanable == 0
         assert list(one.values()) == [5]
+
+    kit.run(scenario())
+
+
+def test_a_copy_that_is_not_durable_for_want_of_room_is_no_full_disk(kit: "StorageKit") -> None:
+    """What the device has dropped of other files, nobody knows."""
+
+    async def scenario() -> None:
+        one = await bench(kit)
+        for number in range(6):
+            one.append((b"a", b"%d" % number))
+        one.log.roll(one.now_ms)
+        await one.log.flush()
+        cleaner = LogCleaner(one.directory, kit.clock)
+        kit.disk.fail_next("sync", errno.ENOSPC, ".cleaned")
+        with pytest.raises(DirectoryOfflineError):
+            await cleaner.clean_dirtiest({one.log.partition: one.log.end_offset}, SETTINGS)
+        assert one.directory.health.failure is not None
 
     kit.run(scenario())
 

@@ -347,11 +347,21 @@ def test_one_sync_serves_many(kit: "StorageKit", make_batch: "MakeBatch") -> Non
     kit.run(scenario())
 
 
-def test_a_failed_sync_is_never_repeated(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [("sync", ".log"), ("sync_directory", ""), ("replace_sync", "leader-epoch")],
+)
+def test_a_failed_sync_is_never_repeated(
+    kit: "StorageKit", make_batch: "MakeBatch", operation: str, path: str, number: int
+) -> None:
+    """Whatever its number: a device that has no room has dropped what it was to write."""
+
     async def scenario() -> None:
         directory, log = await kit.new_log()
         log.append_as_leader(make_batch([b"a"]), 0, NOW)
-        kit.disk.fail_next("sync", errno.EIO)
+        log.roll(NOW)
+        kit.disk.fail_next(operation, number, path)
         with pytest.raises(DirectoryOfflineError):
             await log.make_durable(1)
         before = kit.disk.syncs

@@ -5,11 +5,13 @@ import errno
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from chiplog_broker.ports.system_disk import SystemDisk
+from chiplog_broker.ports.disk import SyncFailedError
+from chiplog_broker.ports.system_disk import SystemDisk, SystemFile
 
 
 @pytest.fixture
@@ -95,6 +97,19 @@ def test_a_file_is_closed_after_its_last_sync(disk: SystemDisk) -> None:
         file.close()
 
     asyncio.run(scenario())
+
+
+def test_a_sync_that_fails_is_known_from_a_write_that_fails() -> None:
+    """By its type: the number may be the same."""
+    reading, writing = os.pipe()  # cannot be synced
+    with ThreadPoolExecutor(1) as pool:
+        file = SystemFile(writing, pool)
+        with pytest.raises(SyncFailedError) as failed:
+            asyncio.run(file.sync())
+        file.close()
+    os.close(reading)
+    assert failed.value.errno == errno.EINVAL
+    assert failed.value.strerror == os.strerror(errno.EINVAL)
 
 
 def test_a_write_that_fails_half_way_is_cut_back(
