@@ -1,0 +1,167 @@
+"""File systems as brokers have them, ext4 and xfs, in sparse files.
+
+Each is mounted from a loop device, and gone with its file after the `with` block.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from e2e.cluster import packages
+from e2e.cluster.shell import CommandFailed, run
+from e2e.disks.undone import Undone
+
+KINDS: Final = ("ext4", "xfs")
+PACKAGES: Final = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
+# xfs takes no less than 300 MB. The file is sparse.
+SIZE_BYTES: Final = 512 * 2**20
+# ext4 would otherwise write by itself every five seconds, and spare what was not synced.
+OPTIONS: Final = {"ext4": "loop,noatime,commit=600", "xfs": "loop,noatime"}
+# Whatever a file system knows of itself lies in the beginning, and is written when it is made.
+MAKE: Final = {
+    "ext4": (
+        *("mkfs.ext4", "-q", "-F", "-J", "size=8", "-N", "8192"),
+        *("-E", "packed_meta_blocks=1,lazy_itable_init=0,lazy_journal_init=0"),
+    ),
+    "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
+}
+
+
+def refusal(kind: str, folder: Path) -> str:
+    """Why there can be no such file system here; empty where there can."""
+    if os.geteuid() != 0:
+        return f"{kind} can be mounted by root only"
+    try:
+        with FileSystem(kind, folder / "tried"):
+            return ""
+    except (CommandFailed, packages.Refused) as failed:
+        return f"no {kind} can be mounted here: {failed}"
+
+
+class FileSystem:
+    """Mounted at `path` inside the `with` block; needs root."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.path = folder / "mounted"
+        self.image = folder / f"image.{kind}"
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        if not packages.present(MAKE[self.kind][0]):
+            packages.from_debian(PACKAGES[self.kind])
+        with ExitStack() as entered:
+            self._enter(entered)
+            self._open = entered.pop_all()
+        return self
+
+    def _enter(self, entered: ExitStack) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        entered.callback(self.image.unlink, missing_ok=True)
+        entered.enter_context(Undone(*self._undoing()))
+        self._make()
+        self.mount()
+
+    def _undoing(self) -> Sequence[Sequence[str]]:
+        return [unmounted(self.path)]
+
+    def _make(self) -> None:
+        run("truncate", "--size", str(SIZE_BYTES), str(self.image))
+        run(*MAKE[self.kind], str(self.image))
+
+    def mount(self) -> None:
+        run("mount", "-o", OPTIONS[self.kind], str(self.image), str(self.path))
+
+    def unmount(self) -> None:
+        """Whoever used it has ended."""
+        run("umount", str(self.path))
+
+    def forget_cache(self) -> None:
+        """What is read from now on comes from the device. Nothing may be in use."""
+        self.unmount()
+        self.mount()
+
+    def cut_power(self) -> None:
+        """Forget everything that was not synced. Whoever used it must be dead.
+
+        What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
+        """
+        after = self.image.with_suffix(".after")
+        run("cp", "--sparse=always", str(self.image), str(after))
+        self.unmount()
+        after.replace(self.image)
+        self.mount()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+
+class DroppingFileSystem(FileSystem):
+    """One whose device drops what it is given, from `fill` to `make_room`.
+
+    The file lies on a tmpfs. Where that is full, no block gets room that has none yet: those of
+    files' data, mostly, as journal, bitmaps and inodes have theirs from the beginning.
+    """
+
+    ROOM: Final = "2G"
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        super().__init__(kind, folder)
+        self.device = folder / "device"
+        self.image = self.device / f"image.{kind}"
+
+    def _enter(self, entered: ExitStack) -> None:
+        self.device.mkdir(parents=True, exist_ok=True)
+        # Undone also where making the file system, or what is undone after this, fails.
+        entered.enter_context(Undone(unmounted(self.device)))
+        run("mount", "-t", "tmpfs", "-o", f"size={self.ROOM}", "none", str(self.device))
+        super()._enter(entered)
+
+    def _undoing(self) -> Sequence[Sequence[str]]:
+        # What a file system still has to write when it is unmounted it tries again without end.
+        return [resized(self.device, self.ROOM), *super()._undoing()]
+
+    def _make(self) -> None:
+        super()._make()
+        if self.kind == "ext4":
+            described = run("dumpe2fs", str(self.image))
+            free = min(
+                int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE)
+            )
+            (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
+            with self.image.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, free * int(block_bytes))
+
+    def fill(self) -> None:
+        """There is no room left on the device."""
+        for _ in range(20):
+            usage = os.statvfs(self.device)
+            used_bytes = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+            try:
+                run(*resized(self.device, str(used_bytes)))
+            except CommandFailed:
+                continue  # something has been written meanwhile
+            if os.statvfs(self.device).f_bfree == 0:
+                return
+        raise TimeoutError(f"{self.device} does not become full")
+
+    def make_room(self) -> None:
+        run(*resized(self.device, self.ROOM))
+
+
+def unmounted(path: Path) -> Sequence[str]:
+    """Also where it is in use still."""
+    return ("umount", "--lazy", str(path))
+
+
+def resized(path: Path, size: str) -> Sequence[str]:
+    return ("mount", "-o", f"remount,size={size}", str(path))
