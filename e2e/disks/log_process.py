@@ -1,0 +1,126 @@
+"""One log in a data directory, held by a process that is killed: `python -m e2e.disks.log_process`.
+
+It says what it found, then does what each line of its input asks for, and answers with a line.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from chiplog_broker.ports.clock import SystemClock
+from chiplog_broker.ports.rng import SystemRng
+from chiplog_broker.ports.system_disk import SystemDisk
+from chiplog_broker.records.batch import HEADER_BYTES, read_header
+from chiplog_broker.records.reader import read_records
+from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
+from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
+# Some batches a segment, so that what is dropped lies in several.
+CONFIG = LogConfig(segment_bytes=64 * 1024)
+FETCH_BYTES = 2**20
+
+
+@dataclass(slots=True)
+class Said:
+    """What the process answers."""
+
+    error: str = ""
+    """Why the directory is not open, or takes nothing more."""
+    quarantined: str = ""
+    durable_end: int = 0
+    """What the replica vouches for: everything below."""
+    values: dict[int, str] = field(default_factory=dict)
+    """Of records below the durable end, or of those just acknowledged, by offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Batches of one record each, one made durable after the other; then a checkpoint."""
+
+    values: list[str]
+    value_bytes: int = 0
+    checkpoint: bool = False
+
+
+async def opened(folder: Path) -> LogDirectory:
+    ports = StoragePorts(SystemDisk(folder), SystemClock(), SystemRng())
+    options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: CONFIG)
+    return await LogDirectory.open(ports, options)
+
+
+async def serve(folder: Path) -> None:
+    try:
+        directory = await opened(folder)
+        if not directory.quarantined:
+            await directory.create(ORDERS, TOPIC_ID, CONFIG)
+    except (StorageError, OSError) as error:
+        say(Said(error=str(error)))
+        return
+    if directory.quarantined:
+        say(Said(quarantined=directory.quarantined[ORDERS]))
+        return
+    log = directory.logs[ORDERS]
+    durable_end = log.durable_end_offset
+    say(Said(durable_end=durable_end, values=dict(values_in(log, durable_end))))
+    for line in sys.stdin:
+        say(await done(directory, log, Asked(**json.loads(line))))
+
+
+async def done(directory: LogDirectory, log: PartitionLog, asked: Asked) -> Said:
+    said = Said()
+    try:
+        for value in asked.values:
+            appended = log.append_as_leader(batch(value, asked.value_bytes), 0, now_ms=0)
+            await log.make_durable(log.end_offset)
+            said.values[appended.base_offset] = value
+        if asked.checkpoint:
+            await directory.checkpoint({ORDERS: log.durable_end_offset})
+    except (StorageError, OSError) as error:
+        said.error = str(error)
+    said.durable_end = log.durable_end_offset
+    return said
+
+
+def batch(value: str, value_bytes: int) -> memoryview:
+    padded = value.encode().ljust(value_bytes)
+    return memoryview(build_batch([NewRecord(padded, timestamp_ms=0)], BatchOptions()))
+
+
+def values_in(log: PartitionLog, up_to_offset: int) -> Iterator[tuple[int, str]]:
+    offset = log.log_start_offset
+    while offset < up_to_offset:
+        piece = log.read(offset, FETCH_BYTES, up_to_offset)
+        data, position = memoryview(piece.read()), 0
+        while position + HEADER_BYTES <= len(data):
+            header = read_header(data[position:])
+            for record in read_records(data[position:], header):
+                assert record.value is not None
+                yield record.offset, record.value.decode().rstrip()
+            position += header.size_bytes
+        offset = piece.next_offset
+
+
+def say(said: Said) -> None:
+    print(json.dumps(asdict(said)), flush=True)
+
+
+def heard(line: str) -> Said:
+    """What a process said."""
+    found: dict[str, Any] = json.loads(line)
+    values = {int(offset): value for offset, value in found.pop("values").items()}
+    return Said(**found, values=values)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))
