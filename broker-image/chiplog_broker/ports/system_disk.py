@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -124,7 +125,8 @@ class SystemFile:
 
     def write_at(self, position: int, data: Buffer) -> None:
         _write_rest(self._descriptor, memoryview(data), position)
-        self._size_bytes = max(self._size_bytes, position + len(data))
+        if data:  # writing nothing beyond the end leaves the end where it is
+            self._size_bytes = max(self._size_bytes, position + len(data))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         data = os.pread(self._descriptor, size_bytes, position)
@@ -202,11 +204,21 @@ def _sync_directory(path: Path) -> None:
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+    try:
+        _write_whole(temporary, data)
+        temporary.replace(path)
+    except OSError:
+        # It takes room, of which there may be none.
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_directory(path.parent)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
         _write_rest(descriptor, memoryview(data), 0)
         _sync(os.fsync, descriptor)
     finally:
         os.close(descriptor)
-    temporary.replace(path)
-    _sync_directory(path.parent)

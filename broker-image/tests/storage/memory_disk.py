@@ -38,7 +38,7 @@ class _Write:
     data: bytes
 
     def apply(self, content: bytearray) -> None:
-        if len(content) < self.position:
+        if self.data and len(content) < self.position:
             content.extend(bytes(self.position - len(content)))
         content[self.position : self.position + len(self.data)] = self.data
 
@@ -163,7 +163,7 @@ class MemoryDisk:
         self._check_power()
         try:
             directory, name = self._parent(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return name in directory.names
 
@@ -177,12 +177,15 @@ class MemoryDisk:
     def make_directory(self, path: str) -> None:
         self._step("make_directory", path)
         directory = self._root
-        for name in path.split("/"):
+        names = path.split("/")
+        for depth, name in enumerate(names, 1):
             node = directory.names.get(name)
             if node is None:
                 node = _DirectoryNode()
                 self._link(directory, name, node)
             if isinstance(node, _FileNode):
+                if depth == len(names):
+                    raise FileExistsError(errno.EEXIST, "is a file", path)
                 raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
             directory = node
 
@@ -193,14 +196,18 @@ class MemoryDisk:
         assert directory is target, "no file moves between directories"
         if old_name not in directory.names:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        _check_replaceable(directory.names[old_name], directory.names.get(new_name), new)
         directory.names[new_name] = directory.names.pop(old_name)
         directory.unsynced.append(_Rename(old_name, new_name))
 
     def remove(self, path: str) -> None:
         self._check_power()
-        if self.exists(path):
-            self._step("remove", path)
+        try:
             directory, name = self._parent(path)
+        except FileNotFoundError:
+            return
+        if name in directory.names:
+            self._step("remove", path)
             del directory.names[name]
             directory.unsynced.append(_Link(name, None))
 
@@ -224,6 +231,7 @@ class MemoryDisk:
                 # The file was written and has its name; only the directory's sync has failed.
                 self._link(directory, name, node)
             raise
+        _check_replaceable(node, directory.names.get(name), path)
         directory.names[name] = node
         # Syncing the directory for the new name makes earlier changes durable too.
         for change in directory.unsynced:
@@ -407,8 +415,10 @@ class MemoryDisk:
         directory = self._root
         for name in path.split("/") if path else []:
             node = directory.names.get(name)
-            if not isinstance(node, _DirectoryNode):
+            if node is None:
                 raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+            if isinstance(node, _FileNode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
             directory = node
         return directory
 
@@ -597,6 +607,19 @@ def _change_names(names: dict[str, _Node], change: _Link | _Rename) -> None:
         names.pop(change.name, None)
     else:
         names[change.name] = change.node
+
+
+def _check_replaceable(node: _Node, replaced: _Node | None, path: str) -> None:
+    """Raise what rename(2) does where one may not stand in the place of the other."""
+    if replaced is None or replaced is node:
+        return
+    if isinstance(replaced, _FileNode):
+        if isinstance(node, _DirectoryNode):
+            raise NotADirectoryError(errno.ENOTDIR, "is no directory", path)
+    elif isinstance(node, _FileNode):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+    elif replaced.names:
+        raise OSError(errno.ENOTEMPTY, "is not empty", path)
 
 
 def _size(node: _Node) -> int:

@@ -1,0 +1,297 @@
+"""The machine's disk and a simulated one, given the same calls at the same time.
+
+Whatever one answers or raises the other has to answer or raise. What is stored is compared through
+the port, and on the machine's side past it, too: by what the file system says.
+"""
+
+import asyncio
+import errno
+import os
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from chiplog_broker.ports.disk import Disk, File
+from chiplog_broker.ports.system_disk import SystemDisk
+from e2e.sim.disk import memory_disk
+
+FOLDERS: Final = ("", "one", "two", "one/deep", "none")
+NAMES: Final = ("a", "b", "c")
+MOST_BYTES: Final = 20_000
+
+
+class Outcome(NamedTuple):
+    """What a call came to."""
+
+    value: object = None
+    error: str = ""
+
+
+def outcome_of(call: Callable[[], object]) -> Outcome:
+    try:
+        return Outcome(call())
+    except OSError as error:
+        return refused(error)
+
+
+async def outcome_later(call: Callable[[], Awaitable[object]]) -> Outcome:
+    try:
+        return Outcome(await call())
+    except OSError as error:
+        return refused(error)
+
+
+def refused(error: OSError) -> Outcome:
+    return Outcome(error=f"{type(error).__name__} {error.errno}")
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """One file under both disks, open in both."""
+
+    real: File
+    simulated: File
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the calls of a run came to, so that a run that shows nothing is known."""
+
+    calls: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def note(self, call: str, outcome: Outcome) -> None:
+        self.calls[call] = self.calls.get(call, 0) + 1
+        if outcome.error:
+            self.errors[outcome.error] = self.errors.get(outcome.error, 0) + 1
+
+
+class SideBySide:
+    """Both disks, and the calls that chance chooses for them."""
+
+    def __init__(self, folder: Path, seed: int, seen: Seen) -> None:
+        self.folder = folder
+        self.real = SystemDisk(folder)
+        self.simulated: Any = memory_disk().MemoryDisk()
+        self.chance = random.Random(seed)  # noqa: S311 - calls that can be made again
+        self.seen = seen
+        self.files: list[OpenFile] = []
+        self.syncs: list[asyncio.Task[None]] = []
+        self.history: list[str] = []
+
+    async def run(self, calls: int) -> None:
+        """Raises `AssertionError` where the two differ."""
+        for _ in range(calls):
+            await self.chance.choices(tuple(MOVES), tuple(MOVES.values()))[0](self)
+            self.compare_files()
+        await self.wait_for_syncs()
+        assert self.stored() == self.simulated_tree(), self.told()
+
+    def close(self) -> None:
+        for one in self.files:
+            one.real.close()
+        self.real.close()
+
+    # --- calls on the disk ------------------------------------------------------------
+
+    async def look(self) -> None:
+        path = self.path()
+        self.both(f"exists {path}", lambda disk: disk.exists(path))
+        folder = self.chance.choice(FOLDERS)
+        self.both(f"names {folder}", lambda disk: disk.names(folder))
+
+    async def make_directory(self) -> None:
+        path = self.chance.choice(FOLDERS[1:-1])
+        self.both(f"make_directory {path}", lambda disk: disk.make_directory(path))
+
+    async def rename(self) -> None:
+        """Within a folder, as the port's users do."""
+        folder = self.chance.choice(FOLDERS)
+        old, new = (join(folder, self.chance.choice((*NAMES, "one", "two"))) for _ in range(2))
+        real = outcome_of(lambda: self.real.rename(old, new))
+        if real == refused(OSError(errno.EEXIST, "")):
+            # What xfs says of a directory that is not empty; rename(2) allows both.
+            real = refused(OSError(errno.ENOTEMPTY, ""))
+        simulated = outcome_of(lambda: self.simulated.rename(old, new))
+        self.agree(f"rename {old} {new}", real, simulated)
+
+    async def remove(self) -> None:
+        path = self.chance.choice([self.path(), self.path(), *FOLDERS[1:]])
+        self.both(f"remove {path}", lambda disk: disk.remove(path))
+
+    async def replace(self) -> None:
+        path, data = self.path(), self.data()
+        await self.both_later(f"replace {path}", lambda disk: disk.replace(path, data))
+
+    async def sync_directory(self) -> None:
+        path = self.chance.choice(FOLDERS)
+        await self.both_later(f"sync_directory {path}", lambda disk: disk.sync_directory(path))
+
+    async def lock(self) -> None:
+        path = self.chance.choice((".lock", "none/.lock"))
+        self.both(f"lock {path}", lambda disk: disk.lock(path))
+
+    async def open(self) -> None:
+        """As a file's only writer: whoever has it open closes it first."""
+        path, create = self.path(), self.chance.random() < 0.7
+        simulated: Any = outcome_of(lambda: self.simulated.open(path, create=create))
+        for one in self.files.copy():
+            if not simulated.error and one.simulated._node is simulated.value._node:  # noqa: SLF001
+                await self.closed(one)
+        real: Any = outcome_of(lambda: self.real.open(path, create=create))
+        self.agree(
+            f"open {path} {create}", Outcome(None, real.error), Outcome(None, simulated.error)
+        )
+        if not real.error:
+            self.files.append(OpenFile(real.value, simulated.value))
+
+    # --- calls on an open file --------------------------------------------------------
+
+    async def append(self) -> None:
+        data = self.data()
+        self.both_files("append", lambda file: file.append(data))
+
+    async def write_at(self) -> None:
+        data, at = self.data(), self.chance.randrange(2 * MOST_BYTES)
+        self.both_files(f"write_at {at} {len(data)}", lambda file: file.write_at(at, data))
+
+    async def truncate(self) -> None:
+        size = self.chance.choice((0, self.chance.randrange(2 * MOST_BYTES)))
+        self.both_files(f"truncate {size}", lambda file: file.truncate(size))
+
+    async def read(self) -> None:
+        at, size = (self.chance.randrange(2 * MOST_BYTES) for _ in range(2))
+        self.both_files(f"read {at} {size}", lambda file: file.read(at, size))
+
+        def into(file: File) -> tuple[int, bytes]:
+            buffer = bytearray(size)
+            count = file.read_into(at, memoryview(buffer))
+            return count, bytes(buffer)
+
+        self.both_files(f"read_into {at} {size}", into)
+
+    async def sync(self) -> None:
+        """Others go on meanwhile, and may close the file."""
+        if self.files:
+            one = self.chance.choice(self.files)
+            self.syncs.append(asyncio.create_task(self.synced(one)))
+            await asyncio.sleep(0)
+
+    async def close_one(self) -> None:
+        if self.files:
+            await self.closed(self.chance.choice(self.files))
+
+    async def hold(self) -> None:
+        """Close a file that somebody holds: what it says stays the same until then."""
+        if self.files:
+            one = self.chance.choice(self.files)
+            one.real.hold()
+            size = one.real.size()
+            await self.closed(one)
+            assert len(one.real.read(0, size)) == size, self.told()
+            one.real.release()
+
+    async def wait_for_syncs(self) -> None:
+        await asyncio.gather(*self.syncs)
+        self.syncs.clear()
+
+    # --- both at once -----------------------------------------------------------------
+
+    def both(self, what: str, call: Callable[[Disk], object]) -> None:
+        self.agree(
+            what, outcome_of(lambda: call(self.real)), outcome_of(lambda: call(self.simulated))
+        )
+
+    async def both_later(self, what: str, call: Callable[[Disk], Awaitable[object]]) -> None:
+        real = await outcome_later(lambda: call(self.real))
+        simulated = await outcome_later(lambda: call(self.simulated))
+        self.agree(what, real, simulated)
+
+    def both_files(self, what: str, call: Callable[[File], object]) -> None:
+        if self.files:
+            one = self.chance.choice(self.files)
+            real, simulated = (
+                outcome_of(lambda: call(one.real)),
+                outcome_of(lambda: call(one.simulated)),
+            )
+            self.agree(what, real, simulated)
+
+    async def synced(self, one: OpenFile) -> None:
+        real = await outcome_later(one.real.sync)
+        self.agree("sync", real, Outcome())
+
+    async def closed(self, one: OpenFile) -> None:
+        self.files.remove(one)
+        self.agree("close", outcome_of(one.real.close), outcome_of(one.simulated.close))
+
+    def agree(self, what: str, real: Outcome, simulated: Outcome) -> None:
+        self.history.append(what)
+        self.seen.note(what.split(maxsplit=1)[0], real)
+        assert real == simulated, f"{self.told()}: {brief(real)}, simulated {brief(simulated)}"
+
+    # --- what is stored ---------------------------------------------------------------
+
+    def compare_files(self) -> None:
+        for one in self.files:
+            size = one.real.size()
+            assert size == one.simulated.size(), self.told()
+            assert size == os.fstat(one.real.fileno() or -1).st_size, self.told()
+            assert one.real.read(0, size + 1) == one.simulated.read(0, size + 1), self.told()
+
+    def stored(self) -> dict[str, bytes | None]:
+        """By the file system; None for a folder."""
+        return {
+            str(path.relative_to(self.folder)): None if path.is_dir() else path.read_bytes()
+            for path in self.folder.rglob("*")
+        }
+
+    def simulated_tree(self, folder: str = "") -> dict[str, bytes | None]:
+        found: dict[str, bytes | None] = {}
+        for name in self.simulated.names(folder):
+            path = join(folder, name)
+            try:
+                found[path] = bytes(self.simulated.content(path))
+            except AssertionError:  # a folder
+                found |= {path: None} | self.simulated_tree(path)
+        return found
+
+    # --- chance -----------------------------------------------------------------------
+
+    def path(self) -> str:
+        return join(self.chance.choice(FOLDERS), self.chance.choice(NAMES))
+
+    def data(self) -> bytes:
+        return self.chance.randbytes(self.chance.choice((0, 1, 511, 4096, MOST_BYTES)))
+
+    def told(self) -> str:
+        return f"after {len(self.history)} calls, the last of them {self.history[-3:]}"
+
+
+def join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def brief(outcome: Outcome) -> str:
+    return repr(outcome)[:200]
+
+
+MOVES: Final[dict[Callable[[SideBySide], Awaitable[None]], int]] = {
+    SideBySide.look: 3,
+    SideBySide.make_directory: 2,
+    SideBySide.rename: 4,
+    SideBySide.remove: 3,
+    SideBySide.replace: 2,
+    SideBySide.sync_directory: 1,
+    SideBySide.lock: 1,
+    SideBySide.open: 6,
+    SideBySide.append: 8,
+    SideBySide.write_at: 3,
+    SideBySide.truncate: 3,
+    SideBySide.read: 6,
+    SideBySide.sync: 2,
+    SideBySide.close_one: 2,
+    SideBySide.hold: 1,
+    SideBySide.wait_for_syncs: 1,
+}
