@@ -90,7 +90,7 @@ class GroupOffsetHandlers:
         now_ms = self._coordinator.now_ms()
         expires = request.retention_ms != RETENTION_OF_BROKER
         for place, topic in enumerate(request.topics):
-            view, unknown = self._known(topic.topic)
+            view, unknown = self._for_commits(topic.topic)
             for index, one in enumerate(topic.partitions):
                 metadata = one.metadata or ""
                 if view is None:
@@ -109,6 +109,18 @@ class GroupOffsetHandlers:
                         topic_id=view.topic_id,
                     )
         return refused, commits
+
+    def _for_commits(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:
+        """The topic that is meant, and what to say where it is not known, or not known yet.
+
+        The topic before of the name must not get what is meant for the one that is expected.
+        """
+        view, unknown = self._known(topic)
+        if topic.name is not None and self._cluster.expected(topic.name) is not None:
+            return None, ErrorCode.coordinator_load_in_progress
+        if topic.topic_id is not None and self._cluster.is_expected(topic.topic_id):
+            return None, ErrorCode.coordinator_load_in_progress
+        return view, unknown
 
     async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
         by_id = call.header.version >= IDS_FROM_VERSION

@@ -240,6 +240,8 @@ def test_a_group_is_asked_for_again_until_its_topic_is_known(kit: "Kit") -> None
             assert await group.offsets(other) == {("other", 0): (5, "", OK)}
             assert await group.offsets(("orders", (1,))) == {("orders", 1): NO_COMMIT}
             assert await Group(client, "another").offsets(orders) == {("orders", 0): NO_COMMIT}
+            assert await group.commit("orders", (0, 6)) == [LOADING]
+            assert await by_id.commit(view.topic_id, (0, 6)) == [LOADING]
             cluster.put(view)
             assert await group.offsets(orders) == {("orders", 0): (5, "", OK)}
             assert await group.offsets() == dict.fromkeys(told, (5, "", OK))
@@ -271,6 +273,7 @@ def test_of_a_topic_that_is_gone_nothing_is_committed(kit: "Kit") -> None:
             made = outcome(lambda told: shard.commit("g", Identity(), {partition: commit}, told))
             assert await made is OK
             assert (await group.fetched(orders)).error_code == LOADING
+            assert await group.commit("orders", (0, 6)) == [LOADING]
 
     kit.run(scenario)
 
