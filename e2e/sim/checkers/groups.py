@@ -107,16 +107,44 @@ def commits(history: History) -> Iterator[Anomaly]:
                 place.removals.append(removal)
     lives = _lives(groups)
     for (group, partition), place in sorted(by_place.items()):
-        if partition.rpartition("-")[0] in gone:
+        if _topic_of(partition) in gone:
             yield from _inherited(group, partition, place, history)
             continue
         fence = never if group in restarted else over
-        kept = lives.get(group, [])
-        if all(one.generation < 0 for one in place.commits):
-            # Nobody's group: each of its offsets expires by itself.
-            kept = sorted(one.acked_s for one in place.commits if one.acked_s < inf)
+        kept = _kept(place, lives.get(group, []))
         for what in _unlike_a_register(place, fence, kept, groups.retention_s):
             yield Anomaly(what[0], group, f"{partition}: {what[1]}")
+
+
+def nothing_of_this_topic(history: History) -> Iterator[Anomaly]:
+    """Of a topic whose name was another one's, too, nothing is said to be committed, and it was.
+
+    `commits` knows partitions by their names, and says nothing where those had several topics.
+    Here only what was committed and asked for by the topic's id counts; until somebody asked to
+    delete just this topic.
+    """
+    groups, gone = history.groups, _deleted_topics(history)
+    over, restarted, never = _Over(groups), _restarted(groups), _Over(GroupHistory())
+    places: dict[tuple[str, str], _Place] = defaultdict(_Place)
+    for commit in groups.commits:
+        if commit.label and _topic_of(commit.partition) in gone:
+            places[commit.group, commit.label].commits.append(commit)
+    for found in groups.found:
+        is_of_what_there_was = found.at_s < history.deleted.get(found.label, inf)
+        place = places.get((found.group, found.label))
+        if place is not None and found.offset < 0 and is_of_what_there_was:
+            place.found.append(found)
+    lives = _lives(groups)
+    for (group, label), place in sorted(places.items()):
+        place.removals = [
+            one
+            for one in groups.removals
+            if one.group == group and one.partition in {"", place.commits[0].partition}
+        ]
+        fence = never if group in restarted else over
+        kept = _kept(place, lives.get(group, []))
+        for _, what in _unlike_a_register(place, fence, kept, groups.retention_s):
+            yield Anomaly("nothing-committed", group, f"{label}: {what}")
 
 
 def never_committed(history: History) -> Iterator[Anomaly]:
@@ -153,6 +181,14 @@ class _Place:
     commits: list[Commit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
+
+
+def _kept(place: _Place, lives: list[float]) -> list[float]:
+    """From when on the time begins anew for which its offsets are kept."""
+    if all(one.generation < 0 for one in place.commits):
+        # Nobody's group: each of its offsets expires by itself.
+        return sorted(one.acked_s for one in place.commits if one.acked_s < inf)
+    return lives
 
 
 def _unlike_a_register(
@@ -228,9 +264,13 @@ def _inherited(group: str, partition: str, place: _Place, history: History) -> I
             yield Anomaly("offset-inherited", group, what)
 
 
+def _topic_of(partition: str) -> str:
+    return partition.rpartition("-")[0]
+
+
 def _deleted_topics(history: History) -> frozenset[str]:
     """Names of topics that a user asked to delete."""
-    return frozenset(one.partition("/")[0].rpartition("-")[0] for one in history.deleted)
+    return frozenset(_topic_of(one.partition("/")[0]) for one in history.deleted)
 
 
 # -- generations
@@ -304,6 +344,7 @@ CHECKERS = (
     two_leaders,
     stale_accepted,
     commits,
+    nothing_of_this_topic,
     never_committed,
     coordinator_state,
     unwell,

@@ -59,6 +59,8 @@ class Commit:
     member_id: str = ""
     generation: int = -1
     """-1 of a consumer that is in no generation."""
+    label: str = ""
+    """The partition with its topic's id, where that was said: it is for no other of the name."""
     acked_s: float = inf
     """When it was acknowledged; never where nobody knows what became of it."""
     is_refused: bool = False

@@ -99,7 +99,14 @@ class GroupClient:
         """The first error; where all was stored, 0. Raises one of `UNREACHED`."""
         mark = self.notes.new_mark(self.name)
         sent = {
-            one: self.notes.commit(self.group, who, place_of(one.topic, one.number), offset, mark)
+            one: self.notes.commit(
+                self.group,
+                who,
+                place_of(one.topic, one.number),
+                offset,
+                mark,
+                str(one) if self.wire.commits_by_id else "",
+            )
             for one, offset in offsets.items()
         }
         errors = await self.wire.commit(at, who, offsets, mark)

@@ -74,7 +74,9 @@ class GroupNotes:
         )
         self.history.beats.append(one)
 
-    def commit(self, group: str, who: Identity, place: str, offset: int, mark: str) -> Commit:
+    def commit(
+        self, group: str, who: Identity, place: str, offset: int, mark: str, label: str
+    ) -> Commit:
         """It is sent now."""
         one = Commit(
             began_s=self.now_s(),
@@ -85,6 +87,7 @@ class GroupNotes:
             who=who_is(who.member_id),
             member_id=who.member_id,
             generation=who.generation,
+            label=label,
         )
         self.history.commits.append(one)
         return one

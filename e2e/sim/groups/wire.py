@@ -70,6 +70,11 @@ class GroupWire:
         """Whether it says ids of topics where it asks what is committed."""
         return self._versions[ApiKey.OFFSET_FETCH] >= IDS_FROM_VERSION
 
+    @property
+    def commits_by_id(self) -> bool:
+        """Whether it says ids of topics where it commits."""
+        return self._versions[ApiKey.OFFSET_COMMIT] >= IDS_FROM_VERSION
+
     def ask_by_id(self) -> None:
         """Do so from now on."""
         self._versions[ApiKey.OFFSET_FETCH] = IDS_FROM_VERSION

@@ -13,8 +13,10 @@ from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups import forgetting
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
 from chiplog_core.groups.member import Member
@@ -48,6 +50,7 @@ _sound_refresh = Coordinator.refresh
 _sound_joined = Group.joined
 _sound_load_group = Group.load
 _sound_apply_offset = GroupsState._apply_offset  # noqa: SLF001
+_sound_checked = GroupOffsetHandlers._checked  # noqa: SLF001
 _sound_expiry = forgetting._expiry  # noqa: SLF001
 
 
@@ -158,6 +161,18 @@ def _everybody_leads(group: Group, member: Member) -> Any:
 
 def _load_without_generation(group: Group, stored: StoredGroup) -> None:
     _sound_load_group(group, replace(stored, generation=0))
+
+
+def _commit_for_the_first(
+    handlers: GroupOffsetHandlers, request: Any
+) -> tuple[Any, dict[TopicPartition, CommittedOffset]]:
+    """Whichever topic had the name when somebody committed for it for the first time."""
+    refused, commits = _sound_checked(handlers, request)
+    first: dict[str, Any] = handlers.__dict__.setdefault("_first", {})
+    return refused, {
+        one: replace(commit, topic_id=first.setdefault(one.topic, commit.topic_id))
+        for one, commit in commits.items()
+    }
 
 
 def _ignore_tombstones(state: GroupsState, key: Any, record: Any, header: Any) -> None:
@@ -279,6 +294,12 @@ MUTANTS: Final = (
             Plant(CommittedOffset, "is_for", lambda *_: True),
             Plant(Shard, "forget_topic", lambda *_: None),
         ),
+    ),
+    Mutant(
+        "what is committed for a topic made anew is stored for the one before",
+        mix(8.0, "topic deleted", faults_s=60.0),
+        frozenset({"nothing-committed"}),
+        plant(GroupOffsetHandlers, "_checked", _commit_for_the_first),
     ),
     Mutant(
         "the old id of a static member is accepted",

@@ -223,6 +223,46 @@ def test_what_was_committed_for_a_topic_that_is_deleted() -> None:
     assert names(history) == {"offset-inherited"}
 
 
+NEW = f"{P}/bbbbbbbb"
+
+
+@pytest.mark.parametrize(
+    ("label", "at_s", "name"),
+    [
+        (NEW, 60.0, "nothing-committed"),
+        (NEW, 71.0, ""),
+        (f"{P}/cccccccc", 60.0, ""),
+        ("", 60.0, ""),
+    ],
+)
+def test_nothing_is_said_to_be_committed_for_a_topic_made_anew(
+    label: str, at_s: float, name: str
+) -> None:
+    history = sound()
+    history.deleted = {f"{P}/aaaaaaaa": 40.0, NEW: 70.0}
+    history.made[NEW] = 45.0
+    commit(history.groups, 50.0, 50.5, "a/4", 3, 2).label = NEW
+    found(history.groups, at_s, -1, "", label)
+    assert names(history) == ({name} if name else set())
+
+
+def test_what_was_not_said_to_be_of_a_topic_may_be_of_the_one_before() -> None:
+    history = sound()
+    history.deleted[f"{P}/aaaaaaaa"] = 40.0
+    commit(history.groups, 50.0, 50.5, "a/4", 3, 2)
+    found(history.groups, 60.0, -1, "", NEW)
+    assert names(history) == set()
+
+
+def test_what_was_deleted_may_be_absent_of_a_topic_made_anew() -> None:
+    history = sound()
+    history.deleted[f"{P}/aaaaaaaa"] = 40.0
+    commit(history.groups, 50.0, 50.5, "a/4", 3, 2).label = NEW
+    history.groups.removals.append(Removal(began_s=52.0, group=G, partition=P, done_s=53.0))
+    found(history.groups, 60.0, -1, "", NEW)
+    assert names(history) == set()
+
+
 @pytest.mark.parametrize(("value", "is_fork"), [("a", False), ("x", True)])
 def test_replicas_of_offsets_are_compacted_each_in_its_own_time(value: str, is_fork: bool) -> None:
     history = History()
