@@ -341,3 +341,51 @@ def test_records_without_a_time_are_as_old_as_we_know_them(
         assert await log.enforce_retention(1, NOW + 1_001) == 1
 
     kit.run(scenario())
+
+
+def test_a_truncation_is_known_to_the_next_start(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Else it would miss as durable and as replicated what was taken away."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await log.flush()
+        await log.allow_gaps()
+        await log.compacted_up_to(12, log.cut_count)
+        await directory.checkpoint({kit.orders: 20})
+        await log.truncate_to(8, NOW)
+        kit.kill()
+        again = await kit.open()
+        assert not again.quarantined
+        assert again.logs[kit.orders].end_offset == 8
+        assert again.logs[kit.orders].cleaner_offset == 8
+        assert again.high_watermark(kit.orders) == 8
+
+    kit.run(scenario())
+
+
+def test_a_segment_that_was_cut_off_does_not_come_back_by_name(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """What is written after the truncation is durable only once the old names are gone."""
+
+    async def scenario() -> None:
+        kit.config = SMALL
+        directory, log = await kit.new_log()
+        for number in range(10):
+            log.append_as_leader(sent(make_batch, number), 0, NOW)
+        await log.make_durable(20)
+        await log.truncate_to(8, NOW)
+        log.configure(LogConfig())  # no new segment, so nothing else is done to the directory
+        for number in range(4, 10):
+            log.append_as_leader(sent(make_batch, number), 0, NOW)
+        await log.make_durable(20)
+        await directory.checkpoint({})
+        before = kit.disk
+        for seed in range(10):
+            kit.disk = before.after_power_cut(seed)
+            again = await kit.reopened()
+            assert (again.segment_count, again.end_offset) == (2, 20)
+
+    kit.run(scenario())
