@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from e2e.cluster import packages
+from e2e.cluster.console import Refused
 from e2e.cluster.shell import CommandFailed, run
 from e2e.disks.undone import Undone
 
@@ -38,7 +39,7 @@ def refusal(kind: str, folder: Path) -> str:
     try:
         with FileSystem(kind, folder / "tried"):
             return ""
-    except (CommandFailed, packages.Refused) as failed:
+    except (CommandFailed, Refused) as failed:
         return f"no {kind} can be mounted here: {failed}"
 
 

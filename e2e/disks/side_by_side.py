@@ -138,7 +138,8 @@ class SideBySide:
         path, create = self.path(), self.chance.random() < 0.7
         simulated: Any = outcome_of(lambda: self.simulated.open(path, create=create))
         for one in self.files.copy():
-            if not simulated.error and one.simulated._node is simulated.value._node:  # noqa: SLF001
+            same: Any = one.simulated
+            if not simulated.error and same._node is simulated.value._node:  # noqa: SLF001
                 await self.closed(one)
         real: Any = outcome_of(lambda: self.real.open(path, create=create))
         self.agree(

@@ -21,8 +21,9 @@ def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> in
     A batch whose bytes are the same on the device and in the page cache is there, even one that
     rotted: what became of it since is the business of other checkers.
     """
-    node: Any = disk._root.names.get(directory)  # noqa: SLF001
-    if node is None or disk._root.durable.get(directory) is not node:  # noqa: SLF001
+    root: Any = disk._root  # noqa: SLF001
+    node = root.names.get(directory)
+    if node is None or root.durable.get(directory) is not node:
         return 0
     known = {id(one): name for name, one in node.durable.items()}
     end_offset = log_start_offset

@@ -214,8 +214,9 @@ def stored(history: History, *, newest_ms: int = 1_000, size_bytes: int = 100) -
 
 def in_force(history: History, newest_ms: int = 0, to_s: float = 9.0, **policy: int) -> None:
     """A broker obeyed this, because a user had asked for it."""
+    obeyed = Policy()._replace(**policy)
     history.in_force.append(
-        InForce(partition=P, policy=Policy(**policy), from_s=0.0, to_s=to_s, newest_ms=newest_ms)
+        InForce(partition=P, policy=obeyed, from_s=0.0, to_s=to_s, newest_ms=newest_ms)
     )
     asked = history.asked_policies.setdefault("orders", set())
     asked |= {(name.replace("_", "."), str(value)) for name, value in policy.items()}

@@ -35,18 +35,19 @@ class Attestation:
 
 
 def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
-    """What can be said for the data, by what the last process left."""
+    """What can be said for the data, by what the last process left: the first line that applies."""
     if found.damaged > MAX_DAMAGED_PARTITIONS:
         # They cannot be named one by one, so none counts as whole.
         return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
-    return _attest(left, found)
-
-
-def _attest(left: SessionRecord | None, found: FoundData) -> Attestation:
     if found.went_back:
         return Attestation(Tail.SUSPECT, "the volume is an older copy")
     if left is None or left.storage_uuid != found.storage_uuid:
         return Attestation(Tail.SUSPECT, "nothing is known of this data directory")
+    return _attest(left, found)
+
+
+def _attest(left: SessionRecord, found: FoundData) -> Attestation:
+    """The same, where the directory is the one that the last process had."""
     if found.closed_in_session is not None and found.closed_in_session == left.session:
         return Attestation(Tail.INTACT, "closed in order")
     if left.disk_failed:

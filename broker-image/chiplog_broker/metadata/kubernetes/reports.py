@@ -22,7 +22,8 @@ def replica_reports(
     log_end: FindLogEnd,
 ) -> tuple[list[ReplicaReport], list[ReplicaReport]]:
     """Of every replica here whose map knows less than this disk; and of those whose map asks."""
-    unasked, asked = [], []
+    unasked: list[ReplicaReport] = []
+    asked: list[ReplicaReport] = []
     for spec in applied:
         is_regressed = spec.topic_name in regressed
         for generation in spec.generations:

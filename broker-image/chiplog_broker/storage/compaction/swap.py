@@ -43,10 +43,13 @@ async def finish_swaps(disk: Disk, directory: str) -> None:
         # Who was killed may have given the mark and not made it durable. Power that fails now must
         # not take the mark along and leave the old segments removed.
         await disk.sync_directory(directory)
-    for name in names:
-        for base, end_offset in ends.items():
-            if _is_replaced(name, base, end_offset):
-                disk.remove(f"{directory}/{name}")
+    replaced = [
+        name
+        for name in names
+        if any(_is_replaced(name, base, end_offset) for base, end_offset in ends.items())
+    ]
+    for name in replaced:
+        disk.remove(f"{directory}/{name}")
     if ends:
         # Once the new log file has its name, nothing says any more that the old ones must go.
         await disk.sync_directory(directory)

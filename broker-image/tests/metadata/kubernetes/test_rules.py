@@ -48,6 +48,9 @@ OTHER_BOOT = replace(FOUND, boot_id="boot-2")
         (LEFT, replace(FOUND, storage_uuid="disk-2", closed_in_session=5), Tail.SUSPECT),
         (replace(LEFT, fsync_only=True), replace(FOUND, storage_uuid="disk-2"), Tail.SUSPECT),
         (None, replace(FOUND, closed_in_session=5), Tail.SUSPECT),
+        (LEFT, replace(FOUND, went_back=True), Tail.SUSPECT),
+        (replace(LEFT, fsync_only=True), replace(FOUND, went_back=True), Tail.SUSPECT),
+        (LEFT, replace(FOUND, went_back=True, closed_in_session=5), Tail.SUSPECT),
     ],
 )
 def test_what_vouches_for_the_tail(

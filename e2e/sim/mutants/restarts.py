@@ -1,0 +1,94 @@
+"""Members of an ISR that were started again are believed too much (decision 30)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership
+from chiplog_broker.metadata.kubernetes.renewals import Renewals
+from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.storage.recovery import LogRecovery
+from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
+from chiplog_core.model.broker_status import ReplicaReport
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner import comparison, elections, regression
+from chiplog_core.planner.comparison import Elected, Outcome, Returned, Terms, Waiting
+from chiplog_core.planner.members import Life, Member, Members
+from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
+
+ONE_IS_ENOUGH: Final = {"min.insync.replicas": "1"}
+"""The first member that vouches leads: whoever vouches wrongly is not saved by the others."""
+PAGE_CACHE: Final = {"chiplog.durability": "PageCache"}
+
+
+def _first_to_return(
+    state: PartitionState,
+    topic_id: TopicId,
+    members: Members,
+    reports: Mapping[BrokerId, ReplicaReport],
+    terms: Terms,
+) -> Outcome:
+    returned = comparison.find_returned(state, topic_id, members, reports, terms)
+    able = [one for one in returned if one.may_lead]
+    if not able:
+        return Waiting(tuple(ref.broker_id for ref in state.isr))
+    return Elected(able[0].present, tuple(_present(ref, able) for ref in state.isr))
+
+
+def _present(ref: ReplicaRef, returned: list[Returned]) -> ReplicaRef:
+    return next((one.present for one in returned if one.listed == ref), ref)
+
+
+def _carried_by_disk(
+    ref: ReplicaRef, _state: PartitionState, _topic_id: TopicId, members: Members
+) -> ReplicaRef:
+    member = members.of.get(ref.broker_id)
+    if member is None or member.ref is None or member.life is not Life.ALIVE:
+        return ref
+    return member.ref if member.vouches_for(ref) and ref.session < member.ref.session else ref
+
+
+async def _never_older(_renewals: Renewals, *_: Any) -> bool:
+    return False
+
+
+MUTANTS: Final = (
+    Mutant(
+        "what recovery has read is not written again",
+        mix(3, 20.0, "eio then dark", faults_s=110.0),
+        LOSS | FORK | {"not-durable"},
+        plant(LogRecovery, "_write_again", lambda _recovery: iter(())),
+    ),
+    Mutant(
+        "the first member to return leads",
+        mix(3, 15.0, "rot then all killed", faults_s=50.0),
+        LOSS | FORK | {"not-durable"},
+        plant(regression, "compare", _first_to_return),
+    ),
+    Mutant(
+        "a member is carried over by what its disk says",
+        mix(3, 15.0, "rot then all killed", faults_s=50.0),
+        LOSS | FORK | {"not-durable"},
+        plant(elections, "_carried", _carried_by_disk),
+    ),
+    Mutant(
+        "a log that was cut vouches",
+        mix(3, 15.0, "rot then all killed", faults_s=50.0, config=ONE_IS_ENOUGH),
+        LOSS | FORK | {"not-durable"},
+        plant(LogDirectory, "committed_before_cut", lambda *_: None),
+    ),
+    Mutant(
+        "an older copy of a volume vouches",
+        mix(3, 15.0, "volume put back", faults_s=50.0, config=ONE_IS_ENOUGH),
+        LOSS | FORK | {"not-durable", "not-healed"},
+        (
+            Plant(Renewals, "compare", _never_older),
+            Plant(KubernetesMembership, "_knows_less_than", lambda *_: False),
+        ),
+    ),
+    Mutant(
+        "a suspect tail vouches",
+        mix(3, 3.0, "power cut of all", "domino", config=PAGE_CACHE),
+        LOSS | FORK,
+        plant(Member, "vouches_for", lambda *_: True),
+    ),
+)
