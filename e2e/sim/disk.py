@@ -95,7 +95,7 @@ class Disks:
         fails, self.fails = self.fails and path.endswith(".log"), False
         await asyncio.sleep(self._chance.uniform(0.0002, 0.001 + self.slow_s))
         if fails:
-            self._counted("sync failed")()
+            self._failed("sync failed", is_wrong=True)
             raise OSError(errno.EIO, "injected into sync")
 
     def fail_next(
@@ -107,15 +107,18 @@ class Disks:
         **how: Any,
     ) -> None:
         """Let the next such call of this process on such a file fail, of data or metadata."""
-        for disk in (self.data, self.metadata):
-            disk.fail_next(operation, error_number, path_part, self._counted(counted_as), **how)
+        # Where there is no room, nothing but a sync loses anything.
+        is_wrong = operation == "sync" or error_number != errno.ENOSPC
 
-    def _counted(self, name: str) -> Callable[[], None]:
         def fired() -> None:
-            self._faults[name] += 1
-            self.went_wrong += 1
+            self._failed(counted_as, is_wrong=is_wrong)
 
-        return fired
+        for disk in (self.data, self.metadata):
+            disk.fail_next(operation, error_number, path_part, fired, **how)
+
+    def _failed(self, counted_as: str, *, is_wrong: bool) -> None:
+        self._faults[counted_as] += 1
+        self.went_wrong += is_wrong
 
     def damage(
         self, path: str, position: int, data: bytes, disk: "MemoryDisk | None" = None

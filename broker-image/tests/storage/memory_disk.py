@@ -428,20 +428,21 @@ class MemoryDisk:
 
 
 class MemoryFile:
-    """An open file of a `MemoryDisk`."""
+    """An open file of a `MemoryDisk`. As the real one, it is the only writer and knows the size."""
 
     def __init__(self, disk: MemoryDisk, node: _FileNode, path: str) -> None:
         self._disk = disk
         self._node = node
         self._path = path
         self._is_open = True
+        self._size_bytes = len(node.content)
 
     def size(self) -> int:
         self._check()
-        return len(self._node.content)
+        return self._size_bytes
 
     def append(self, data: Buffer) -> int:
-        position = len(self._node.content)
+        position = self._size_bytes
         written = bytes(data)
         try:
             self._need_room(len(data))
@@ -456,12 +457,14 @@ class MemoryFile:
             self._write_part(position, written[: max(self._disk.usage().free_bytes, 0)])
             self._cut_back(position)
             raise
+        self._size_bytes = position + len(written)
         self._disk.appended(self._path, written)
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._need_room(position + len(data) - len(self._node.content))
         self._change("write_at", _Write(position, bytes(data)))
+        self._size_bytes = max(self._size_bytes, position + len(data))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._check()
@@ -476,6 +479,7 @@ class MemoryFile:
 
     def truncate(self, size_bytes: int) -> None:
         self._change("truncate", _Truncate(size_bytes))
+        self._size_bytes = size_bytes
 
     async def sync(self) -> None:
         self._check()

@@ -6,12 +6,16 @@ was acknowledged may be lost. As in `directed`, only mixes that name an act have
 
 import asyncio
 from collections.abc import Callable
+from errno import ENOSPC
 from typing import Final
 
+from chiplog_broker.storage.names import LOG_SUFFIX
+from chiplog_kube import kinds
+from chiplog_kube.manifests import ObjectKey
 from e2e.sim.faults import scene
 from e2e.sim.faults.rot import batches_above, flip_bit
 from e2e.sim.faults.stage import Act, Stage
-from e2e.sim.kubelet import Node
+from e2e.sim.kubelet import NAMESPACE, Node
 from e2e.sim.maps import states_in
 
 RESTART_S: Final = 60.0
@@ -21,6 +25,8 @@ OLDEST_S: Final = 60.0
 FIRST_S: Final = 15.0
 """So long the broker with the bad disk is alone: it could be elected."""
 SOME_BATCHES: Final = 10
+SOME_APPENDS: Final = 500
+"""More than a broker tries before it stops."""
 
 
 async def fail_and_go_dark(stage: Stage) -> None:
@@ -68,6 +74,20 @@ async def remount(stage: Stage) -> None:
     node = await _ready_one(stage)
     if node is not None:
         await _all_killed(stage, node, lambda: node.mount_again(in_order=False))
+
+
+async def fill_and_stop(stage: Stage) -> None:
+    """There is room for parts of appends only, until the broker has stopped in good order."""
+    node = await _ready_one(stage)
+    if node is None:
+        return
+    before, written = scene.session(stage, node), stage.world.faults["part written"]
+    for _ in range(SOME_APPENDS):
+        share = stage.chance.uniform(0.1, 0.9)
+        node.disks.fail_next("append", LOG_SUFFIX, "part written", ENOSPC, written_share=share)
+    await scene.until(stage, lambda: stage.world.faults["part written"] > written)
+    stage.world.store.delete(kinds.PODS, ObjectKey(NAMESPACE, node.host))
+    await scene.until(stage, lambda: scene.session(stage, node) > before, RESTART_S)
 
 
 async def _back_after_failure(stage: Stage) -> Node | None:
@@ -153,4 +173,5 @@ ACTS: Final[dict[str, Act]] = {
     "rot then power cut of all": scene.alone(rot_and_go_dark),
     "volume put back": scene.alone(put_back),
     "volume remounted": scene.alone(remount),
+    "cut short and stopped": scene.alone(fill_and_stop),
 }

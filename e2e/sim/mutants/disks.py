@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from chiplog_broker.metadata.kubernetes.store import KubernetesStore
 from chiplog_broker.partitions.follow_steps import FetchPosition
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.ports.disk import Disk
@@ -31,7 +32,7 @@ async def _sync_again(segment: Segment) -> None:
     try:
         await _sound_sync(segment)
     except OSError:
-        segment.log._node.unsynced.clear()  # type: ignore[attr-defined]  # noqa: SLF001
+        await _sound_sync(segment)
 
 
 async def _save_epochs_late(sync: LogSync) -> int:
@@ -60,7 +61,13 @@ def _unsynced_position(following: Following) -> FetchPosition | None:
     )
 
 
+def _forget_the_failure(store: KubernetesStore) -> None:
+    store._is_online = False  # noqa: SLF001
+    store._writer.changed()  # noqa: SLF001
+
+
 PAGE_CACHE: Final = {"chiplog.durability": "PageCache"}
+SYNCED_SOON: Final = PAGE_CACHE | {"flush.ms": "300"}
 
 MUTANTS: Final = (
     Mutant(
@@ -110,5 +117,17 @@ MUTANTS: Final = (
         mix(3, 3.0, "power cut", "domino", config=PAGE_CACHE),
         LOSS | FORK,
         plant(Member, "carries", lambda *_: True),
+    ),
+    Mutant(
+        "a part of an append is not cut back",
+        mix(1, 5.0, "cut short and stopped", faults_s=30.0),
+        LOSS | {"never-sent", "not-healed", "not-readable", "stuck-reader"},
+        plant(disk.memory_disk().MemoryFile, "_cut_back", lambda *_: None),
+    ),
+    Mutant(
+        "that the disk failed is forgotten",
+        mix(3, 2.0, "any sync fails", "domino", faults_s=60.0, config=SYNCED_SOON),
+        LOSS | FORK,
+        plant(KubernetesStore, "disk_failed", _forget_the_failure),
     ),
 )

@@ -5,6 +5,7 @@ import errno
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -113,6 +114,33 @@ def test_damage_is_there_for_whoever_comes_next() -> None:
     one.process_ended()
     one.power_cut()
     assert bytes(one.data.content("0.log")) == b"0x23"
+
+
+@pytest.mark.parametrize(
+    ("operation", "number", "is_wrong"),
+    [
+        ("append", errno.EIO, True),
+        ("append", errno.ENOSPC, False),
+        ("sync", errno.EIO, True),
+        ("sync", errno.ENOSPC, True),
+    ],
+)
+def test_a_full_disk_is_no_bad_one_but_for_what_a_sync_loses(
+    operation: str, number: int, is_wrong: bool
+) -> None:
+    one = disks()
+    file = one.data.open("0.log", create=True)
+    one.fail_next(operation, ".log", "failed", number)
+
+    async def both() -> None:
+        with suppress(OSError):
+            file.append(b"x")
+        with suppress(OSError):
+            await file.sync()
+
+    assert one.went_wrong == 0
+    run(both())
+    assert bool(one.went_wrong) == is_wrong
 
 
 def test_only_what_the_recovery_point_covers_is_stored() -> None:

@@ -86,7 +86,7 @@ def test_three_replicas_survive_their_leaders() -> None:
 @pytest.mark.parametrize("left_out", ["restores", "users"])
 def test_every_fault_has_a_name_and_an_act(left_out: str) -> None:
     names = set(FAULT_NAMES) - set({"restores": tuple(restores.ACTS), "users": OF_USERS}[left_out])
-    mix = Mix(brokers=3, faults_s=SHORT_S, every_s=0.1, weights=dict.fromkeys(sorted(names), 1.0))
+    mix = Mix(brokers=3, faults_s=40.0, every_s=0.07, weights=dict.fromkeys(sorted(names), 1.0))
     result = run_seed(3, mix)
     # So many at once that not much is acknowledged; nothing of that may be lost.
     assert result.anomalies == []
