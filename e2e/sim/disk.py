@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
 
 SECTOR_BYTES: Final = 512
+SMALL_BYTES: Final = 100
+"""As large are the files that say whose something is."""
 EVICTED_SHARE: Final = 0.2
 """So many failed syncs are seen at once by whoever reads."""
 BROKER_TESTS: Final = Path(__file__).parents[2] / "broker-image" / "tests"
@@ -69,6 +71,8 @@ class Disks:
         """Told of what is written to the end of a file of data, and to which."""
         self.damaged: list[str] = []
         """Paths of files whose bytes changed by themselves."""
+        self.before_damage: dict[bytes, bytes] = {}
+        """What small files held -> what they held when somebody wrote them."""
         self.went_wrong = 0
         """How often this disk did what a sound one does not: it need not be vouched for."""
         self.on_step: Callable[[str], None] | None = None
@@ -124,7 +128,12 @@ class Disks:
         self, path: str, position: int, data: bytes, disk: "MemoryDisk | None" = None
     ) -> None:
         """Bytes of a file, of data unless `disk` is given, change though nobody writes them."""
-        (disk or self.data).damage(path, position, data)
+        disk = disk or self.data
+        before = bytes(disk.content(path))
+        disk.damage(path, position, data)
+        if len(before) <= SMALL_BYTES:
+            written = self.before_damage.get(before, before)
+            self.before_damage[bytes(disk.content(path))] = written
         self.damaged.append(path)
         self.went_wrong += 1
 

@@ -6,6 +6,7 @@ Which topic a directory belongs to, its own `partition.metadata` says.
 import asyncio
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from chiplog_broker.records.batch import check_crc, iter_batches, read_header
@@ -39,9 +40,8 @@ class AppendTrace:
         directory, _, name = path.partition("/")
         if process is None or not name.endswith(LOG_SUFFIX):
             return
-        label = label_of(disks.data, directory)
-        if not label:
-            return  # the file that says whose these are is damaged: nobody could compare them
+        # Who writes knows whose it is, also where the file that says so has rotted meanwhile.
+        label = label_of(disks.data, directory, disks.before_damage)
         now_s = asyncio.get_running_loop().time()
         for _, header in iter_batches(data):
             digest = hash((header.crc, header.producer_id, header.base_sequence))
@@ -50,10 +50,13 @@ class AppendTrace:
             self.appends.append(Append(now_s, process.name, label, *place, *of_batch))
 
 
-def label_of(disk: "MemoryDisk", directory: str) -> str:
+def label_of(
+    disk: "MemoryDisk", directory: str, before_damage: Mapping[bytes, bytes] = MappingProxyType({})
+) -> str:
     """The partition whose replica is in a directory; empty where that is not known."""
     try:
-        return _label(directory, bytes(disk.content(f"{directory}/{PARTITION_METADATA}")))
+        metadata = bytes(disk.content(f"{directory}/{PARTITION_METADATA}"))
+        return _label(directory, before_damage.get(metadata, metadata))
     except (KeyError, FileNotFoundError, ValueError):
         return ""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,6 +22,7 @@ from chiplog_broker.storage.names import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
 )
+from chiplog_broker.storage.partition_metadata import encode_partition_metadata
 from chiplog_kube import kinds
 from chiplog_kube.api import Gone, Manifest
 from chiplog_kube.manifests import key_of
@@ -29,6 +31,7 @@ from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk
 from e2e.sim.faults import DIRECTED, FAULT_NAMES, Mix, Stage, decay
 from e2e.sim.faults.rot import stored_batches
+from e2e.sim.logs import label_of
 from e2e.sim.loop import PROCESS, Process, SimClock, SimLoop
 from e2e.sim.network import Network
 
@@ -216,6 +219,19 @@ def test_the_device_of_a_new_volume_fails_as_well() -> None:
     one.lose_volume()
     one.fail_next("replace", "session.json", "sync failed", errno.ENOSPC)
     run(failing(one.metadata.replace("session.json", b"1"), errno.ENOSPC))
+
+
+def test_whose_a_log_is_stays_known_though_its_file_rots() -> None:
+    one = disks()
+    one.data.make_directory("a-0")
+    path = f"a-0/{PARTITION_METADATA}"
+    run(one.data.replace(path, encode_partition_metadata(UUID(int=7))))
+    label = label_of(one.data, "a-0")
+    assert label.startswith("a-0/")
+    for at in (0, 20):
+        one.damage(path, at, b"!")
+        assert label_of(one.data, "a-0") != label
+        assert label_of(one.data, "a-0", one.before_damage) == label
 
 
 @dataclass
