@@ -211,9 +211,9 @@ class _Settling:
         if has_gone_back:
             if missing - (consent or frozenset()) or not known:
                 return state
-        elif is_awaited(state, self.members):
-            return state
-        elif consent is None and are_outnumbered(state, self.spec.min_isr, self.members):
+        elif is_awaited(state, self.members) or (
+            consent is None and are_outnumbered(state, self.spec.min_isr, self.members)
+        ):
             return state
         question = Question(topic_id, state.partition, state.partition_epoch)
         return _Case(
@@ -245,7 +245,7 @@ class _Case:
     missing: frozenset[BrokerId]
     """Replicas that have not answered."""
     consent: frozenset[BrokerId] | None
-    """Who is not waited for by a person's word, which accepts any loss; None without such a word."""
+    """Who is not waited for by a person's word, which accepts any loss; None without one."""
     is_overdue: bool
 
     def decided(self, losses: list[Loss]) -> PartitionState:

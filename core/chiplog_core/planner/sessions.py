@@ -64,14 +64,20 @@ def _is_over(world: World, broker: Broker) -> bool:
 def _admitted(world: World, broker: Broker) -> BrokerSpec:
     spec, status = broker.spec, broker.status
     session = _unused_session(world, broker)
-    again = replace(spec, admitted_incarnation=status.incarnation, session=session, fenced=False)
+    failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
+    again = replace(
+        spec,
+        admitted_incarnation=status.incarnation,
+        session=session,
+        disk_failed_session=failed_session,
+        fenced=False,
+    )
     if status.incarnation == spec.admitted_incarnation:
         return again  # the same process: what it has in memory and on disk is what it had
     storage_uuids = tuple(sorted(directory.storage_uuid for directory in status.directories))
     is_known = bool(storage_uuids) and set(storage_uuids) == set(spec.storage_uuids)
     # An older copy of a volume is another volume, by whatever name.
     is_known = is_known and not any(directory.went_back for directory in status.directories)
-    failed_session = spec.session if _has_failed_disk(world, broker) else spec.disk_failed_session
     is_intact = is_known and all(
         directory.online and directory.tail is Tail.INTACT for directory in status.directories
     )
@@ -84,7 +90,6 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
         again,
         storage_uuids=storage_uuids,
         process_since=session,
-        disk_failed_session=failed_session,
         storage_since=storage_since,
         intact_since=intact_since,
     )

@@ -63,6 +63,10 @@ class Disk:
     intact_since: Session
     log_ends: dict[tuple[TopicId, PartitionIndex], tuple[int, int]] = field(default_factory=dict)
     """(last leader epoch, log end) of each replica; (0, 0) where not told."""
+    committed: dict[tuple[TopicId, PartitionIndex], int] = field(default_factory=dict)
+    """The high watermark checkpoint of each replica, where there is one."""
+    is_cut: bool = False
+    """The last start cut the ends of the logs."""
     known: dict[str, PartitionMap] = field(default_factory=dict)
     """The newest map of each topic that the broker applied."""
 
@@ -83,6 +87,7 @@ class Kubernetes:
         self.pods: dict[BrokerId, PodState] = {}
         self.disks: dict[BrokerId, Disk] = {}
         self.ended: dict[Incarnation, str] = {}
+        self.failed_disks: set[Incarnation] = set()
         self.renewing: set[Incarnation] = set()
         self.holders: dict[BrokerId, Incarnation] = {}
         """Who holds each broker's Lease."""
@@ -127,7 +132,15 @@ class Kubernetes:
 
     # -- what brokers do
 
-    def start(self, broker_id: int, *, tail: Tail = Tail.INTACT, new_disk: bool = False) -> None:
+    def start(
+        self,
+        broker_id: int,
+        *,
+        tail: Tail = Tail.INTACT,
+        new_disk: bool = False,
+        went_back: bool = False,
+        is_cut: bool = False,
+    ) -> None:
         """A new process of the broker registers; one that ran before is dead."""
         broker = self.brokers[BrokerId(broker_id)]
         disk = self.disks.get(broker.spec.broker_id)
@@ -136,9 +149,13 @@ class Kubernetes:
             self.disks[broker.spec.broker_id] = disk
         elif tail is Tail.SUSPECT:
             disk.intact_since = Session(broker.spec.session + 1)
+        disk.is_cut = is_cut
         incarnation = Incarnation(f"{next(self._numbers):032x}")
         directory = DataDirectory(
-            storage_uuid=disk.storage_uuid, tail=tail, intact_since=disk.intact_since
+            storage_uuid=disk.storage_uuid,
+            tail=tail,
+            intact_since=disk.intact_since,
+            went_back=went_back,
         )
         self.renewing.add(incarnation)
         self.holders[broker.spec.broker_id] = incarnation
@@ -212,7 +229,8 @@ class Kubernetes:
     ) -> Iterator[ReplicaReport]:
         for name, generation, state in partitions_of(disk.known.values()):
             if broker_id in state.replicas and (name in regressed or state.reports_wanted):
-                epoch, end = disk.log_ends.get((generation.topic_id, state.partition), (0, 0))
+                key = generation.topic_id, state.partition
+                epoch, end = disk.log_ends.get(key, (0, 0))
                 yield ReplicaReport(
                     topic_id=generation.topic_id,
                     partition=state.partition,
@@ -222,6 +240,8 @@ class Kubernetes:
                     unclean_epoch=state.unclean_epoch,
                     log_leader_epoch=type(state.leader_epoch)(epoch),
                     log_end_offset=end,  # type: ignore[arg-type]
+                    high_watermark=disk.committed.get(key),  # type: ignore[arg-type]
+                    cut=disk.is_cut,
                 )
 
     # -- what the operator does
@@ -236,6 +256,7 @@ class Kubernetes:
             topics=tuple(self.topics.values()),
             rebalances=self.rebalances,
             ended=dict(self.ended),
+            failed_disks=frozenset(self.failed_disks),
             renewing=frozenset(self.renewing),
             running=frozenset(
                 broker_id for broker_id, one in self.holders.items() if one not in self.ended
@@ -250,7 +271,9 @@ class Kubernetes:
                 for broker_id in self.brokers
             },
             revisions=dict(self.revisions),
-            asked_ms=self.questions.asked(self.maps.values(), self._now_ms()),
+            asked_ms=self.questions.asked(
+                self.maps.values(), self.brokers.values(), self._now_ms()
+            ),
             maps_check=self.maps_check,
         )
         return replace(observed, **changes)

@@ -11,6 +11,8 @@ acknowledged record, and nobody else ever led under that epoch.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
 from random import Random
 from typing import TypeAlias
 
@@ -32,7 +34,7 @@ from chiplog_core.model.broker_status import (
     IsrProposal,
     Tail,
 )
-from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.model.partition_map import PartitionMap, PartitionState
 from chiplog_core.planner.actions import Action, Announce, RestartPod
 from tests.planner.model import Kubernetes
 from tests.planner.objects import of_users, partitions_of, topic
@@ -72,6 +74,26 @@ class Process:
         return None if self.session is None else ReplicaRef(self.broker_id, self.session)
 
 
+class Loss(Enum):
+    """What a disk lost since its broker ran."""
+
+    NONE = "nothing"
+    TAIL = "the end of its logs"
+    CUT = "the end of its logs, which the start saw and cut off"
+    BACK = "all since a copy of the volume was made, and the start saw that"
+    BACK_UNSEEN = "the same, and nobody saw it"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A volume as it was some time ago."""
+
+    logs: dict[Key, list[Record]]
+    checkpoints: dict[Key, int]
+    known: dict[str, PartitionMap]
+    intact_since: Session
+
+
 class Replication:
     """Three brokers, one topic, and what its clients were promised."""
 
@@ -85,6 +107,17 @@ class Replication:
         self.acknowledged: dict[Key, set[Record]] = {}
         self.leaders: dict[tuple[Key, LeaderEpoch], ReplicaRef] = {}
         self.processes: dict[BrokerId, Process] = {}
+        self.durability = durability
+        self.checkpoints: dict[tuple[BrokerId, Key], int] = {}
+        """Of high watermarks."""
+        self.copies: dict[BrokerId, Copy] = {}
+        """Of volumes, as of some time ago."""
+        self.went_back: set[BrokerId] = set()
+        """Whose volume is such a copy, which no admission knows yet."""
+        self.failed: set[BrokerId] = set()
+        """Whose disk failed since their last start."""
+        self.short: dict[BrokerId, bool] = {}
+        """Whose disk may lack what it acknowledged, and whether that shows."""
         self.damaged: set[tuple[BrokerId, Key]] = set()
         self.sessions: dict[ReplicaRef, Incarnation] = {}
         """Whose each session was: also what brokers keep on their disks."""
@@ -116,20 +149,108 @@ class Replication:
         self.processes[broker_id] = process
         return process
 
-    def start(self, broker_id: BrokerId, tail: Tail = Tail.INTACT, *, damage: bool = False) -> None:
-        """A new process, whatever became of the one before."""
+    def start(
+        self,
+        broker_id: BrokerId,
+        tail: Tail = Tail.INTACT,
+        *,
+        damage: bool = False,
+        loss: Loss = Loss.NONE,
+    ) -> None:
+        """A new process, whatever became of the one before, and of its disk."""
+        if damage:
+            loss = Loss.TAIL
+        elif tail is Tail.SUSPECT and self.durability == "PageCache":
+            loss = Loss.TAIL  # the page cache is gone; what was synced is there
+        shows = damage or loss is Loss.BACK or (tail is Tail.SUSPECT and loss is Loss.TAIL)
+        if loss is not Loss.NONE and not self._may_lose(broker_id, shows=shows):
+            return
         self.kill(broker_id)
-        if tail is Tail.SUSPECT or damage:
-            for key in self.states:
-                log = self.log(broker_id, key)
-                del log[self.rng.randint(0, len(log)) :]
-        self.kubernetes.start(broker_id, tail=tail)
+        if broker_id in self.failed:
+            self.failed.discard(broker_id)
+            self._cut(broker_id)
+        self._lose(broker_id, loss, shows=shows)
+        self.kubernetes.start(
+            broker_id,
+            tail=tail,
+            went_back=broker_id in self.went_back,
+            is_cut=loss is Loss.CUT,
+        )
         process = self._adopt(broker_id)
         if damage:
             self.damaged |= {(broker_id, key) for key in self.states}
         self._tell_damage(process)
         if self._session_to_tell(process) is not None:
             self._register(process)
+
+    def _may_lose(self, broker_id: BrokerId, *, shows: bool) -> bool:
+        """What every disk has lost, nobody finds; and of disks that lie there is one at a time,
+        fewer than min ISR."""
+        for one in list(self.short):
+            ref = process.ref if (process := self.processes.get(one)) else None
+            if all(state.leader and ref in state.isr for state in self.states.values()):
+                del self.short[one]
+        others = [is_shown for one, is_shown in self.short.items() if one != broker_id]
+        return all(others) if shows else not others
+
+    def _lose(self, broker_id: BrokerId, loss: Loss, *, shows: bool) -> None:
+        if loss is Loss.NONE:
+            return
+        self.short[broker_id] = shows and self.short.get(broker_id, True)
+        if loss in {Loss.BACK, Loss.BACK_UNSEEN}:
+            self._put_back(broker_id)
+            if loss is Loss.BACK:
+                self.went_back.add(broker_id)
+        else:
+            self._cut(broker_id)
+
+    def _cut(self, broker_id: BrokerId) -> None:
+        for key in self.states:
+            log = self.log(broker_id, key)
+            del log[self.rng.randint(0, len(log)) :]
+
+    def copy(self, broker_id: BrokerId) -> None:
+        """A snapshot of the volume."""
+        disk = self.kubernetes.disks[broker_id]
+        self.copies[broker_id] = Copy(
+            logs={key: list(self.log(broker_id, key)) for key in self.states},
+            checkpoints={key: self.checkpoints.get((broker_id, key), 0) for key in self.states},
+            known=dict(disk.known),
+            intact_since=disk.intact_since,
+        )
+
+    def _put_back(self, broker_id: BrokerId) -> None:
+        copy, disk = self.copies.get(broker_id), self.kubernetes.disks[broker_id]
+        if copy is not None:
+            for key, log in copy.logs.items():
+                self.logs[broker_id, key] = list(log)
+                self.checkpoints[broker_id, key] = copy.checkpoints[key]
+            disk.known, disk.intact_since = dict(copy.known), copy.intact_since
+
+    def fail_disk(self, broker_id: BrokerId) -> None:
+        """A sync fails, which the process says: in its status, or when it ends, or both."""
+        process = self._speaks(broker_id)
+        if process is None or not self._may_lose(broker_id, shows=False):
+            return
+        self.short[broker_id] = False
+        self.failed.add(broker_id)
+        if self.rng.random() < 0.5:
+            process.directories = (replace(process.directories[0], online=False),)
+            status = self.kubernetes.brokers[broker_id].status
+            self.kubernetes.status(broker_id, replace(status, directories=process.directories))
+            if self.rng.random() < 0.5:
+                self.operate()
+                return
+        self.kubernetes.failed_disks.add(process.incarnation)
+        self.kill(broker_id)
+
+    def stop_all(self) -> None:
+        """All end cleanly."""
+        for broker_id in self.kubernetes.brokers:
+            self.kill(broker_id)
+
+    def wait(self) -> None:
+        self.kubernetes.now += timedelta(minutes=1)
 
     def _session_to_tell(self, process: Process) -> Session | None:
         """Its own; before it has one, one that the Broker object has forgotten."""
@@ -210,6 +331,7 @@ class Replication:
         if broker.spec.fenced or broker.spec.session < (process.session or 0):
             return
         process.session = broker.spec.session
+        self.went_back.discard(broker_id)
         ref = ReplicaRef(broker_id, process.session)
         owner = self.sessions.setdefault(ref, process.incarnation)
         assert owner == process.incarnation, f"{ref} is another process"
@@ -217,6 +339,7 @@ class Replication:
         for key in self.states:
             log = self.log(broker_id, key)
             disk.log_ends[key] = (log[-1][0] if log else 0, len(log))
+            disk.committed[key] = self.checkpoints.get((broker_id, key), 0)
         self.kubernetes.obey_one(broker_id)
         for _, generation, state in partitions_of(disk.known.values()):
             self._follow(process, (generation.topic_id, state.partition), state)
@@ -240,6 +363,11 @@ class Replication:
         lost = self.acknowledged.get(key, set()) - set(log)
         assert not lost, f"{process.ref} leads without {len(lost)} acknowledged records"
         process.reigns[key] = Reign(state.leader_epoch, len(log))
+        self._checkpoint(process.broker_id, key, self.checkpoints.get((process.broker_id, key), 0))
+
+    def _checkpoint(self, broker_id: BrokerId, key: Key, high_watermark: int) -> None:
+        end = len(self.log(broker_id, key))
+        self.checkpoints[broker_id, key] = min(high_watermark, end)
 
     def append(self, broker_id: BrokerId, key: Key) -> None:
         process = self.processes.get(broker_id)
@@ -266,6 +394,9 @@ class Replication:
         del mine[shared:]
         mine += theirs[shared : shared + at_most]
         reign.ends[follower.ref] = len(mine)
+        known = max(reign.high_watermark, self.checkpoints.get((broker_id, key), 0))
+        if self.rng.random() < 0.5 or known > len(mine):
+            self._checkpoint(broker_id, key, known)
         if len(mine) == len(theirs):
             self.damaged.discard((broker_id, key))
             self._tell_damage(follower)
@@ -281,6 +412,8 @@ class Replication:
         ends = [len(log) if ref == process.ref else reign.ends.get(ref, 0) for ref in counted]
         reign.high_watermark = max(reign.high_watermark, min(ends))
         self.acknowledged.setdefault(key, set()).update(log[: reign.high_watermark])
+        if self.rng.random() < 0.5:
+            self._checkpoint(broker_id, key, reign.high_watermark)
 
     def propose(
         self,
@@ -410,8 +543,8 @@ class Replication:
         for broker_id in kubernetes.brokers:
             self.register(broker_id)
             self.renew(broker_id)
-            is_stopping = kubernetes.brokers[broker_id].status.draining
-            if broker_id not in self.processes or is_stopping:
+            is_ending = kubernetes.brokers[broker_id].status.draining or broker_id in self.failed
+            if broker_id not in self.processes or is_ending:
                 self.start(broker_id)
         for number in range(rounds):
             self.operate()

@@ -26,14 +26,19 @@ def member(
     life: Life = Life.ALIVE,
     *,
     leaving: bool = False,
+    process_since: int | None = None,
     intact_since: int = 1,
     storage_since: int = 1,
 ) -> Member:
+    """A process that was started for the session it has, unless said otherwise."""
+    session = ref(text).session
     return Member(
         ref=ref(text),
         life=life,
         may_lead=life is Life.ALIVE,
         is_leaving=leaving,
+        is_in_session=True,
+        process_since=Session(session if process_since is None else process_since),
         storage_since=Session(storage_since),
         intact_since=Session(intact_since),
         rack=None,
@@ -114,16 +119,44 @@ def test_nothing_changes_while_all_is_well() -> None:
         pytest.param(
             "1@1",
             "1@1",
-            [member("1@2")],
+            [member("1@2", process_since=1)],
             ("1@2", "1@2", 6, 10),
-            id="the same leader in a new session reigns anew",
+            id="the same process in a new session leads under a new epoch",
+        ),
+        pytest.param(
+            "1@1",
+            "1@1",
+            [member("1@2")],
+            (None, "1@1", 6, 10),
+            id="a restarted leader does not lead before its log is looked at",
+        ),
+        pytest.param(
+            "1@1",
+            "1@1",
+            [replace(member("1@2", process_since=1), is_in_session=False)],
+            (None, "1@1", 6, 10),
+            id="nor a process whose disk does not know its new session",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "2@1",
+            [member("1@2", process_since=1), member("2@1"), member("3@1")],
+            ("2@1", "1@2 2@1 3@1", 5, 10),
+            id="a follower that goes on stays in sync",
         ),
         pytest.param(
             "1@1 2@1 3@1",
             "2@1",
             [member("1@2"), member("2@1"), member("3@1")],
-            ("2@1", "1@2 2@1 3@1", 5, 10),
-            id="a restarted follower with an intact disk stays in sync",
+            ("2@1", "2@1 3@1", 5, 10),
+            id="a restarted follower is out, however intact its disk is",
+        ),
+        pytest.param(
+            "1@1 2@1",
+            "2@1",
+            [member("1@2"), member("2@1"), member("3@1")],
+            ("2@1", "1@1 2@1", 5, 9),
+            id="at the floor it stays listed in its old session, until its leader proposes it",
         ),
         pytest.param(
             "1@1 2@1 3@1",
@@ -215,14 +248,21 @@ def test_where_all_came_back_suspect_the_replicas_are_asked() -> None:
     assert shown(after) == (None, "1@1 2@1", 6, 10)
 
 
-def test_nobody_is_asked_while_a_member_may_still_come_back_intact() -> None:
+def test_the_replicas_are_asked_as_soon_as_nobody_leads() -> None:
+    """Whoever returns then says what it has at once."""
     before = state("1@1 2@1", "1@1", (1, 2))
-    brokers = members(member("1@2", intact_since=2), member("2@1", GONE))
 
-    after = elect(before, TOPIC, 1, brokers)
+    after = elect(before, TOPIC, 1, members(member("1@1", GONE), member("2@1", GONE)))
 
-    assert not after.reports_wanted
-    assert after.leader is None
+    assert after.reports_wanted
+    assert shown(after) == (None, "1@1 2@1", 6, 10)
+
+
+def test_a_partition_that_an_older_operator_left_without_a_leader_is_asked_about() -> None:
+    after = elect(state("1@1 2@1", None, (1, 2)), TOPIC, 2, members(member("1@2"), member("2@2")))
+
+    assert after.reports_wanted
+    assert shown(after) == (None, "1@1 2@1", 5, 10)
 
 
 def test_nothing_is_decided_while_reports_are_awaited() -> None:

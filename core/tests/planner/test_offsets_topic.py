@@ -10,7 +10,7 @@ from chiplog_core import labels
 from chiplog_core.conditions import Condition
 from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.broker_cluster import BrokerClusterStatus, OffsetsTopicStatus
-from chiplog_core.model.broker_status import DamagedPartition, Tail
+from chiplog_core.model.broker_status import DamagedPartition
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
 from chiplog_core.planner.actions import Create
 from chiplog_core.planner.new_maps import ASSEMBLY_TIME
@@ -231,7 +231,7 @@ def test_a_map_that_is_gone_is_rebuilt_and_never_made_fresh() -> None:
 
 def test_a_loss_is_told_by_the_cluster_and_accepted_on_the_map() -> None:
     kubernetes = running(1, config={"offsets.topic.num.partitions": 1})
-    kubernetes.start(1, tail=Tail.SUSPECT)
+    kubernetes.start(1, went_back=True)
     kubernetes.settle()
     (state,) = states(kubernetes)
     assert state.leader is None

@@ -268,7 +268,7 @@ def test_a_topic_that_became_fsync_counts_as_page_cache_until_it_is_flushed() ->
 def test_an_fsync_topic_goes_on_only_with_leave_for_this_very_epoch() -> None:
     kubernetes = applied()
     log_end(kubernetes, 1, 0, 42)
-    kubernetes.start(1, tail=Tail.SUSPECT)
+    kubernetes.start(1, went_back=True)
     kubernetes.settle()
     assert "broker 1 has records up to offset 42" in ready(kubernetes)[2]
     epoch = state(kubernetes).partition_epoch
@@ -283,7 +283,7 @@ def test_an_fsync_topic_goes_on_only_with_leave_for_this_very_epoch() -> None:
     assert shown(kubernetes) == ("1@2", "1@2")
     assert "log end 42" in kubernetes.announced[0].message
 
-    kubernetes.start(1, tail=Tail.SUSPECT)
+    kubernetes.start(1, went_back=True)
     kubernetes.settle()
     assert shown(kubernetes)[0] == "None", "one decision, made once"
 

@@ -54,7 +54,7 @@ def test_a_restarted_process_with_intact_disks_goes_on_under_a_new_epoch() -> No
     kubernetes.start(1)
     kubernetes.settle()
 
-    assert partition(kubernetes) == ("1@2", "1@2", 1)
+    assert partition(kubernetes) == ("1@2", "1@2", 2), "one for the time without a leader"
 
 
 def test_a_dead_process_is_fenced_and_its_partition_goes_offline_in_one_plan() -> None:
@@ -137,16 +137,107 @@ def test_a_falsely_fenced_process_that_once_started_suspect_vouches_for_what_it_
     assert partition(kubernetes)[:2] == ("1@3", "1@3")
 
 
-def test_a_suspect_tail_of_an_fsync_topic_is_not_carried_over() -> None:
+def test_a_suspect_tail_of_an_fsync_topic_leads_when_all_have_answered() -> None:
     kubernetes = running()
 
     kubernetes.start(1, tail=Tail.SUSPECT)
     kubernetes.settle()
 
+    assert partition(kubernetes)[:2] == ("1@2", "1@2")
+    assert kubernetes.announced == []
+
+
+def test_a_volume_that_went_back_counts_as_another_one() -> None:
+    kubernetes = running()
+
+    kubernetes.start(1, went_back=True)
+    kubernetes.settle()
+
+    assert (spec_of(kubernetes).storage_since, spec_of(kubernetes).intact_since) == (2, 2)
     assert partition(kubernetes)[:2] == ("None", "1@1")
     (ready,) = kubernetes.topics["orders"].status.conditions
     assert ready.reason == "RecordsAtRisk"
     assert 'chiplog.dev/unclean-election to "0@1"' in ready.message
+
+
+def test_a_process_goes_on_through_every_session_it_is_given() -> None:
+    kubernetes = running()
+    process = kubernetes.brokers[ONE].status.incarnation
+    assert process is not None
+    for session in (2, 3):
+        kubernetes.kill(1)
+        kubernetes.settle()
+        del kubernetes.ended[process]
+        kubernetes.renewing.add(process)
+        kubernetes.settle()
+        assert (spec_of(kubernetes).session, spec_of(kubernetes).process_since) == (session, 1)
+        assert partition(kubernetes)[:2] == (f"1@{session}", f"1@{session}")
+
+    kubernetes.start(1)
+    kubernetes.settle()
+    assert (spec_of(kubernetes).session, spec_of(kubernetes).process_since) == (4, 4)
+
+
+def test_a_process_that_an_older_operator_admitted_goes_on_in_its_session_only() -> None:
+    kubernetes = running()
+    broker = kubernetes.brokers[ONE]
+    older = replace(broker.spec, process_since=Session(0))
+    kubernetes.brokers[ONE] = kubernetes.stored(replace(broker, spec=older))
+
+    assert not [one for one in kubernetes.plan().actions if isinstance(one, Replace)]
+
+    kubernetes.start(1)
+    kubernetes.settle()
+    assert partition(kubernetes)[:2] == ("1@2", "1@2")
+
+
+def test_no_later_process_vouches_for_a_session_in_which_the_disk_failed() -> None:
+    kubernetes = running()
+    status = kubernetes.brokers[ONE].status
+    failed = replace(status.directories[0], online=False)
+    kubernetes.status(1, replace(status, directories=(failed,)))
+    kubernetes.settle()
+    assert spec_of(kubernetes).disk_failed_session == 1
+
+    for session in (2, 3):
+        kubernetes.start(1)
+        kubernetes.settle()
+        assert spec_of(kubernetes).disk_failed_session == 1
+        assert (spec_of(kubernetes).session, spec_of(kubernetes).intact_since) == (session, 2)
+
+
+def test_a_disk_that_failed_is_known_from_the_last_word_of_its_process() -> None:
+    """Its status said nothing, as the API server was away, and the next process runs already."""
+    kubernetes = running()
+    process = kubernetes.brokers[ONE].status.incarnation
+    assert process is not None
+    kubernetes.failed_disks.add(process)
+    kubernetes.start(1)
+    kubernetes.settle()
+
+    assert spec_of(kubernetes).disk_failed_session == 1
+    assert (spec_of(kubernetes).session, spec_of(kubernetes).intact_since) == (2, 2)
+
+
+def test_the_disk_of_a_process_that_goes_on_failed_in_the_session_it_had() -> None:
+    """It dies right after its second admission, before anything else was decided about it."""
+    kubernetes = running()
+    process = kubernetes.brokers[ONE].status.incarnation
+    assert process is not None
+    kubernetes.kill(1)
+    kubernetes.settle()
+    del kubernetes.ended[process]
+    kubernetes.renewing.add(process)
+    status = kubernetes.brokers[ONE].status
+    failed = replace(status.directories[0], online=False)
+    kubernetes.status(1, replace(status, directories=(failed,)))
+    kubernetes.execute(kubernetes.plan().actions)
+    assert spec_of(kubernetes).session == 2
+
+    kubernetes.start(1)
+    kubernetes.settle()
+
+    assert spec_of(kubernetes).intact_since > 1
 
 
 def test_another_disk_is_not_carried_over_though_it_calls_itself_intact() -> None:

@@ -428,6 +428,7 @@ def test_a_cluster_that_does_not_read_still_gets_elections() -> None:
     problem = Problem("spec.replicas", "is 'x'", "set it to a number")
     for _ in range(4):
         kubernetes.execute(kubernetes.plan(cluster=None, cluster_problems=(problem,)).actions)
+        kubernetes.obey()
 
     assert [str(state.leader) for state in states(kubernetes)] == ["1@2"]
     assert kubernetes.cluster.status.conditions[0].message.startswith("spec.replicas is 'x'")

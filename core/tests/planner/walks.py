@@ -4,7 +4,7 @@ from random import Random
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_status import Tail
-from tests.planner.replicas import Key, Replication, unanswered
+from tests.planner.replicas import Key, Loss, Replication, unanswered
 
 STEPS = 200
 
@@ -20,14 +20,32 @@ FAULTS = (
     "operate_stale",
     "operate_half",
     "do_late",
+    "stop_all",
+    "copy",
+    "put_back",
 )
+LIES = ("lose_tail", "cut", "put_back_unseen", "fail_disk")
+"""What a disk lost that says nothing of it, or that may as well have lost nothing."""
+LOSSES = {
+    "lose_tail": Loss.TAIL,
+    "cut": Loss.CUT,
+    "put_back": Loss.BACK,
+    "put_back_unseen": Loss.BACK_UNSEEN,
+}
 
 
-def walk(seed: int, *, durability: str = "Fsync", restores: bool = False) -> Replication:
+def walk(
+    seed: int, *, durability: str = "Fsync", restores: bool = False, lies: bool = False
+) -> Replication:
     """Faults and work in any order, then everything is well. Raises where a rule is broken."""
     rng = Random(seed)  # noqa: S311 - a walk is to be the same every time
     found = Replication(rng, durability)
     faults = rng.sample(FAULTS, rng.randint(2, len(FAULTS)))
+    if lies:
+        faults += ["copy", *LIES, *rng.sample(LIES, 2)]
+    else:
+        # After a minute one that vouches is believed, also one that lies.
+        faults += ["wait"]
     if restores:
         faults += ["restore", "restore"]
     for _ in range(STEPS):
@@ -74,10 +92,12 @@ def work(found: Replication, name: str, broker_id: BrokerId, key: Key) -> None:
 
 
 def fault(found: Replication, name: str, broker_id: BrokerId) -> None:
-    if name in {"kill", "start", "give_up", "renew", "drain"}:
+    if name in {"kill", "start", "give_up", "renew", "drain", "copy", "fail_disk"}:
         getattr(found, name)(broker_id)
     elif name == "suspect":
         found.start(broker_id, Tail.SUSPECT)
+    elif name in LOSSES:
+        found.start(broker_id, loss=LOSSES[name])
     elif name == "damage":
         # One disk at a time: of what only damaged disks have, nobody can make a leader.
         if not found.damaged:

@@ -5,13 +5,14 @@ A simulator that finds nothing may be one that sees nothing.
 
 from typing import Final
 
-from e2e.sim.mutants import decisions, disks, groups, logs, replication, topics
+from e2e.sim.mutants import decisions, disks, groups, logs, replication, restarts, topics
 from e2e.sim.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: Final = (
     *disks.MUTANTS,
+    *restarts.MUTANTS,
     *logs.MUTANTS,
     *replication.MUTANTS,
     *decisions.MUTANTS,

@@ -15,7 +15,6 @@ from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.names import CLEAN_SHUTDOWN, EPOCH_CHECKPOINT
 from chiplog_broker.storage.segment import Segment
-from chiplog_core.planner.members import Member
 from e2e.sim import disk
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, mix, plant
 
@@ -111,12 +110,6 @@ MUTANTS: Final = (
         mix(1, 3.0, "slow disk", "pod deleted", "power cut of all", faults_s=150.0),
         LOSS | {"never-sent", "not-healed", "not-readable", "stuck-reader"},
         plant(directory, "take_clean_mark", _keep_clean_mark),
-    ),
-    Mutant(
-        "a suspect tail is carried over",
-        mix(3, 3.0, "power cut", "domino", config=PAGE_CACHE),
-        LOSS | FORK,
-        plant(Member, "carries", lambda *_: True),
     ),
     Mutant(
         "a part of an append is not cut back",

@@ -45,6 +45,7 @@ class FakeBroker:
     session: int = 0
     renewals: int = 0
     checked: str | None = None
+    reports: list[dict[str, Any]] = field(default_factory=list)
     is_silent: bool = False
     """It says nothing of the maps, whatever it is asked."""
 
@@ -88,6 +89,28 @@ class FakeBroker:
         if spec.get("mapsCheck") != self.checked and not self.is_silent:
             self.checked = spec.get("mapsCheck")
             await self._patch_status({"mapsChecked": self.checked})
+        if is_mine:
+            await self._report()
+
+    async def _report(self) -> None:
+        """Say what the disk holds of partitions of which the map asks it: nothing, undamaged."""
+        reports = [
+            {
+                "topicId": generation["topicId"],
+                "partition": state["partition"],
+                "leaderEpoch": state["leaderEpoch"],
+                "partitionEpoch": state["partitionEpoch"],
+                "isr": state["isr"],
+                "logEndOffset": 0,
+            }
+            for one in self.bench.api.all_of(kinds.PARTITION_MAPS)
+            for generation in one["spec"].get("generations", [])
+            for state in generation["partitions"]
+            if state.get("reportsWanted") and self.broker_id in state["replicas"]
+        ]
+        if reports != self.reports:
+            self.reports = reports
+            await self._patch_status({"replicaReports": reports})
 
     async def _patch_status(self, status: dict[str, Any]) -> None:
         await self.bench.api.patch(

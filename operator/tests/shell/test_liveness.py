@@ -172,3 +172,18 @@ def test_leases_that_were_deleted_are_not_asked_for_for_ever(watched: Watched) -
     before, after = watched.bench.run(scenario())
     assert before == after
     assert watched.ended() == set()
+
+
+def test_a_process_that_says_that_its_disk_failed_is_remembered(watched: Watched) -> None:
+    words = {"message": f"{TWO} disk failed", "exitCode": 1, "reason": "Error"}
+    statuses = [{"lastState": {"terminated": words}}]
+
+    async def scenario() -> None:
+        await watched.live(3, 1, 2, 3)
+        assert watched.liveness.failed_disks(KEY) == frozenset()
+        pod = {"metadata": {}, "status": {"containerStatuses": statuses}}
+        watched.liveness.pod_changed(KEY, pod)
+        assert watched.ended() == {TWO}
+        assert watched.liveness.failed_disks(KEY) == {TWO}
+
+    run(watched, scenario)

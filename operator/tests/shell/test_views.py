@@ -64,11 +64,24 @@ def ended(message: str) -> dict[str, Any]:
 def test_which_process_ended_is_what_it_wrote_itself() -> None:
     other = "f" * 32
     statuses = [{"name": "broker", "state": ended(f"{INCARNATION}\n"), "lastState": ended(other)}]
-    found = dict(views.ended_processes(views.kept_pod(pod(containerStatuses=statuses))))
-    assert found == {INCARNATION: "OOMKilled, exit code 137", other: "OOMKilled, exit code 137"}
+    found = list(views.ended_processes(views.kept_pod(pod(containerStatuses=statuses))))
+    how = "OOMKilled, exit code 137"
+    assert [(one.incarnation, one.how, one.has_failed_disk) for one in found] == [
+        (INCARNATION, how, False),
+        (other, how, False),
+    ]
 
 
-@pytest.mark.parametrize("message", ["", "Error: no space", INCARNATION[:-1], INCARNATION.upper()])
+def test_a_process_may_leave_word_that_its_disk_failed() -> None:
+    statuses = [{"name": "broker", "lastState": ended(f"{INCARNATION} disk failed\n")}]
+    (found,) = views.ended_processes(views.kept_pod(pod(containerStatuses=statuses)))
+    assert (found.incarnation, found.has_failed_disk) == (INCARNATION, True)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "Error: no space", INCARNATION[:-1], INCARNATION.upper(), f"{INCARNATION} out of luck"],
+)
 def test_any_other_last_word_names_no_process(message: str) -> None:
     statuses = [{"name": "broker", "lastState": ended(message)}]
     assert list(views.ended_processes(pod(containerStatuses=statuses))) == []

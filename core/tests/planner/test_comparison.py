@@ -1,0 +1,340 @@
+"""Who leads where every member of an ISR was started again: each clause of the rule, and each way
+around it that somebody thought of."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
+from chiplog_core.model.broker_status import ReplicaReport
+from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.planner.comparison import AtRisk, Elected, Outcome, Terms, Waiting, compare
+from chiplog_core.planner.members import Life, Member, Members
+from tests.planner.test_elections import TOPIC, member, state
+
+ASKED = 9
+"""The partition epoch of the question."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a replica reports, and what is known of its broker."""
+
+    epoch: int | None
+    end: int
+    committed: int | None = None
+    cut: bool = False
+    of: Member | None = None
+    """Its broker, where not one in session 2 that vouches for session 1."""
+    asked: int = ASKED
+    is_damaged: bool = False
+
+
+FSYNC = Terms(min_isr=2, counts_as_page_cache=False)
+PAGE_CACHE = replace(FSYNC, counts_as_page_cache=True)
+OVERDUE = replace(FSYNC, is_overdue=True)
+
+
+def suspect(broker_id: int) -> Member:
+    return member(f"{broker_id}@2", intact_since=2)
+
+
+def moved(broker_id: int) -> Member:
+    """On another volume, or on an older copy of its own."""
+    return member(f"{broker_id}@2", intact_since=2, storage_since=2)
+
+
+def failing(broker_id: int) -> Member:
+    """Its disk failed after its start."""
+    return replace(member(f"{broker_id}@2"), may_lead=False)
+
+
+def compared(
+    logs: dict[int, Log],
+    terms: Terms = FSYNC,
+    isr: str = "1@1 2@1 3@1",
+    *,
+    asked: PartitionState | None = None,
+) -> Outcome:
+    """Brokers in `logs` are back; the others are dead."""
+    asked = asked or replace(state(isr, None), reports_wanted=True)
+    of = {
+        one: logs[one].of or member(f"{one}@2") if one in logs else member(f"{one}@1", Life.GONE)
+        for one in asked.replicas
+    }
+    broken = {
+        (BrokerId(one), TOPIC, PartitionIndex(0)) for one, log in logs.items() if log.is_damaged
+    }
+    members = Members(of, frozenset(), frozenset(broken))
+    reports = {BrokerId(one): _report(log, asked) for one, log in logs.items()}
+    return compare(asked, TOPIC, members, reports, terms)
+
+
+def _report(log: Log, asked: PartitionState) -> ReplicaReport:
+    return ReplicaReport(
+        topic_id=TOPIC,
+        partition=PartitionIndex(0),
+        leader_epoch=asked.leader_epoch,
+        partition_epoch=PartitionEpoch(log.asked),
+        isr=asked.isr,
+        log_leader_epoch=None if log.epoch is None else LeaderEpoch(log.epoch),
+        log_end_offset=Offset(log.end),
+        high_watermark=None if log.committed is None else Offset(log.committed),
+        cut=log.cut,
+    )
+
+
+def shown(outcome: Outcome) -> str:
+    match outcome:
+        case Elected(leader=leader, isr=isr):
+            return f"{leader} of {' '.join(map(str, isr))}"
+        case Waiting(brokers=brokers):
+            return f"waits for {' '.join(map(str, brokers))}"
+        case AtRisk():
+            return "at risk"
+
+
+@pytest.mark.parametrize(
+    ("logs", "terms", "expected"),
+    [
+        # When it is decided.
+        pytest.param({1: Log(3, 8)}, FSYNC, "waits for 2 3", id="one of two that must vouch"),
+        pytest.param(
+            {1: Log(3, 8), 2: Log(3, 7)}, FSYNC, "1@2 of 1@2 2@1 3@1", id="as many as min ISR vouch"
+        ),
+        pytest.param(
+            {2: Log(3, 8)}, replace(FSYNC, min_isr=1), "2@2 of 1@1 2@2 3@1", id="min ISR of one"
+        ),
+        pytest.param({2: Log(3, 8)}, OVERDUE, "2@2 of 1@1 2@2 3@1", id="one, after a minute"),
+        pytest.param(
+            {2: Log(3, 8, cut=True)}, OVERDUE, "waits for 1 3", id="not one that does not vouch"
+        ),
+        pytest.param(
+            {1: Log(3, 8, cut=True), 2: Log(3, 7)},
+            FSYNC,
+            "waits for 3",
+            id="a cut log does not vouch",
+        ),
+        pytest.param(
+            {1: Log(3, 8, of=suspect(1)), 2: Log(3, 7)},
+            FSYNC,
+            "waits for 3",
+            id="nor a disk that is not intact since then",
+        ),
+        pytest.param(
+            {1: Log(3, 8, of=failing(1)), 2: Log(3, 7)},
+            FSYNC,
+            "waits for 3",
+            id="nor a disk that has failed since",
+        ),
+        pytest.param(
+            {1: Log(3, 8), 2: Log(3, 7, of=moved(2)), 3: Log(3, 6, cut=True)},
+            FSYNC,
+            "1@2 of 1@2 2@1 3@1",
+            id="one vouches, all answered",
+        ),
+        pytest.param(
+            {1: Log(3, 6, cut=True), 2: Log(3, 8, cut=True), 3: Log(3, 7, cut=True)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="all are doubtful, and all answered: torn ends were acknowledged nowhere",
+        ),
+        pytest.param(
+            {1: Log(3, 6, cut=True), 2: Log(3, 8, cut=True), 3: Log(3, 7, of=moved(3))},
+            FSYNC,
+            "at risk",
+            id="one of them is lost, and nobody vouches",
+        ),
+        pytest.param(
+            {1: Log(3, 6, cut=True), 2: Log(3, 8, cut=True)},
+            replace(FSYNC, waived=(BrokerId(3),)),
+            "at risk",
+            id="a waived one may have had more",
+        ),
+        pytest.param(
+            {1: Log(3, 6)},
+            replace(FSYNC, waived=(BrokerId(2), BrokerId(3))),
+            "1@2 of 1@2 2@1 3@1",
+            id="without those who never return",
+        ),
+        # What counts as an answer.
+        pytest.param(
+            {1: Log(3, 8), 2: Log(3, 9, asked=ASKED - 1)},
+            FSYNC,
+            "waits for 2 3",
+            id="a report of before the question",
+        ),
+        pytest.param(
+            {1: Log(3, 8), 2: Log(3, 9, of=member("2@2", Life.GONE))},
+            FSYNC,
+            "waits for 2 3",
+            id="a report of a process that has ended since",
+        ),
+        pytest.param(
+            {1: Log(3, 8), 2: Log(3, 9, of=replace(member("2@2"), is_in_session=False))},
+            FSYNC,
+            "waits for 2 3",
+            id="a report whose disk does not remember the session",
+        ),
+        # Who wins.
+        pytest.param(
+            {1: Log(2, 90), 2: Log(3, 7), 3: Log(3, 6)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="the later epoch before the longer log",
+        ),
+        pytest.param(
+            {1: Log(3, 7), 2: Log(3, 9, cut=True), 3: Log(3, 7)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="the longest, though it does not vouch itself",
+        ),
+        pytest.param(
+            {1: Log(3, 8), 2: Log(3, 7), 3: Log(3, 8)},
+            FSYNC,
+            "1@2 of 1@2 2@1 3@2",
+            id="who has the very same log is in sync with it",
+        ),
+        pytest.param(
+            {1: Log(None, 0), 2: Log(None, 0)},
+            FSYNC,
+            "1@2 of 1@2 2@2 3@1",
+            id="where nothing was ever written, too",
+        ),
+        pytest.param(
+            {1: Log(None, 0), 2: Log(4, 0)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="a log that was emptied is of an epoch",
+        ),
+        pytest.param(
+            {1: Log(3, 8, of=member("1@2", leaving=True)), 2: Log(3, 8)},
+            FSYNC,
+            "2@2 of 1@2 2@2 3@1",
+            id="of equal ones, one that is not about to go",
+        ),
+        # Who cannot.
+        pytest.param(
+            {1: Log(2, 9, of=moved(1)), 2: Log(3, 7), 3: Log(3, 6)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="an older volume with a longer log",
+        ),
+        pytest.param(
+            {1: Log(4, 9, of=moved(1)), 2: Log(3, 7), 3: Log(3, 6)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="another volume, whatever is on it",
+        ),
+        pytest.param(
+            {1: Log(3, 9, is_damaged=True), 2: Log(3, 7), 3: Log(3, 6)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@1",
+            id="a damaged one",
+        ),
+        pytest.param(
+            {1: Log(3, 6, committed=8), 2: Log(3, 7), 3: Log(3, 8)},
+            FSYNC,
+            "3@2 of 1@1 2@1 3@2",
+            id="one that ends below what it knows to be committed",
+        ),
+        pytest.param(
+            {1: Log(3, 9), 2: Log(3, 8), 3: Log(3, 5, committed=10)},
+            FSYNC,
+            "at risk",
+            id="the longest is below what somebody knows to be committed",
+        ),
+        pytest.param(
+            {1: Log(3, 9, of=failing(1)), 2: Log(3, 7, cut=True), 3: Log(3, 8)},
+            FSYNC,
+            "at risk",
+            id="the longest is on a disk that failed, and it may be the honest one",
+        ),
+        pytest.param(
+            {1: Log(3, 9, of=failing(1)), 2: Log(3, 8), 3: Log(3, 8)},
+            FSYNC,
+            "2@2 of 1@1 2@2 3@2",
+            id="it does not matter where enough others vouch",
+        ),
+        pytest.param(
+            {1: Log(3, 9, of=failing(1)), 2: Log(3, 7, of=failing(2)), 3: Log(3, 8, of=failing(3))},
+            FSYNC,
+            "at risk",
+            id="all disks have failed",
+        ),
+        # PageCache: what is not intact is lost.
+        pytest.param(
+            {1: Log(3, 9, of=suspect(1)), 2: Log(3, 7), 3: Log(3, 6)},
+            PAGE_CACHE,
+            "2@2 of 1@1 2@2 3@1",
+            id="PageCache: a longer log on a suspect disk",
+        ),
+        pytest.param(
+            {one: Log(3, 9, of=suspect(one)) for one in (1, 2, 3)},
+            PAGE_CACHE,
+            "at risk",
+            id="PageCache: all lost power",
+        ),
+    ],
+)
+def test_the_rule(logs: dict[int, Log], terms: Terms, expected: str) -> None:
+    assert shown(compared(logs, terms)) == expected
+
+
+@pytest.mark.parametrize("min_isr", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        pytest.param(Log(3, 8), "1@2 of 1@2", id="vouches"),
+        pytest.param(Log(3, 8, cut=True), "1@2 of 1@2", id="torn"),
+        pytest.param(Log(3, 8, cut=True, committed=9), "at risk", id="rotten"),
+        pytest.param(Log(3, 8, of=moved(1)), "at risk", id="put back"),
+        pytest.param(Log(3, 8, of=suspect(1)), "1@2 of 1@2", id="not intact"),
+        pytest.param(Log(3, 8, of=failing(1)), "at risk", id="failed"),
+        pytest.param(Log(3, 8, is_damaged=True), "at risk", id="damaged"),
+    ],
+)
+def test_an_isr_of_one(log: Log, min_isr: int, expected: str) -> None:
+    assert shown(compared({1: log}, replace(FSYNC, min_isr=min_isr), "1@1")) == expected
+
+
+def test_what_was_committed_before_an_accepted_loss_is_not_asked_for() -> None:
+    before = replace(state("1@1 2@1", None), reports_wanted=True)
+    after = replace(before, unclean_epoch=LeaderEpoch(5))
+    logs = {1: Log(5, 9), 2: Log(5, 9), 3: Log(4, 20, committed=20)}
+
+    assert shown(compared(logs, asked=before)) == "at risk"
+    assert shown(compared(logs, asked=after)) == "1@2 of 1@2 2@2"
+
+
+def test_a_winner_that_died_is_compared_again_with_those_that_had_not_caught_up() -> None:
+    logs = {1: Log(3, 8, of=member("1@3")), 2: Log(3, 7, of=member("2@2"))}
+
+    assert shown(compared(logs, isr="1@2 2@1 3@1")) == "1@3 of 1@3 2@1 3@1"
+
+
+def test_a_retired_broker_is_not_waited_for_and_vouches_for_nothing() -> None:
+    retired = replace(member("3@1", Life.GONE), is_retired=True)
+    asked = replace(state("1@1 3@1", None), reports_wanted=True)
+    of = {one: member(f"{one}@2") for one in asked.replicas} | {BrokerId(3): retired}
+
+    def outcome(log: Log) -> str:
+        reports = {BrokerId(1): _report(log, asked)}
+        return shown(compare(asked, TOPIC, Members(of, frozenset(), frozenset()), reports, FSYNC))
+
+    assert outcome(Log(3, 8)) == "1@2 of 1@2 3@1"
+    assert outcome(Log(3, 8, cut=True)) == "at risk"
+
+
+def test_a_broker_without_an_object_is_waited_for() -> None:
+    asked = replace(state("1@1 3@1", None), reports_wanted=True)
+    members = Members({BrokerId(1): member("1@2")}, frozenset(), frozenset())
+
+    reports = {BrokerId(1): _report(Log(3, 8), asked)}
+    assert shown(compare(asked, TOPIC, members, reports, FSYNC)) == "waits for 3"
+
+
+def test_a_session_that_the_broker_object_has_forgotten_is_not_carried_back() -> None:
+    logs = {1: Log(3, 8), 2: Log(3, 8)}
+
+    assert shown(compared(logs, isr="1@9 2@1")) == "waits for 1"

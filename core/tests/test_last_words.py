@@ -1,0 +1,33 @@
+"""What a broker's process leaves behind, and what else may stand in a termination message."""
+
+import pytest
+
+from chiplog_core.ids import Incarnation
+from chiplog_core.last_words import LastWords, read_last_words
+
+INCARNATION = Incarnation("0123456789abcdef" * 2)
+
+
+@pytest.mark.parametrize("has_failed_disk", [False, True])
+def test_it_reads_back(has_failed_disk: bool) -> None:
+    words = LastWords(INCARNATION, has_failed_disk)
+
+    assert read_last_words(f"{words}\n") == words
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "Error: no space",
+        "disk failed",
+        INCARNATION[:-1],
+        INCARNATION.upper(),
+        f"{INCARNATION} disk",
+        f"{INCARNATION}  disk failed",
+        f"{INCARNATION} disk failed {INCARNATION}",
+        f"{INCARNATION}\n{INCARNATION}",
+    ],
+)
+def test_what_no_broker_wrote(message: str) -> None:
+    assert read_last_words(message) is None
