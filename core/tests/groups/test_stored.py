@@ -56,8 +56,8 @@ def test_what_is_stored_has_the_wall_clocks_time_and_deadlines_do_not_depend_on_
     one.sync(a, {a: b"all"})
     assert one.stored[-1].current_state_timestamp_ms == one.wall_ms
     states = []
-    for wait_ms in (SESSION_MS - 1, 1):
-        one.wait(wait_ms)
+    for duration_ms in (SESSION_MS - 1, 1):
+        one.wait(duration_ms)
         states.append(one.group.state)
     assert states == [GroupState.STABLE, GroupState.EMPTY]
 
