@@ -206,6 +206,14 @@ def test_offsets_of_a_deleted_topic_are_purged() -> None:
     assert set(partition.state.offsets("g")) == {A1, B0}
 
 
+def test_groups_are_purged_in_the_order_of_their_names() -> None:
+    partition = Partition(None, {})
+    names = [f"group-{number}" for number in range(8)]
+    for group in reversed(names):
+        partition.write(commit_records(group, {A0: at(0, OLD)}, 0))
+    assert list(keys_of_topic(partition.state, OLD)) == names
+
+
 def test_a_commit_with_an_expiry_of_its_own_belongs_to_its_topic_too() -> None:
     expiring = replace(at(0, OLD), expire_timestamp_ms=9_000)
     partition = Partition(EMPTY, {A0: expiring})

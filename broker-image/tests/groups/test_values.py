@@ -316,9 +316,17 @@ def test_commits_by_hand(hexadecimal: str, commit: CommittedOffset) -> None:
         assert encode_offset_value(commit) == raw
 
 
-@pytest.mark.parametrize("field", ["07 00000000000004", "09 000000000000000400"])
-def test_an_expiry_of_another_size_is_damage(field: str) -> None:
-    value = bytes.fromhex(BEFORE_TAGS + "01 b1ea01" + field)
+@pytest.mark.parametrize(
+    "field",
+    [
+        "b1ea01 07 00000000000004",
+        "b1ea01 09 000000000000000400",
+        "00 0f 0102030405060708090a0b0c0d0e0f",
+        "00 11 0102030405060708090a0b0c0d0e0f1011",
+    ],
+)
+def test_a_tagged_field_of_another_size_is_damage(field: str) -> None:
+    value = bytes.fromhex(BEFORE_TAGS + "01" + field)
     with pytest.raises(UnreadableGroupRecordError):
         decode_offset_value(value, "g", 0)
 
