@@ -206,6 +206,12 @@ def test_offsets_of_a_deleted_topic_are_purged() -> None:
     assert set(partition.state.offsets("g")) == {A1, B0}
 
 
+def test_what_is_committed_for_the_topic_made_anew_is_spared_whatever_a_transaction_holds() -> None:
+    partition = Partition(None, {A0: at(0, NEW)})
+    partition.write(commit_records("g", {A0: at(0, OLD)}, 0), in_transaction=True)
+    assert keys_of_topic(partition.state, OLD) == {}
+
+
 def test_groups_are_purged_in_the_order_of_their_names() -> None:
     partition = Partition(None, {})
     names = [f"group-{number}" for number in range(8)]

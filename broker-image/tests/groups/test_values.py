@@ -353,6 +353,10 @@ def test_commits_of_every_version_are_read(version: int, commit: CommittedOffset
     )
 
 
+def test_a_commit_that_is_not_in_the_log_stands_nowhere() -> None:
+    assert COMMIT.record_offset == -1
+
+
 def test_tagged_fields_of_a_later_kafka_are_passed_over() -> None:
     commit = replace(COMMIT, topic_id=TOPIC_ID)
     assert decode_offset_value(offset_value(commit, 4, b"\x05\x03new"), "g", 0) == commit
