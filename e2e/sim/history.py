@@ -203,6 +203,8 @@ class History:
     vouched: list[Vouched] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
     """Value -> key of its record, where others may have the same."""
+    placed: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(partition, value) -> where a broker wrote it last, of records with such keys."""
     tombstones: set[str] = field(default_factory=set)
     """Those of them that delete their key; each is known by what a header of it says."""
     epoch_ms: int = 0

@@ -33,6 +33,9 @@ class AppendTrace:
 
     def __init__(self) -> None:
         self.appends: list[Append] = []
+        self.placed: dict[tuple[str, str], int] = {}
+        self.keeps_places = False
+        """Whether it notes which record is where, which takes its time."""
 
     def wrote(self, disks: Disks, path: str, data: bytes) -> None:
         """To be told by the disks."""
@@ -43,7 +46,10 @@ class AppendTrace:
         # Who writes knows whose it is, also where the file that says so has rotted meanwhile.
         label = label_of(disks.data, directory, disks.before_damage)
         now_s = asyncio.get_running_loop().time()
-        for _, header in iter_batches(data):
+        for position, header in iter_batches(data):
+            if self.keeps_places:
+                batch = data[position : position + header.size_bytes]
+                self.placed.update({(label, value): offset for offset, value in _values(batch)})
             digest = hash((header.crc, header.producer_id, header.base_sequence))
             place = header.leader_epoch, header.base_offset, digest
             of_batch = header.last_offset, header.size_bytes, header.max_timestamp_ms

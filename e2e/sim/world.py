@@ -172,6 +172,7 @@ class World:
 
     def start_clients(self, producers: int, consumers: int, pause_s: float, habits: Habits) -> None:
         self.written = partitions_in(self.store)
+        self.trace_of_appends.keeps_places = habits.keys > 0
         for number in range(1, producers + 1):
             # What acks=1 is answered counts for nothing: that there are such producers is enough.
             acks = -1 if number > 1 or producers == 1 else 1
@@ -273,6 +274,7 @@ class World:
         """Put what brokers wrote, and what is on their disks, into the history."""
         history = self.notebook.history
         history.appends = self.trace_of_appends.appends
+        history.placed = self.trace_of_appends.placed
         history.decisions = self.trace_of_decisions.decisions
         disks = {number: node.disks for number, node in self.nodes.items()}
         in_sync, damaged = in_sync_in(self.store), damaged_in(self.store)

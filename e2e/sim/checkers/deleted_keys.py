@@ -104,7 +104,7 @@ def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:
 
 
 def _acknowledged(history: History) -> dict[tuple[str, str], list[Known]]:
-    """(partition, key) -> its records whose place is known, in their order."""
+    """(partition, key) -> its records that somebody knows to be safe, in their order."""
     found: dict[tuple[str, str], set[Known]] = defaultdict(set)
     for one in history.events:
         if one.kind in {Kind.ACKED, Kind.READ} and one.offset >= 0 and one.value in history.keys:

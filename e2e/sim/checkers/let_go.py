@@ -161,12 +161,13 @@ def _stored(batches: dict[int, Append]) -> list[Stored]:
 
 
 def _offsets(history: History) -> dict[tuple[str, str], int]:
-    """(partition, value) -> where anybody saw it."""
-    return {
+    """(partition, value) -> where anybody saw it, or a broker wrote it."""
+    seen = {
         (one.partition, one.value): one.offset
         for one in history.events
         if one.kind in {Kind.ACKED, Kind.READ} and one.offset >= 0
     }
+    return history.placed | seen
 
 
 def _latest_of_keys(history: History) -> dict[tuple[str, str], int]:
@@ -176,6 +177,8 @@ def _latest_of_keys(history: History) -> dict[tuple[str, str], int]:
         return found
 
     def note(partition: str, value: str, offset: int) -> None:
+        if offset >= history.ends.get(partition, offset + 1):
+            return  # it may have been cut off
         place = partition, history.keys.get(value, "")
         found[place] = max(found.get(place, -1), offset)
 

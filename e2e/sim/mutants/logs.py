@@ -14,7 +14,6 @@ from chiplog_broker.records.scan import ScannedRecord
 from chiplog_broker.storage import log_surgery, producers
 from chiplog_broker.storage.compaction.rewrite import Survival
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.durability import LogSync
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_broker.storage.log import LogSlice, PartitionLog
 from chiplog_broker.storage.log_surgery import LogSurgery
@@ -26,7 +25,6 @@ from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 _sound_lead = Partition.lead
 _sound_read = Partition.read
 _sound_cut = LogSurgery._cut  # noqa: SLF001
-_sound_sync_round = LogSync._sync_round  # noqa: SLF001
 _sound_take_part = Replicas._take_part  # noqa: SLF001
 
 
@@ -114,11 +112,6 @@ def _drop_tombstones_at_once(
     survival: Survival, records: list[ScannedRecord], header: BatchHeader
 ) -> list[ScannedRecord]:
     return survival.keys.survivors(records, header.base_offset, drops_tombstones=True)
-
-
-async def _sync_without_names(sync: LogSync) -> int:
-    sync._names_changed = False  # noqa: SLF001
-    return await _sound_sync_round(sync)
 
 
 async def _lower_nothing(_log: PartitionLog, _offset: int) -> None:
@@ -231,12 +224,6 @@ MUTANTS: Final = (
         ),
         LOSS | {"deleted-key-back", "poll-skip"},
         plant(Survival, "of", _drop_tombstones_at_once),
-    ),
-    Mutant(
-        "the names of new segments are not synced",
-        mix(3, 3.0, "broker killed", "power cut of all", faults_s=40.0, config=SMALL_SEGMENTS),
-        LOSS | {"not-durable", "not-healed"},
-        plant(LogSync, "_sync_round", _sync_without_names),
     ),
     Mutant(
         "checkpoints are not lowered before a cut",
