@@ -33,7 +33,7 @@ class AppendTrace:
 
     def __init__(self) -> None:
         self.appends: list[Append] = []
-        self.placed: dict[tuple[str, str], int] = {}
+        self._placed: dict[tuple[str, int], tuple[int, str]] = {}
         self.keeps_places = False
         """Whether it notes which record is where, which takes its time."""
 
@@ -49,11 +49,22 @@ class AppendTrace:
         for position, header in iter_batches(data):
             if self.keeps_places:
                 batch = data[position : position + header.size_bytes]
-                self.placed.update({(label, value): offset for offset, value in _values(batch)})
+                self._place(label, header.leader_epoch, _values(batch))
             digest = hash((header.crc, header.producer_id, header.base_sequence))
             place = header.leader_epoch, header.base_offset, digest
             of_batch = header.last_offset, header.size_bytes, header.max_timestamp_ms
             self.appends.append(Append(now_s, process.name, label, *place, *of_batch))
+
+    def _place(self, label: str, epoch: int, values: tuple[tuple[int, str], ...]) -> None:
+        """What a leader that fell wrote alone is written over by a later one."""
+        for offset, value in values:
+            if epoch >= self._placed.get((label, offset), (-1, ""))[0]:
+                self._placed[label, offset] = epoch, value
+
+    def placed(self) -> dict[tuple[str, str], int]:
+        """(partition, value) -> where it stands."""
+        found = self._placed.items()
+        return {(label, value): offset for (label, offset), (_, value) in found}
 
 
 def label_of(

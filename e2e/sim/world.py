@@ -274,7 +274,7 @@ class World:
         """Put what brokers wrote, and what is on their disks, into the history."""
         history = self.notebook.history
         history.appends = self.trace_of_appends.appends
-        history.placed = self.trace_of_appends.placed
+        history.placed = self.trace_of_appends.placed()
         history.decisions = self.trace_of_decisions.decisions
         disks = {number: node.disks for number, node in self.nodes.items()}
         in_sync, damaged = in_sync_in(self.store), damaged_in(self.store)

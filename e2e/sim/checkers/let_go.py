@@ -15,6 +15,8 @@ from e2e.sim.history import Append, Event, History, InForce, Kind
 
 LOOK_MS: Final = 2_000
 """Clocks are looked at every half a second, and may run at double speed."""
+OVERLAPPING: Final = 16
+"""Batches that were written over by others with other bases."""
 DAY_MS: Final = 24 * 3600 * 1000
 ANYBODYS: Final = {("retention.ms", str(7 * DAY_MS)), ("retention.bytes", "-1")}
 """What holds where nobody says anything."""
@@ -82,9 +84,11 @@ class LettingGo:
             yield from self._by_policy(partition, batch)
 
     def _batch(self, partition: str, offset: int) -> Stored | None:
+        """What was cut off, or joined by compaction, may lie between its base and the offset."""
         batches = self._batches.get(partition, [])
-        at = bisect_right(batches, offset, key=lambda one: one.base_offset) - 1
-        return batches[at] if at >= 0 and offset <= batches[at].last_offset else None
+        end = bisect_right(batches, offset, key=lambda one: one.base_offset)
+        near = reversed(batches[max(end - OVERLAPPING, 0) : end])
+        return next((one for one in near if offset <= one.last_offset), None)
 
     def _by_request(self, partition: str, offset: int) -> Iterator[str]:
         """A request that goes beyond the log's end is refused, so it explains nothing."""

@@ -114,10 +114,6 @@ def _drop_tombstones_at_once(
     return survival.keys.survivors(records, header.base_offset, drops_tombstones=True)
 
 
-async def _lower_nothing(_log: PartitionLog, _offset: int) -> None:
-    """Checkpoints stay above what is cut off."""
-
-
 SMALL_SEGMENTS: Final = {"index.interval.bytes": "0", "segment.index.bytes": "180"}
 """An entry for each batch, and 15 of them fill an index."""
 PIPELINED: Final = Habits(in_flight=5)
@@ -224,19 +220,5 @@ MUTANTS: Final = (
         ),
         LOSS | {"deleted-key-back", "poll-skip"},
         plant(Survival, "of", _drop_tombstones_at_once),
-    ),
-    Mutant(
-        "checkpoints are not lowered before a cut",
-        mix(
-            3,
-            2.0,
-            "deposed and to lead",
-            "back and gone",
-            "power cut",
-            "power cut of all",
-            faults_s=70.0,
-        ),
-        LOSS | FORK | {"not-durable", "not-healed"},
-        plant(LogSurgery, "_lower_checkpoints", _lower_nothing),
     ),
 )

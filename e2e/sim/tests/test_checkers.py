@@ -252,6 +252,17 @@ def test_what_was_too_old_only_before_it_was_written_is_lost() -> None:
     assert names(history) == {"lost-write", "dirty-read"}
 
 
+def test_what_was_cut_off_does_not_hide_the_batch_of_a_record() -> None:
+    """A leader that fell had written another one that began in the midst of it."""
+    history = begins_at(3)
+    history.appends = [
+        Append(0.0, "broker-2#1", P, 4, 1, 98, last_offset=1, size_bytes=100, newest_ms=1_000),
+        Append(1.0, "broker-1#1", P, 5, 0, 99, last_offset=2, size_bytes=100, newest_ms=1_000),
+    ]
+    in_force(history, newest_ms=5_001, retention_ms=6_000)
+    assert names(history) == set()
+
+
 def test_a_limit_that_no_user_asked_for_explains_nothing() -> None:
     history = begins_at(2)
     in_force(history, newest_ms=9_000, retention_ms=6_000)
