@@ -22,23 +22,22 @@ def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> in
     rotted: what became of it since is the business of other checkers.
     """
     root: Any = disk._root  # noqa: SLF001
-    node = root.names.get(directory)
+    node: Any = root.names.get(directory)
     if node is None or root.durable.get(directory) is not node:
         return 0
     known = {id(one): name for name, one in node.durable.items()}
     end_offset = log_start_offset
     for name in sorted(node.names):
-        base_offset = offset_in_name(name, LOG_SUFFIX)
-        if base_offset is None:
+        if offset_in_name(name, LOG_SUFFIX) is None:
             continue
-        file = node.names[name]
+        file: Any = node.names[name]
         if known.get(id(file), "").removesuffix(SWAP_SUFFIX) != name:
             # Its records are only as safe as the name they were written under.
-            return max(end_offset, min(base_offset, end_offset))
-        begin = read_up_to(file.content, 0, len(file.content))
-        safe = read_up_to(file.content, 0, alike(file.content, file.durable))
-        end_offset = max(end_offset, safe if safe >= 0 else end_offset)
-        if safe != begin:
+            return end_offset
+        whole = read_up_to(file.content, len(file.content))
+        safe = read_up_to(file.content, alike(file.content, file.durable))
+        end_offset = max(end_offset, safe)
+        if safe != whole:
             return end_offset
     return end_offset
 
@@ -55,9 +54,9 @@ def alike(content: bytearray, durable: bytearray) -> int:
     return begin
 
 
-def read_up_to(content: bytearray, position: int, end: int) -> int:
+def read_up_to(content: bytearray, end: int) -> int:
     """The end of the last batch that is whole within so many bytes; -1 where there is none."""
-    found = -1
+    found, position = -1, 0
     try:
         while position < end:
             header = read_header(content, position)

@@ -212,7 +212,7 @@ def stored(history: History, *, newest_ms: int = 1_000, size_bytes: int = 100) -
         history.appends.append(at._replace(size_bytes=size_bytes, newest_ms=newest_ms + offset))
 
 
-def in_force(history: History, newest_ms: int = 0, to_s: float = 9.0, **policy: int) -> None:
+def in_force(history: History, newest_ms: int = 0, to_s: float = 9.0, **policy: Any) -> None:
     """A broker obeyed this, because a user had asked for it."""
     obeyed = Policy()._replace(**policy)
     history.in_force.append(
