@@ -142,6 +142,10 @@ sim-groups: setup ## The same for consumer groups only, for so many simulated ho
 sim-mutants: setup ## Every planted bug, with the seeds needed to see it (at most 300)
 	$(BIN)/python -m e2e.sim.mutants
 
+.PHONY: mutants
+mutants: setup ## Mutate the rooms that carry the rules by machine; goes on where it stopped (ROOM=isr for one)
+	@$(BIN)/python -m e2e.mutants $(if $(ROOM),--room $(ROOM))
+
 .PHONY: sim-test
 sim-test: setup ## 100 seeds, those that failed once, one of each planted bug, and what the seeds reach
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m sim e2e/sim

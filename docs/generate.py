@@ -23,11 +23,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from crds.schema.definition import Definition
 from crds.schema.kinds import DEFINITIONS
-from docs import command_reference, kind_reference, metrics_reference, pictures, unbuilt
+from docs import (
+    command_reference,
+    kind_reference,
+    metrics_reference,
+    mutation_scores,
+    pictures,
+    unbuilt,
+)
 
 FOLDER: Final = Path(__file__).resolve().parent
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "flaws.md": {"unbuilt": unbuilt.part},
+    "mutants.md": {
+        "scores": mutation_scores.score_table,
+        "survivors": mutation_scores.survivors,
+    },
     "groups.md": {"states": pictures.group_transitions},
 }
 """By page and by name."""

@@ -135,8 +135,9 @@ def test_never_below_the_high_watermark() -> None:
 
 
 def test_a_leader_without_any_of_our_epochs_is_not_believed() -> None:
-    answer = FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(-1, -1))
-    assert isinstance(next_step(Log([1]), 0, answer), Halt)
+    for nothing in (EpochEndOffset(-1, -1), EpochEndOffset(-1, 0), EpochEndOffset(1, -1)):
+        answer = FetchPartitionResponse(0, 0, 0, diverging_epoch=nothing)
+        assert isinstance(next_step(Log([1]), 0, answer), Halt)
 
 
 def test_an_answer_that_takes_us_nowhere_is_not_followed_for_ever() -> None:
@@ -185,3 +186,44 @@ def test_an_empty_log_does_not_go_below_what_was_acknowledged() -> None:
 def test_errors(code: int, expected: type) -> None:
     answer = FetchPartitionResponse(0, code, -1)
     assert isinstance(next_step(Log([1]), 0, answer), expected)
+
+
+OUT_OF_RANGE = FetchPartitionResponse(0, ErrorCode.offset_out_of_range, -1, -1, 0)
+"""By a leader whose log begins at 0."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (
+            FetchPartitionResponse(0, ErrorCode.fenced_leader_epoch, -1),
+            AwaitMetadata("the leader has begun another epoch"),
+        ),
+        (FetchPartitionResponse(0, ErrorCode.unknown_topic_id, -1), Retry("UNKNOWN_TOPIC_ID")),
+        (FetchPartitionResponse(0, 30_000, -1), Retry("error 30000")),
+        (OUT_OF_RANGE, Retry("offset 2 is out of range of a log from 0")),
+        (
+            OUT_OF_RANGE._replace(log_start_offset=3),
+            Halt("the leader's log is said to begin at 3"),
+        ),
+        (
+            FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(-1, -1)),
+            Halt("the leader knows no epoch up to 1"),
+        ),
+        (
+            FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(1, 1)),
+            Halt("epoch 1 ends at 1 on the leader"),
+        ),
+    ],
+)
+def test_what_is_not_followed_says_why(answer: FetchPartitionResponse, expected: object) -> None:
+    """Whoever looks at a replica that does not get on reads it in the log or in the status."""
+    assert next_step(Log([1, 1]), 4, answer) == expected
+
+
+def test_an_answer_that_takes_us_nowhere_is_named() -> None:
+    answer = FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(1, 5))
+    step = next_step(Log([1]), 0, answer)
+    assert isinstance(step, Retry)
+    assert "epoch=1" in step.reason
+    assert "end_offset=5" in step.reason

@@ -69,6 +69,22 @@ def test_never_below_min_isr_and_the_dead_go_before_the_slow() -> None:
     assert wanted_isr(known(isr=(L, A), progress=late, min_isr=3)) is None
 
 
+def test_of_the_slow_the_longest_behind_goes_first() -> None:
+    late = {A: Progress(8, NOW_S - 80), B: Progress(3, NOW_S - 90)}
+    assert wanted_isr(known(progress=late)) == (L, A)
+
+
+def test_who_joins_makes_room_for_one_that_lags_to_go() -> None:
+    at = {A: Progress(3, NOW_S - 90), B: Progress(10, FRESH)}
+    assert wanted_isr(known(isr=(L, A), progress=at)) == (L, B)
+    assert wanted_isr(known(isr=(L, A), progress=at, min_isr=3)) == (L, B)
+
+
+def test_replicas_stand_in_the_order_of_the_assignment() -> None:
+    order = (BrokerId(3), BrokerId(1), BrokerId(2))
+    assert wanted_isr(known(isr=(L, A), replicas=order)) == (B, L, A)
+
+
 @pytest.mark.parametrize(
     ("end_offset", "high_watermark", "epoch_start", "joins"),
     [

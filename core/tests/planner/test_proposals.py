@@ -4,13 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, Session
+from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    PartitionIndex,
+    Session,
+    TopicId,
+)
 from chiplog_core.model.broker_status import IsrProposal
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec
 from chiplog_core.planner.elections import can_lead, elect
 from chiplog_core.planner.members import Life, Members
-from chiplog_core.planner.proposals import Claim, is_beyond, judge
+from chiplog_core.planner.proposals import Claim, is_beyond, judge, judge_all
 from tests.planner.model import Kubernetes
-from tests.planner.objects import ref, topic
+from tests.planner.objects import NOW, ref, topic
 from tests.planner.test_elections import TOPIC, member, members, shown, state
 
 GONE, UNKNOWN = Life.GONE, Life.UNKNOWN
@@ -130,6 +139,53 @@ def test_the_leaders_proposal_counts_whoever_else_proposes() -> None:
     after = judge(state("1@1 2@1", "1@1"), TOPIC, made, 2, members(*ALL_WELL))
 
     assert shown(after) == ("1@1", "1@1 2@1 3@1", 5, 10)
+
+
+def test_a_map_is_ordered_as_its_assignment_is() -> None:
+    before = state("1@1 2@1", "1@1", (3, 1, 2))
+
+    after = judge(before, TOPIC, [claim("1@1 2@1 3@1")], 2, members(*ALL_WELL))
+
+    assert shown(after)[1] == "3@1 1@1 2@1"
+
+
+def map_of(*generations: Generation) -> PartitionMapSpec:
+    return PartitionMapSpec(
+        cluster="demo",
+        topic_name="orders",
+        min_isr=2,
+        durability=Durability.FSYNC,
+        generations=generations,
+    )
+
+
+def test_only_what_was_proposed_for_is_judged() -> None:
+    """Of two partitions one, and of two generations the one that is not in the trash."""
+    one = state("1@1 2@1", "1@1")
+    other = replace(one, partition=PartitionIndex(1))
+    present = Generation(topic_id=TOPIC, partitions=(one, other))
+    older = replace(present, topic_id=TopicId((8).to_bytes(16, "big")))
+    trash = replace(present, topic_id=TopicId((9).to_bytes(16, "big")), trash_until=NOW)
+    made = {PartitionIndex(0): [claim("1@1 2@1 3@1")]}
+
+    after = judge_all(
+        map_of(older, trash, present),
+        members(*ALL_WELL),
+        {TOPIC: made, trash.topic_id: made},
+    )
+
+    assert after.generations[:2] == (older, trash)
+    assert shown(after.generations[2].partitions[0]) == ("1@1", "1@1 2@1 3@1", 5, 10)
+    assert after.generations[2].partitions[1] is other
+
+
+def test_damage_of_the_partition_of_this_topic_counts_in_the_whole_map_too() -> None:
+    before = map_of(Generation(topic_id=TOPIC, partitions=(state("1@1 2@1", "1@1"),)))
+    made = {TOPIC: {PartitionIndex(0): [claim("1@1 2@1 3@1")]}}
+
+    after = judge_all(before, members(*ALL_WELL, damaged=3), made)
+
+    assert shown(after.generations[0].partitions[0]) == ("1@1", "1@1 2@1", 5, 10)
 
 
 def test_the_dead_make_place_in_the_plan_that_lets_others_in() -> None:

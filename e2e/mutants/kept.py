@@ -1,0 +1,84 @@
+"""What is known of a room's mutants from runs before: `make mutants` goes on where it stopped.
+
+All of it is kept as long as the room stays as it is. A mutant that a test noticed is tried again
+when the file of that test has changed; one that none noticed when any of the room's tests has.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from e2e.mutants.mutations import Mutant
+from e2e.mutants.rooms import ROOT, Room
+
+FOLDER: Final = ROOT / ".mutants"
+_RULES: Final = Path(__file__).parent / "mutations.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of one mutant."""
+
+    by_test: str = ""
+    """The test that noticed it, or the limit; empty where none did."""
+    by_seed: str = ""
+    seeds_tried: bool = False
+
+    @property
+    def is_killed(self) -> bool:
+        return bool(self.by_test or self.by_seed)
+
+
+class Kept:
+    """The results of one room."""
+
+    def __init__(self, room: Room, folder: Path = FOLDER) -> None:
+        self.room = room
+        self._path = folder / f"{room.name}.json"
+        self._state = _hash(room.source, _RULES.read_text(), importlib.metadata.version("mutmut"))
+        self._tests = {one: _hash_of_test(ROOT / one) for one in room.tests}
+        self.found: dict[str, Found] = {}
+        if self._path.exists():
+            self._take(json.loads(self._path.read_text()))
+
+    def save(self) -> None:
+        self._path.parent.mkdir(exist_ok=True)
+        found = {key: asdict(one) for key, one in self.found.items()}
+        stored = {"room": self._state, "tests": self._tests, "found": found}
+        half = self._path.with_suffix(".new")
+        half.write_text(json.dumps(stored, indent=1) + "\n")
+        half.replace(self._path)
+
+    def open(self, mutants: Iterable[Mutant]) -> list[Mutant]:
+        """Those that the unit tests have still to judge."""
+        return [one for one in mutants if one.key not in self.found]
+
+    def survivors(self, mutants: Iterable[Mutant]) -> list[Mutant]:
+        return [one for one in mutants if not self.found[one.key].is_killed]
+
+    def _take(self, stored: dict[str, dict[str, dict[str, str | bool]]]) -> None:
+        if stored["room"] != self._state:
+            return
+        before = stored["tests"]
+        changed = {one for one, now in self._tests.items() if before.get(one) != now}
+        changed |= before.keys() - self._tests.keys()
+        for key, one in stored["found"].items():
+            found = Found(**one)  # type: ignore[arg-type] - as `save` wrote it
+            is_by_test = "::" in found.by_test
+            is_stale = found.by_test.split("::")[0] in changed if is_by_test else bool(changed)
+            if not is_stale:
+                self.found[key] = found
+
+
+def _hash_of_test(path: Path) -> str:
+    """With what lies beside it and is no test: fixtures and kits."""
+    beside = sorted(one for one in path.parent.glob("*.py") if not one.name.startswith("test_"))
+    return _hash(*(one.read_text() for one in (path, *beside)))
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()

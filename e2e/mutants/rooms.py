@@ -1,0 +1,114 @@
+"""The rooms that carry the rules, their unit tests, and what provokes them in seeds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+TOPS: Final = ("core", "broker-image")
+"""Folders of the repository that are on Python's path: a module's name begins below them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One module whose every function is mutated."""
+
+    name: str
+    path: str
+    tests: tuple[str, ...]
+    """Files with the unit tests that may cover it. Which of them do is measured."""
+    mix: str
+    """Of which seeds of the simulator are made for survivors: a name in `seeds.MIXES`."""
+
+    @property
+    def module(self) -> str:
+        """What it is imported as."""
+        path = self.path.removesuffix(".py")
+        for top in TOPS:
+            path = path.removeprefix(f"{top}/")
+        return path.replace("/", ".")
+
+    @property
+    def source(self) -> str:
+        return (ROOT / self.path).read_text()
+
+
+def _in_storage(name: str, *tests: str, mix: str, file: str = "") -> Room:
+    """A room of the storage, whose tests lie in one folder."""
+    path = f"broker-image/chiplog_broker/storage/{file or name}.py"
+    return Room(name, path, tuple(f"broker-image/tests/storage/{one}.py" for one in tests), mix)
+
+
+def _in_planner(name: str, *tests: str, mix: str, file: str = "") -> Room:
+    """A room of the planner, whose tests lie in one folder."""
+    path = f"core/chiplog_core/planner/{file or name}.py"
+    return Room(name, path, tuple(f"core/tests/planner/{one}.py" for one in tests), mix)
+
+
+_BROKER: Final = "broker-image/chiplog_broker"
+_TESTS: Final = "broker-image/tests"
+
+ROOMS: Final = (
+    _in_storage("recovery", "test_recovery", "test_crash_everywhere", "test_damage", mix="torn"),
+    _in_storage("producers", "test_producers", mix="disks"),
+    _in_storage(
+        "durability",
+        "test_log_append",
+        "test_log_surgery",
+        "test_group_commit",
+        "test_recovery",
+        mix="disks",
+    ),
+    _in_storage("log_surgery", "test_log_surgery", "test_log_read", "test_producers", mix="disks"),
+    _in_storage("retention", "test_retention", "test_log_surgery", mix="disks"),
+    _in_storage("rewrite", "test_compaction", mix="disks", file="compaction/rewrite"),
+    Room(
+        "attestation",
+        f"{_BROKER}/metadata/kubernetes/attestation.py",
+        (f"{_TESTS}/metadata/kubernetes/test_rules.py",),
+        "disks",
+    ),
+    Room(
+        "follow_steps",
+        f"{_BROKER}/partitions/follow_steps.py",
+        (f"{_TESTS}/partitions/test_follow_steps.py",),
+        "leaders",
+    ),
+    Room("isr", f"{_BROKER}/partitions/isr.py", (f"{_TESTS}/partitions/test_isr.py",), "leaders"),
+    Room(
+        "promises",
+        f"{_BROKER}/partitions/proposals.py",
+        (f"{_TESTS}/partitions/test_proposals.py",),
+        "leaders",
+    ),
+    _in_planner("proposals", "test_proposals", mix="leaders"),
+    _in_planner("elections", "test_elections", "test_replication", mix="leaders"),
+    _in_planner("sessions", "test_sessions", mix="leaders"),
+    _in_planner("regression", "test_regression", mix="leaders"),
+    Room(
+        "forgetting",
+        f"{_BROKER}/groups/forgetting.py",
+        (f"{_TESTS}/groups/test_forgetting.py",),
+        "groups",
+    ),
+    Room(
+        "offset_value",
+        f"{_BROKER}/groups/offset_value.py",
+        (f"{_TESTS}/groups/test_values.py",),
+        "groups",
+    ),
+    Room(
+        "file_sending",
+        f"{_BROKER}/server/file_sending.py",
+        (f"{_TESTS}/server/test_file_sending.py",),
+        "leaders",
+    ),
+)
+
+
+def named(name: str) -> Room:
+    """The room of that name. A `ValueError` names those there are."""
+    for room in ROOMS:
+        if room.name == name:
+            return room
+    raise ValueError(f"there is no room {name}; there are {', '.join(one.name for one in ROOMS)}")

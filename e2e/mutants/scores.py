@@ -1,0 +1,63 @@
+"""The scores of all rooms as they were when they were last run, for the docs."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+FILE: Final = Path(__file__).parent / "scores.json"
+LEAST_PERCENT: Final = 90.0
+"""Of the mutants of each room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What became of a room's mutants."""
+
+    room: str
+    mutants: int
+    by_tests: int
+    by_seeds: int
+
+    @property
+    def survived(self) -> int:
+        return self.mutants - self.by_tests - self.by_seeds
+
+    @property
+    def percent(self) -> float:
+        """Of mutants that were noticed; rounded down, so that 100 means all."""
+        return 100.0 * (self.mutants - self.survived) / self.mutants if self.mutants else 100.0
+
+    @property
+    def is_enough(self) -> bool:
+        return self.percent >= LEAST_PERCENT
+
+
+HEADER: Final = ("room", "mutants", "killed by unit tests", "killed by seeds", "survived", "score")
+
+
+def row(score: Score) -> tuple[str, ...]:
+    counts = score.mutants, score.by_tests, score.by_seeds, score.survived
+    return score.room, *map(str, counts), f"{int(score.percent * 10) / 10:.1f} %"
+
+
+def total(scores: list[Score]) -> Score:
+    return Score(
+        "all",
+        sum(one.mutants for one in scores),
+        sum(one.by_tests for one in scores),
+        sum(one.by_seeds for one in scores),
+    )
+
+
+def read(path: Path = FILE) -> dict[str, Score]:
+    """By room."""
+    if not path.exists():
+        return {}
+    return {one["room"]: Score(**one) for one in json.loads(path.read_text())}
+
+
+def write(scores: dict[str, Score], order: list[str], path: Path = FILE) -> None:
+    """In the order of the rooms; of rooms that are no more nothing stays."""
+    shown = [asdict(scores[name]) for name in order if name in scores]
+    path.write_text(json.dumps(shown, indent=1) + "\n")

@@ -1,0 +1,56 @@
+"""Seeds of the simulator against mutants that no unit test noticed."""
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from e2e.mutants.forks import SIDE_BY_SIDE, Job, run_all
+from e2e.mutants.mutations import Mutant
+from e2e.mutants.rooms import Room
+from e2e.mutants.swap import NotSwappedError, functions_of, swap
+from e2e.sim.faults import Mix
+from e2e.sim.mutants.mutant import mix
+from e2e.sim.seed import run_seed
+
+SEEDS: Final = range(1, 5)
+MIXES: Final[Mapping[str, Mix]] = {
+    "disks": mix(3, 1.0, "power cut", "power cut of all", "slow disk", "sync fails"),
+    "torn": mix(1, 2.0, "torn again and again", "power cut of all", "pod deleted"),
+    "leaders": mix(3, 1.0, "power cut", "broker killed", "partition", "slow disk"),
+    "groups": mix(3, 2.0, "broker killed", "pod deleted", "slow network"),
+}
+_CLEAN_S: Final = 60.0
+"""A seed ends long before; it is a limit for those that mutants make endless."""
+
+
+def try_all(room: Room, mutants: Sequence[Mutant], said: Callable[[Mutant, str], None]) -> None:
+    """Say of each mutant which seed shows what only because of it; "" where none does."""
+    logging.disable(logging.CRITICAL)
+    module = importlib.import_module(room.module)
+    functions, wanted = functions_of(module), MIXES[room.mix]
+
+    def clean(seed: int) -> str:
+        return _shown(seed, wanted)
+
+    def mutated(one: Mutant) -> str:
+        try:
+            swap(one, module, functions)
+        except NotSwappedError as error:
+            return str(error)
+        return next((found for seed in sound if (found := _shown(seed, wanted))), "")
+
+    outcomes = run_all([Job(seed, clean, _CLEAN_S) for seed in SEEDS], SIDE_BY_SIDE)
+    sound = sorted(one.given for one in outcomes if one.text == "")
+    trials = [Job(one, mutated, _CLEAN_S) for one in mutants]
+    for outcome in run_all(trials, SIDE_BY_SIDE):
+        said(outcome.given, f"seeds {sound} do not end" if outcome.text is None else outcome.text)
+
+
+def _shown(seed: int, wanted: Mix) -> str:
+    """What a seed shows. What no process expects, such as a mutant's own error, is shown, too."""
+    try:
+        found = {one.name for one in run_seed(seed, wanted).anomalies}
+    except Exception as error:  # noqa: BLE001 - whatever the mutant does
+        found = {type(error).__name__}
+    return f"seed {seed}: {', '.join(sorted(found))}" if found else ""
