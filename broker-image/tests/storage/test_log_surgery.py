@@ -1,6 +1,7 @@
 """Truncation, deletion and retention: what goes, what stays, what is durable first."""
 
 import asyncio
+import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
+    DirectoryOfflineError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     RecordsTruncatedError,
@@ -361,6 +363,74 @@ def test_a_truncation_is_known_to_the_next_start(
         assert again.logs[kit.orders].end_offset == 8
         assert again.logs[kit.orders].cleaner_offset == 8
         assert again.high_watermark(kit.orders) == 8
+def test_what_was_cut_off_goes_after_the_delay(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        for cut in (log.truncate_to(4, NOW), log.truncate_fully_and_start_at(30, NOW)):
+            segments = log.segment_count
+            await cut
+            gone = segments - log.segment_count + (log.log_start_offset == 30)
+            assert log.remove_expired_files(NOW + 999) == 0
+            assert log.remove_expired_files(NOW + 1_000) == gone
+            assert gone > 0
+
+    kit.run(scenario())
+
+
+def test_every_cut_is_told_from_the_one_before(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    """A compaction that began before a cut must not put its segments in."""
+
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        counts = [log._cuts]
+        for offset in (18, 16):
+            await log.truncate_to(offset, NOW)
+            counts.append(log._cuts)
+        await log.truncate_to(log.end_offset, NOW)
+        assert log._cuts == counts[-1], "nothing was cut"
+        await log.truncate_fully_and_start_at(30, NOW)
+        counts.append(log._cuts)
+        await log.truncate_fully_and_start_at(40, NOW)
+        counts.append(log._cuts)
+        assert len(set(counts)) == 5
+
+    kit.run(scenario())
+
+
+def test_the_log_start_in_the_middle_of_the_batch_that_is_cut(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await kit.new_log()
+        for _ in range(4):
+            log.append_as_leader(make_batch([b"a", b"b", b"c"]), 0, NOW)
+        await log.delete_records_before(7, NOW)
+        await log.truncate_to(8, NOW)
+        assert (log.log_start_offset, log.end_offset) == (7, 7)
+        log.append_as_leader(make_batch([b"d"]), 0, NOW)
+        await log.flush()
+
+    kit.run(scenario())
+    kit.cut_power(1)
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (7, 8)
+
+
+def test_checkpoints_say_so_before_records_go(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await directory.checkpoint({kit.orders: 18})
+        checkpoints = log._env.checkpoints
+        assert checkpoints.recovery_points.get(kit.orders) == 20
+        await log.truncate_to(12, NOW)
+        assert checkpoints.recovery_points.get(kit.orders) == 12
+        assert checkpoints.high_watermarks.get(kit.orders) == 12
+        starting = asyncio.create_task(log.truncate_fully_and_start_at(500, NOW))
+        await asyncio.sleep(0)
+        assert log.recovery_point == 0, "what lies above counts as gone already"
+        await starting
+        assert checkpoints.log_starts.get(kit.orders) == 500
+        assert checkpoints.recovery_points.get(kit.orders) == 0
 
     kit.run(scenario())
 
@@ -387,5 +457,59 @@ def test_a_segment_that_was_cut_off_does_not_come_back_by_name(
             kit.disk = before.after_power_cut(seed)
             again = await kit.reopened()
             assert (again.segment_count, again.end_offset) == (2, 20)
+def test_deleting_to_the_end_keeps_the_newest_segment(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.delete_records_before(20, NOW)
+        assert (log.segment_count, log._segments.first.base_offset) == (1, 18)
+        assert log.append_as_leader(sent(make_batch, 10), 9, NOW).base_offset == 20
+
+    kit.run(scenario())
+
+
+def test_what_a_cut_leaves_waits_for_its_sync_from_then_on(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.truncate_to(8, NOW + 5)
+        assert log._sync.unsynced_since_ms == NOW + 5
+
+    kit.run(scenario())
+
+
+def test_producers_of_an_empty_log_begin_where_it_begins(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.truncate_fully_and_start_at(500, NOW)
+        assert log._producers.end_offset == 500
+        log.append_as_leader(sent(make_batch, 3), 9, NOW)
+        assert log.producer_count == 1
+        log._producers.drop_expired()
+        assert log.producer_count == 1
+
+    kit.run(scenario())
+
+
+@pytest.mark.parametrize("cut", ["truncate", "start over", "delete"])
+def test_an_error_of_the_disk_ends_the_directory_and_is_named(
+    kit: "StorageKit", make_batch: "MakeBatch", cut: str
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        kit.disk.fail_next("rename", errno.EIO, ".log")
+        cuts = {
+            "truncate": lambda: log.truncate_to(4, NOW),
+            "start over": lambda: log.truncate_fully_and_start_at(500, NOW),
+            "delete": lambda: log.delete_records_before(12, NOW),
+        }
+        with pytest.raises(DirectoryOfflineError):
+            await cuts[cut]()
+        assert log._health.failure is not None
+        assert log._health.failure.errno == errno.EIO
 
     kit.run(scenario())
