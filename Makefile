@@ -17,6 +17,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
+LOCK_3_13 := requirements/dev-3.13.lock
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -29,11 +30,11 @@ help: ## Show this list
 .PHONY: setup
 setup: $(VENV)/.done ## Make .venv with exactly what the lock names
 
-$(VENV)/.done: $(LOCK) pyproject.toml
+$(VENV)/.done: $(LOCK) $(LOCK_3_13) pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Chiplog needs Python 3.11, 3.12 or 3.13 (PYTHON=...), this is %d.%d" % v)'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "setup: this Python makes no virtual environments: apt-get install python3-venv"; exit 2; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK)
+	@$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK) --requirement $(LOCK_3_13)
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 

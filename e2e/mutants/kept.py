@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from e2e.mutants.mutations import Mutant
 from e2e.mutants.rooms import ROOT, Room
@@ -60,14 +60,14 @@ class Kept:
     def survivors(self, mutants: Iterable[Mutant]) -> list[Mutant]:
         return [one for one in mutants if not self.found[one.key].is_killed]
 
-    def _take(self, stored: dict[str, dict[str, dict[str, str | bool]]]) -> None:
+    def _take(self, stored: dict[str, Any]) -> None:
         if stored["room"] != self._state:
             return
         before = stored["tests"]
         changed = {one for one, now in self._tests.items() if before.get(one) != now}
         changed |= before.keys() - self._tests.keys()
         for key, one in stored["found"].items():
-            found = Found(**one)  # type: ignore[arg-type] - as `save` wrote it
+            found = Found(**one)
             is_by_test = "::" in found.by_test
             is_stale = found.by_test.split("::")[0] in changed if is_by_test else bool(changed)
             if not is_stale:

@@ -53,6 +53,7 @@ ROOMS: Final = (
     _in_storage("producers", "test_producers", mix="disks"),
     _in_storage(
         "durability",
+        "test_durability",
         "test_log_append",
         "test_log_surgery",
         "test_group_commit",
@@ -61,7 +62,9 @@ ROOMS: Final = (
     ),
     _in_storage("log_surgery", "test_log_surgery", "test_log_read", "test_producers", mix="disks"),
     _in_storage("retention", "test_retention", "test_log_surgery", mix="disks"),
-    _in_storage("rewrite", "test_compaction", mix="disks", file="compaction/rewrite"),
+    _in_storage(
+        "rewrite", "test_rewrite", "test_compaction", mix="disks", file="compaction/rewrite"
+    ),
     Room(
         "attestation",
         f"{_BROKER}/metadata/kubernetes/attestation.py",
@@ -100,8 +103,8 @@ ROOMS: Final = (
     Room(
         "file_sending",
         f"{_BROKER}/server/file_sending.py",
-        (f"{_TESTS}/server/test_file_sending.py",),
-        "leaders",
+        (f"{_TESTS}/server/test_file_sender.py", f"{_TESTS}/server/test_file_sending.py"),
+        "",  # the simulator has no sockets
     ),
 )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.ports.disk import Buffer, File
+from chiplog_broker.ports.disk import File
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.server import file_sending
 from chiplog_broker.server.file_sending import (
@@ -29,6 +29,8 @@ from tests.storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from _typeshed import ReadableBuffer
 
 CONTENT = bytes(range(256)) * 8192
 """Two megabytes: more than a socket takes of what nobody reads."""
@@ -238,7 +240,7 @@ def test_what_precedes_a_file_travels_with_it(file: File, monkeypatch: pytest.Mo
     flags: list[int] = []
 
     class Noting(socket.socket):
-        def send(self, data: Buffer, given: int = 0) -> int:
+        def send(self, data: "ReadableBuffer", given: int = 0) -> int:
             flags.append(given)
             return super().send(data, given)
 
@@ -248,6 +250,8 @@ def test_what_precedes_a_file_travels_with_it(file: File, monkeypatch: pytest.Mo
         async with connected() as line:
             assert line.sender.send(FileAnswer([b"head", part(file, 0, 100), b"tail"]))
             assert flags == [socket.MSG_MORE, 0]
+            assert line.sender.send(FileAnswer([b"head", part(file, 0, 100)]))
+            assert flags[2:] == [socket.MSG_MORE]
 
     asyncio.run(scenario())
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import check_crc, iter_batches, read_header
+from chiplog_broker.records.batch import check_crc, iter_batches, read_header, set_place
 from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
+    DamagedLogError,
     DirectoryOfflineError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
@@ -511,5 +512,81 @@ def test_an_error_of_the_disk_ends_the_directory_and_is_named(
             await cuts[cut]()
         assert log._health.failure is not None
         assert log._health.failure.errno == errno.EIO
+
+    kit.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("offset", "end_offset"), [(1, 0), (2, 2), (5, 2), (9, 2), (10, 10), (11, 10), (12, 12)]
+)
+def test_cutting_in_a_gap_and_behind_it(
+    kit: "StorageKit", make_batch: "MakeBatch", offset: int, end_offset: int
+) -> None:
+    """As compaction leaves one: offsets 2 to 9 are gone."""
+
+    async def scenario() -> None:
+        _, log = await kit.new_log()
+        await log.allow_gaps()
+        for base_offset in (0, 10, 12):
+            batch = make_batch([b"a", b"b"])
+            set_place(batch, base_offset, read_header(batch).length_bytes, 0)
+            log.append_as_follower(batch, 0, NOW)
+        await log.flush()
+        await log.truncate_to(offset, NOW)
+        assert log.end_offset == end_offset
+
+    kit.run(scenario())
+
+
+def test_damage_that_a_cut_comes_upon_is_noted(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        segment = log._segments.holding(9)
+        position = segment.position_of(8)
+        segment._boundaries.clear()
+        kit.disk.damage(kit.path(f"{6:020d}.log"), position, bytes(8))
+        with pytest.raises(DamagedLogError):
+            await log.truncate_to(9, NOW)
+        assert not log.is_writable or log._damage is not None
+
+    kit.run(scenario())
+
+
+def test_no_snapshot_outlives_starting_over(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"a"]), 0, NOW)
+        log.roll(NOW)
+        await log.flush()
+        assert kit.disk.exists(kit.path(f"{1:020d}.snapshot"))
+        await log.truncate_fully_and_start_at(500, NOW)
+        assert not [name for name in kit.disk.names("orders-0") if name.endswith(".snapshot")]
+
+    kit.run(scenario())
+
+
+def test_a_long_log_is_read_again_without_holding_others_up(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Nothing is waited for either: the others have their turn, and it goes on."""
+
+    async def scenario() -> None:
+        _, log = await kit.new_log()
+        for _ in range(4_100):
+            log.append_as_leader(make_batch([b"a"]), 0, NOW)
+        turns, is_over = 0, asyncio.Event()
+
+        async def other() -> None:
+            nonlocal turns
+            while not is_over.is_set():
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        await log.truncate_to(4_099, NOW)
+        is_over.set()
+        await beside
+        assert turns >= 2
+        assert kit.clock.time_ms == NOW
 
     kit.run(scenario())
