@@ -124,8 +124,8 @@ chaos: setup ## Long form: every kind of fault for five minutes on Kubernetes (C
 	FULL=1 CHAOS="$(CHAOS)" $(BIN)/pytest -s -m main e2e/chaos
 
 .PHONY: power-cut
-power-cut: setup ## Long form: 200 power cuts of all three brokers at once, by crash image
-	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_power_cut.py
+power-cut: setup ## Long form: 200 power cuts of all three brokers at once, 100 more just after a device failed
+	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_power_cut.py e2e/chaos/tests/test_power_cut_devices.py
 
 .PHONY: damages
 damages: setup ## Long form: 100 flipped bits and cut files, on one replica at a time

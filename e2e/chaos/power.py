@@ -1,15 +1,17 @@
 """A cluster whose power fails everywhere at once, by crash images of all its disks.
 
 Operator and brokers are processes of this machine (`e2e.loopback`), and each broker has a disk
-of its own (`e2e.clients.crash_disk`). All brokers are killed, each disk is put back to what was
-synced, and what starts again finds another boot id: that of a kernel that has just started.
+of its own (`e2e.clients.crash_disk`, or one that can fail: `e2e.disks.file_systems`). All brokers
+are killed, each disk is put back to what was synced, and what starts again finds another boot id:
+that of a kernel that has just started.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
-from e2e.clients.crash_disk import CrashDisk
 from e2e.kafka.members import ask_all, wait_whole
 from e2e.loopback.cluster import SIZE, LoopbackCluster
 
@@ -20,12 +22,27 @@ UNDER_ANOTHER_KERNEL = ("unshare", "--mount", "sh", "-c", SHOW_IT)
 BROKERS = range(1, SIZE + 1)
 
 
-class PoweredCluster(LoopbackCluster):
+class Disk(AbstractContextManager["Disk"], Protocol):
+    """Mounted at `path` inside the `with` block."""
+
+    path: Path
+
+    def cut_power(self) -> None:
+        """Forget everything that was not synced. Whoever used it must be dead."""
+
+
+D = TypeVar("D", bound=Disk)
+
+
+class PoweredCluster(LoopbackCluster, Generic[D]):
     """As a `LoopbackCluster`, with `cut_power`; needs root."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None, disk: Callable[[int, Path], D]
+    ) -> None:
+        """`disk` makes that of a broker, by its id and a folder."""
         super().__init__(folder, settings)
-        self.disks = {number: CrashDisk(folder / f"disk-{number}") for number in BROKERS}
+        self.disks = {number: disk(number, folder / f"disk-{number}") for number in BROKERS}
         self.boot_id = folder / "boot-id"
 
     def volume(self, broker_id: int) -> Path:
@@ -64,6 +81,16 @@ class PoweredCluster(LoopbackCluster):
         self.boot()
         for number in BROKERS:
             self.start_again(number)
+
+    def power_of_one(self, broker_id: int) -> None:
+        """Start one broker, as the first; the others are for `power_of_the_others`."""
+        self.boot()
+        self.start_again(broker_id)
+
+    def power_of_the_others(self) -> None:
+        for number in BROKERS:
+            if not self.brokers[number].runs:
+                self.start_again(number)
 
     def wait_whole(self) -> None:
         wait_whole(self, SIZE, SIZE)

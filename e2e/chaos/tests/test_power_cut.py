@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -31,6 +32,8 @@ CUTS_A_RUN = 50
 FEWEST, MOST = 200, 2_000
 HEAL_LIMIT_S = 120
 
+Cluster: TypeAlias = PoweredCluster[CrashDisk]
+
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.timeout(900 + 60 * CUTS),
@@ -38,15 +41,16 @@ pytestmark = [
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[PoweredCluster]:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     if why := CrashDisk.refusal(tmp_path):
         pytest.skip(why)
     # Segments roll every few cuts, so that cuts meet rolls too.
-    with PoweredCluster(tmp_path / "cluster", {"log.segment.bytes": str(2**20)}) as one:
+    settings = {"log.segment.bytes": str(2**20)}
+    with PoweredCluster(tmp_path / "cluster", settings, lambda _, at: CrashDisk(at)) as one:
         yield one
 
 
-def new_topic(cluster: PoweredCluster, name: str, durability: str) -> str:
+def new_topic(cluster: Cluster, name: str, durability: str) -> str:
     config = {"min.insync.replicas": "2", **cluster.durability(durability)}
     create_topic(cluster.bootstrap, name, PARTITIONS, config, replicas=SIZE)
     cluster.wait_whole()
@@ -62,7 +66,7 @@ def wait_acknowledged(load: Workload, more: int) -> None:
     wait_until(f"{more} records more are acknowledged", has_enough, HEAL_LIMIT_S)
 
 
-def test_with_fsync_nothing_acknowledged_is_lost(cluster: PoweredCluster, tmp_path: Path) -> None:
+def test_with_fsync_nothing_acknowledged_is_lost(cluster: Cluster, tmp_path: Path) -> None:
     chance = random.Random(11)  # noqa: S311 - moments, not secrets
     for begun in range(0, CUTS, CUTS_A_RUN):
         cuts = min(CUTS_A_RUN, CUTS - begun)
@@ -85,7 +89,7 @@ def test_with_fsync_nothing_acknowledged_is_lost(cluster: PoweredCluster, tmp_pa
         found.check()
 
 
-def test_without_fsync_the_cut_is_felt(cluster: PoweredCluster, tmp_path: Path) -> None:
+def test_without_fsync_the_cut_is_felt(cluster: Cluster, tmp_path: Path) -> None:
     topic = new_topic(cluster, "cached", "PageCache")
     with Workload(cluster.bootstrap, topic, tmp_path / "clients") as load:
         wait_acknowledged(load, MOST)
