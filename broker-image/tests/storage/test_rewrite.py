@@ -1,6 +1,6 @@
 """One batch as compaction leaves it, read by the plain reader: records, times, the header."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Set
 from typing import TypeVar
 
 import pytest
@@ -66,13 +66,13 @@ def newer(*keys: bytes) -> memoryview:
 
 
 def survival(
-    keys: KeyMap, *, now_ms: int = NOW, last_batches: Mapping[int, int] | None = None
+    keys: KeyMap, *, now_ms: int = NOW, remembered_batches: Set[int] = frozenset()
 ) -> Survival:
     return Survival(
         keys=keys,
         now_ms=now_ms,
         delete_retention_ms=KEEP_MS,
-        last_batches=last_batches or {},
+        remembered_batches=remembered_batches,
     )
 
 
@@ -219,8 +219,8 @@ def test_the_newest_batch_of_a_producer_stays_without_records(producer_id: int) 
     before = read_header(batch)
     keys = known(batch, newer(b"a", b"b"))
 
-    assert rewritten(survival(keys, last_batches={producer_id: BASE + 5}), batch) is None
-    newest = survival(keys, last_batches={producer_id: BASE + 1})
+    assert rewritten(survival(keys, remembered_batches={BASE + 5}), batch) is None
+    newest = survival(keys, remembered_batches={BASE + 1})
     empty = rewritten(newest, batch)
 
     header, found = shown(empty)
@@ -246,7 +246,7 @@ def test_an_empty_batch_has_no_horizon() -> None:
     assert with_horizon is not None
     view = memoryview(with_horizon)
     assert read_header(view).attributes & DELETE_HORIZON_MASK
-    by = survival(known(view, newer(b"a")), last_batches={5: BASE})
+    by = survival(known(view, newer(b"a")), remembered_batches={BASE})
     assert read_header(memoryview(rewritten(by, view) or b"")).delete_horizon_ms is None
 
 
@@ -260,12 +260,6 @@ def test_the_last_batch_before_the_end_keeps_the_next_offset() -> None:
     view = memoryview(empty)
     assert rewritten(by, view, BASE + 2) is view
     assert rewritten(by, view, BASE + 3) is None
-
-
-def test_batches_without_a_producer_are_nobodys_newest() -> None:
-    batch = batch_of(record(b"a"))
-    by = survival(known(batch, newer(b"a")), last_batches={-1: BASE})
-    assert rewritten(by, batch) is None
 
 
 def test_what_cannot_be_read_stays_and_takes_the_place_of_nothing() -> None:
