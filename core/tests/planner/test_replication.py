@@ -168,7 +168,7 @@ MUTANTS: list[tuple[Patch, str]] = [
 ]
 
 
-RARE = {_first_that_vouches_wins: 245, _not_waited_for_the_brokers: 170}
+RARE: dict[Patch, int] = {_first_that_vouches_wins: 245, _not_waited_for_the_brokers: 170}
 """Where to begin with bugs that few walks show."""
 
 
