@@ -74,7 +74,7 @@ def label_of(
     try:
         metadata = bytes(disk.content(f"{directory}/{PARTITION_METADATA}"))
         return _label(directory, before_damage.get(metadata, metadata))
-    except (KeyError, FileNotFoundError, ValueError):
+    except (KeyError, FileNotFoundError, NotADirectoryError, ValueError):
         return ""
 
 
