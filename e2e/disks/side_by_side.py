@@ -52,7 +52,7 @@ class OpenFile:
     """One file under both disks, open in both."""
 
     real: File
-    simulated: File
+    simulated: Any
 
 
 @dataclass(slots=True)
@@ -138,8 +138,7 @@ class SideBySide:
         path, create = self.path(), self.chance.random() < 0.7
         simulated: Any = outcome_of(lambda: self.simulated.open(path, create=create))
         for one in self.files.copy():
-            same: Any = one.simulated
-            if not simulated.error and same._node is simulated.value._node:  # noqa: SLF001
+            if not simulated.error and one.simulated._node is simulated.value._node:  # noqa: SLF001
                 await self.closed(one)
         real: Any = outcome_of(lambda: self.real.open(path, create=create))
         self.agree(

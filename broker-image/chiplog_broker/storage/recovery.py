@@ -21,7 +21,7 @@ event loop: it yields the bytes it has read since the last time.
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from chiplog_broker.ports.disk import Disk
+from chiplog_broker.ports.disk import Disk, File
 from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.records.batch import BatchHeader, check_crc
 from chiplog_broker.records.errors import CorruptBatchError
@@ -98,6 +98,9 @@ class LogRecovery:
         self.cut: Cut | None = None
         """Set before anything is removed, in a step of its own, so that it can be remembered."""
         self.unsynced: list[Segment] = []
+        self.unheard: list[File] = []
+        """Files whose old errors are to be heard, in a step of its own, before they are written
+        again: a failed sync of the last process is told once to whoever syncs the file next."""
         self._epochs_known = True
         self._position_above: dict[int, int] = {}
         """Base offset of each segment that was read -> where its bytes above the recovery point
@@ -306,6 +309,8 @@ class LogRecovery:
         """
         if self._end_offset <= self._trusted_end:
             return
+        self.unheard = [segment.log for segment in self.unsynced]
+        yield 0
         for segment in self.unsynced:
             position = self._position_above[segment.base_offset]
             file = segment.log

@@ -43,11 +43,15 @@ class SparseIndex:
         return self._disk.exists(self._path) and self._opened().size() % self._layout.size == 0
 
     def start_empty(self) -> None:
-        """Forget a file of this name without reading it."""
+        """Forget a file of this name without reading it.
+
+        Another file takes its place: the first sync of the old one might still be told of what
+        the last process lost.
+        """
         self._stored = 0
         self._pending.clear()
-        if self._disk.exists(self._path):
-            self._opened().truncate(0)
+        self.close()
+        self._disk.remove(self._path)
 
     def add(self, first: int, second: int) -> None:
         """The next entry. The file may be written now, or later."""

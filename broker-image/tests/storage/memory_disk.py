@@ -464,7 +464,8 @@ class MemoryFile:
     def write_at(self, position: int, data: Buffer) -> None:
         self._need_room(position + len(data) - len(self._node.content))
         self._change("write_at", _Write(position, bytes(data)))
-        self._size_bytes = max(self._size_bytes, position + len(data))
+        if data:
+            self._size_bytes = max(self._size_bytes, position + len(data))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._check()

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership
 from chiplog_broker.metadata.kubernetes.renewals import Renewals
-from chiplog_broker.storage.directory import LogDirectory
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.ports.metadata import LogEnd
 from chiplog_broker.storage.recovery import LogRecovery
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
@@ -47,6 +49,14 @@ def _carried_by_disk(
     return member.ref if member.vouches_for(ref) and ref.session < member.ref.session else ref
 
 
+_sound_log_end = Replicas.log_end
+
+
+def _as_a_whole_one(replicas: Replicas, topic_id: UUID, name: str, partition: int) -> LogEnd:
+    end = _sound_log_end(replicas, topic_id, name, partition)
+    return LogEnd(end.offset, end.leader_epoch)
+
+
 async def _never_older(_renewals: Renewals, *_: Any) -> bool:
     return False
 
@@ -71,10 +81,10 @@ MUTANTS: Final = (
         plant(elections, "_carried", _carried_by_disk),
     ),
     Mutant(
-        "a log that was cut vouches",
+        "a log that was cut answers as a whole one",
         mix(3, 15.0, "rot then all killed", faults_s=50.0, config=ONE_IS_ENOUGH),
         LOSS | FORK | {"not-durable"},
-        plant(LogDirectory, "committed_before_cut", lambda *_: None),
+        plant(Replicas, "log_end", _as_a_whole_one),
     ),
     Mutant(
         "an older copy of a volume vouches",
