@@ -35,12 +35,14 @@ def main(given: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     chosen = [named(name) for name in options.room] or list(ROOMS)
     console, failed = Console(emoji=False, highlight=False, markup=False), []
-    found = scores.read()
+    found: dict[str, Score] = {}
     why = reasons.read()
     columns = TextColumn("{task.description:34}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, console=console, transient=True) as progress:
         for room in chosen:
             survivors, found[room.name] = _run(room, progress, with_seeds=not options.no_seeds)
+            # At once: another run may do other rooms meanwhile.
+            scores.write(scores.read() | found, [one.name for one in ROOMS])
             unexplained = reasons.without_reason(room.name, survivors, why)
             for one in survivors if options.survivors else unexplained:
                 progress.console.print(_line(room, one), soft_wrap=True)
@@ -49,7 +51,6 @@ def main(given: Sequence[str] | None = None) -> int:
                 progress.console.print(text, soft_wrap=True)
             if unexplained or not found[room.name].is_enough:
                 failed.append(room.name)
-    scores.write(found, [one.name for one in ROOMS])
     _print_table(console, [found[room.name] for room in chosen])
     if failed:
         least = f"{scores.LEAST_PERCENT:.0f} %"
