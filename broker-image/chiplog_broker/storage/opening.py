@@ -1,10 +1,8 @@
 """Opening what is in a data directory: each log as it was left, or as recovery finds it."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from uuid import UUID
 
-from chiplog_broker.ports.disk import SyncFailedError
 from chiplog_broker.ports.whole_files import file_size, read_file
 from chiplog_broker.storage.compaction.swap import finish_swaps
 from chiplog_broker.storage.config import LogConfig
@@ -103,11 +101,8 @@ class Opening:
                     # Before it is cut: the next start would find a whole log, and vouch for it.
                     await self._remember_cut(partition)
                     was_cut = True
-                while recovery.unheard:
-                    # What it may have lost is written again after that.
-                    with suppress(SyncFailedError):
-                        await recovery.unheard.pop().sync()
                 await self._env.clock.sleep(0)
+            await recovery.write_again()
         except DamagedLogError as error:
             recovery.close()
             return await self._set_apart(partition, topic_id, recovery_point, error)

@@ -7,8 +7,9 @@ the checkpoint was written:
 * **above** it, a crash may have left anything. Every batch is checked (framing, checksum,
   offset continuity, epoch); at the first fault the log is cut, and the cut is reported: a
   write that was torn cannot be told from a bit that changed, so such a log no longer vouches
-  for what it held. What is left is written again and synced before it counts: what was read
-  may be in the page cache only, in pages that the kernel takes for clean since a sync failed;
+  for what it held. What is left is written again, into new files, and synced before it counts:
+  what was read may be in the page cache only, in pages that the kernel takes for clean since
+  a sync failed;
 * **below** it, nothing may be missing or changed. A fault is damage, the log is not opened
   and its files stay as they are: what was acknowledged is refetched, never guessed.
 
@@ -18,10 +19,13 @@ a batch of an epoch that was not is cut. A generator, so that a large log does n
 event loop: it yields the bytes it has read since the last time.
 """
 
+import asyncio
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from chiplog_broker.ports.disk import Disk, File
+from chiplog_broker.ports.disk import Disk, SyncFailedError
 from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.records.batch import BatchHeader, check_crc
 from chiplog_broker.records.errors import CorruptBatchError
@@ -50,7 +54,8 @@ from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import IndexSettings, Segment
 
 _SCAN_BYTES = 2**20
-_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX)
+_UNFINISHED = ".tmp"
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, _UNFINISHED, CLEANED_SUFFIX)
 _INDEX_SUFFIXES = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
 Steps = Generator[int, None, None]
@@ -71,6 +76,13 @@ class LogSource:
     """As checkpointed; None if that file is damaged, and then nothing may be cut."""
     may_have_gaps: bool = False
     """The log was compacted, here or where it was copied from: some offsets may be missing."""
+
+
+class _Above(NamedTuple):
+    """Where the bytes of a segment begin that lie above the recovery point."""
+
+    position: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +110,9 @@ class LogRecovery:
         self.cut: Cut | None = None
         """Set before anything is removed, in a step of its own, so that it can be remembered."""
         self.unsynced: list[Segment] = []
-        self.unheard: list[File] = []
-        """Files whose old errors are to be heard, in a step of its own, before they are written
-        again: a failed sync of the last process is told once to whoever syncs the file next."""
         self._epochs_known = True
-        self._position_above: dict[int, int] = {}
-        """Base offset of each segment that was read -> where its bytes above the recovery point
-        begin."""
+        self._above: dict[int, _Above] = {}
+        """By the base offsets of the segments that were read."""
 
     def run(self) -> Steps:
         """Raises `DamagedLogError` if the log must not be used."""
@@ -122,6 +130,61 @@ class LogRecovery:
         self.epochs.truncate_start(self.log_start_offset)
         # An epoch that wrote nothing is forgotten; of an empty log the last one is kept.
         self.epochs.truncate_end(max(self._end_offset, self.log_start_offset + 1))
+
+    async def write_again(self) -> None:
+        """Write what lies above the recovery point into new files, durable on return.
+
+        A sync that failed may have left pages that are clean to the kernel and were never
+        written; another sync succeeds without writing them (fsyncgate). Writing over them does not
+        mend that: ext4 then writes the blocks and goes on to take them for unwritten. To be called
+        after `run`. Raises `OSError`.
+        """
+        if self._source.clean or self._end_offset <= self._trusted_end:
+            return
+        for segment in tuple(self.unsynced):
+            above = self._above.get(segment.base_offset)
+            if above is not None and above.position < segment.size_bytes:
+                await self._into_new_file(segment, above)
+        self.epochs.touch()
+
+    async def _into_new_file(self, segment: Segment, above: "_Above") -> None:
+        """What is durable stays where it is, as a segment of its own."""
+        path = self._path(segment_file(above.offset, LOG_SUFFIX))
+        await self._copy(segment, above.position, path + _UNFINISHED)
+        self._disk.rename(path + _UNFINISHED, path)
+        # Before the old bytes go. Until then the next start finds both, and takes the new ones.
+        await self._disk.sync_directory(self._source.directory)
+        if above.position == 0:
+            segment.close()
+            return
+        tail = self._segment(above.offset)
+        tail.start_rebuild(self._source.now_ms)
+        for _, header in walk_batches(tail.log, 0, tail.log.size()):
+            tail.count(header.last_offset, header.newest_record_ms, header.size_bytes)
+        # A failed sync of the last process is told to whoever syncs the file next, once.
+        with suppress(SyncFailedError):
+            await segment.log.sync()
+        is_newest, tail.sealed = segment is self.segments[-1], segment.sealed
+        segment.truncate(above.position, above.offset)
+        for one in (segment,) if is_newest else (segment, tail):
+            one.seal()
+            one.sealed = True
+        for segments in (self.segments, self.unsynced):
+            segments.insert(segments.index(segment) + 1, tail)
+
+    async def _copy(self, segment: Segment, position: int, path: str) -> None:
+        """Into a file of its own, durable on return."""
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            while position < segment.size_bytes:
+                size_bytes = min(_SCAN_BYTES, segment.size_bytes - position)
+                position += len(data := segment.log.read(position, size_bytes))
+                file.append(data)
+                await asyncio.sleep(0)
+            await file.sync()
+        finally:
+            file.close()
 
     def loaded(self) -> LoadedLog:
         """What was found, for the log to start from."""
@@ -247,14 +310,13 @@ class LogRecovery:
             if fault is not None:
                 yield from self._cut_after(number - 1, fault)
                 break
-            fault = yield from self._scan(segment)
+            fault = yield from self._scan(segment, up_to=self._base_after(number))
             if fault is not None:
                 yield from self._cut_after(number, fault)
                 break
         if self._end_offset < self._trusted_end:
             yield from self._cut_after(len(self.segments) - 1, "the log ends here")
         self.unsynced = self.segments[suspect:]
-        yield from self._write_again()
         for segment in self.segments[suspect:-1]:
             segment.seal()
             segment.sealed = True
@@ -295,31 +357,15 @@ class LogRecovery:
         base_offset = self.segments[suspect].base_offset
         yield from replay(self.producers, self.segments[:suspect], base_offset)
 
+    def _base_after(self, number: int) -> int | None:
+        """Where the next segment begins; None for the newest."""
+        following = self.segments[number + 1 : number + 2]
+        return following[0].base_offset if following else None
+
     def _gap_before(self, number: int) -> str | None:
         if number == 0 or self.segments[number - 1].end_offset == self.segments[number].base_offset:
             return None
         return f"the next segment begins at offset {self.segments[number].base_offset}"
-
-    def _write_again(self) -> Steps:
-        """Write what lies above the recovery point over itself, byte by byte the same.
-
-        A sync that failed may have left pages that are clean to the kernel and were never
-        written; another sync would succeed without writing them (fsyncgate). Written to, they
-        are dirty again, and the sync that follows makes them durable or fails.
-        """
-        if self._end_offset <= self._trusted_end:
-            return
-        self.unheard = [segment.log for segment in self.unsynced]
-        yield 0
-        for segment in self.unsynced:
-            position = self._position_above[segment.base_offset]
-            file = segment.log
-            while position < segment.size_bytes:
-                data = file.read(position, min(_SCAN_BYTES, segment.size_bytes - position))
-                file.write_at(position, data)
-                position += len(data)
-                yield 0  # these bytes were counted when they were read
-        self.epochs.touch()
 
     def _cut_after(self, number: int, reason: str) -> Steps:
         """Drop what follows the last good batch of a segment, if nothing durable is lost."""
@@ -358,21 +404,28 @@ class LogRecovery:
             raise self._damaged(segment, fault)
 
     def _scan(
-        self, segment: Segment, *, is_durable: bool = False
+        self, segment: Segment, *, is_durable: bool = False, up_to: int | None = None
     ) -> Generator[int, None, str | None]:
-        """Check every batch and rebuild the indexes; returns what is wrong where it stopped."""
+        """Check every batch and rebuild the indexes; returns what is wrong where it stopped.
+
+        `up_to`: what follows there was written again into the next segment by the last start.
+        """
         segment.start_rebuild(self._source.now_ms)
-        self._position_above[segment.base_offset] = 0
+        self._above[segment.base_offset] = _Above(0, segment.base_offset)
         unreported_bytes = 0
         try:
             file = segment.log
             for header, batch in read_batches(file, 0, file.size(), _SCAN_BYTES):
+                if segment.end_offset == up_to:
+                    file.truncate(segment.size_bytes)
+                    break
                 check_crc(batch, header)
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
                 if header.last_offset < self._trusted_end:
-                    self._position_above[segment.base_offset] = segment.size_bytes
+                    above = _Above(segment.size_bytes, segment.end_offset)
+                    self._above[segment.base_offset] = above
                 if not is_durable and header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes

@@ -64,28 +64,59 @@ def test_a_clean_start_writes_nothing_again(kit: "StorageKit", make_batch: "Make
     directory, _ = kit.run(write(kit, make_batch))
     kit.run(directory.close({}, broker_epoch=1))
     kit.kill()
-    steps: list[tuple[str, str]] = []
-    kit.disk.stepping = lambda operation, path: steps.append((operation, path))
+    steps: list[str] = []
+    kit.disk.stepping = lambda operation, _path: steps.append(operation)
 
     kit.run(kit.open())
 
-    assert [one for one in steps if one[0] == "write_at"] == []
+    assert "rename" not in steps
 
 
 def test_only_what_lies_above_the_recovery_point_is_written_again(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
-    kit.run(write(kit, make_batch, checkpointed=18))
+    """It becomes a segment of its own; what is durable keeps its place and its bytes."""
+    _, log = kit.run(write(kit, make_batch, checkpointed=18))
+    active = log._segments.active
+    before = {
+        name: bytes(kit.disk.content(kit.path(name)))
+        for name in kit.disk.names(kit.orders.directory)
+        if name.endswith(".log")
+    }
     kit.kill()
-    written: list[str] = []
+    renamed: list[str] = []
     kit.disk.stepping = lambda operation, path: (
-        written.append(path) if operation == "write_at" else None
+        renamed.append(path) if operation == "rename" else None
     )
 
-    kit.run(kit.open())
+    again = kit.run(kit.open()).logs[kit.orders]
 
-    last = max(name for name in kit.disk.names(kit.orders.directory) if name.endswith(".log"))
-    assert set(written) == {kit.path(last)}
+    assert active.base_offset < 18
+    assert renamed == [kit.path(f"{18:020d}.log.tmp")]
+    last = f"{active.base_offset:020d}.log"
+    for name, content in before.items():
+        now = bytes(kit.disk.content(kit.path(name)))
+        assert now == content if name != last else content.startswith(now)
+    assert again.end_offset == RECORDS
+    values = bytes(kit.disk.content(kit.path(last)))
+    assert values + bytes(kit.disk.content(kit.path(f"{18:020d}.log"))) == before[last]
+
+
+def test_a_power_cut_at_every_step_of_writing_again(
+    kits: "Callable[[], StorageKit]", make_batch: "MakeBatch", power_cut: type[Exception]
+) -> None:
+    """The next start finds old bytes, new ones or both, and loses nothing that was durable."""
+    for step in range(1, 80):
+        machine = kits()
+        machine.run(write(machine, make_batch))
+        machine.kill()
+        machine.disk.cut_power_at(step)
+        with suppress(power_cut):
+            machine.run(machine.open())
+        machine.cut_power(step)
+        log = machine.run(machine.reopened())
+        assert log.end_offset == RECORDS, step
+        assert machine.run(machine.open_again()).committed_before_cut(machine.orders) is None
 
 
 def test_a_log_that_was_cut_says_so_until_it_is_in_sync_again(
