@@ -24,6 +24,10 @@ OLDEST_S: Final = 60.0
 """So old is a copy at most."""
 FIRST_S: Final = 15.0
 """So long the broker with the bad disk is alone: it could be elected."""
+ALONE_S: Final = 110.0
+"""So long it is alone where it is believed, as nobody else says anything."""
+DARK_S: Final = 25.0
+"""After so long all are known to be gone. One that is back sooner leaves the ISR to the others."""
 SOME_BATCHES: Final = 10
 SOME_APPENDS: Final = 500
 """More than a broker tries before it stops."""
@@ -59,6 +63,22 @@ async def rot_and_go_dark(stage: Stage) -> None:
 
 async def put_back(stage: Stage) -> None:
     """While all are without power, one volume is replaced by an older copy of itself."""
+    await _put_back(stage, FIRST_S, 1.0)
+
+
+async def put_back_alone(stage: Stage) -> None:
+    """The same, and the others stay away for so long that they are not waited for."""
+    await _put_back(stage, ALONE_S, DARK_S)
+
+
+async def rot_and_stay_alone(stage: Stage) -> None:
+    """As `rot_and_kill_all`, and the others stay away for so long that they are not waited for."""
+    node = await _rotten(stage)
+    if node is not None:
+        await _all_dark(stage, node, alone_s=ALONE_S, dark_s=DARK_S)
+
+
+async def _put_back(stage: Stage, alone_s: float, dark_s: float) -> None:
     node = await _ready_one(stage)
     if node is None:
         return
@@ -66,7 +86,7 @@ async def put_back(stage: Stage) -> None:
     await asyncio.sleep(stage.chance.uniform(1.0, OLDEST_S))
     await _ready_one(stage, node)
     stage.bit("volume went back")
-    await _all_dark(stage, node, lambda: node.disks.put_back(copy))
+    await _all_dark(stage, node, lambda: node.disks.put_back(copy), alone_s=alone_s, dark_s=dark_s)
 
 
 async def remount(stage: Stage) -> None:
@@ -141,16 +161,23 @@ def _is_ready(node: Node) -> bool:
     return node.broker is not None and node.broker.health.readiness()[0]
 
 
-async def _all_dark(stage: Stage, first: Node, meanwhile: Callable[[], object] = int) -> None:
+async def _all_dark(
+    stage: Stage,
+    first: Node,
+    meanwhile: Callable[[], object] = int,
+    *,
+    alone_s: float = FIRST_S,
+    dark_s: float = 1.0,
+) -> None:
     """All lose power, and this one has it again before the others."""
     nodes = stage.world.nodes.values()
     for one in nodes:
         if one.has_power:
             one.cut_power()
     meanwhile()
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(dark_s)
     first.power_on()
-    await asyncio.sleep(FIRST_S)
+    await asyncio.sleep(alone_s)
     for one in nodes:
         one.power_on()
 
@@ -172,6 +199,8 @@ ACTS: Final[dict[str, Act]] = {
     "rot then all killed": scene.alone(rot_and_kill_all),
     "rot then power cut of all": scene.alone(rot_and_go_dark),
     "volume put back": scene.alone(put_back),
+    "rot then alone": scene.alone(rot_and_stay_alone),
+    "volume put back and alone": scene.alone(put_back_alone),
     "volume remounted": scene.alone(remount),
     "cut short and stopped": scene.alone(fill_and_stop),
 }

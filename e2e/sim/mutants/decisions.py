@@ -5,12 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from chiplog_broker.storage.directory import LogDirectory
 from chiplog_core.ids import Incarnation, ReplicaRef, Session
 from chiplog_core.liveness import LivenessJudge
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner import elections, epochs, members, proposals, regression, sessions
+from chiplog_core.planner import elections, proposals, regression, sessions
 from chiplog_core.planner.elections import Isr
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.world import World
@@ -28,7 +27,7 @@ _sound_in_sync = elections.in_sync
 _sound_replace = ApiClient.replace
 
 
-def _same_epoch_for_the_same_broker(
+def _no_epoch_for_the_deposed(
     state: PartitionState,
     isr: Isr,
     leader: ReplicaRef | None,
@@ -37,9 +36,8 @@ def _same_epoch_for_the_same_broker(
     reports_wanted: bool = False,
 ) -> PartitionState:
     after = _sound_changed(state, isr, leader, members, reports_wanted=reports_wanted)
-    if leader and state.leader and leader.broker_id == state.leader.broker_id:
-        return replace(after, leader_epoch=state.leader_epoch)
-    return after
+    is_handed_over = leader is not None and state.leader is not None
+    return after if is_handed_over else replace(after, leader_epoch=state.leader_epoch)
 
 
 def _leader_from_all_replicas(
@@ -89,7 +87,11 @@ MUTANTS: Final = (
         "the epoch is not raised when the same leader restarts",
         mix(3, 2.0, "power cut", "broker killed", "slow disk"),
         LOSS | FORK,
-        plant(elections, "changed", _same_epoch_for_the_same_broker),
+        (
+            Plant(elections, "changed", _no_epoch_for_the_deposed),
+            Plant(regression, "changed", _no_epoch_for_the_deposed),
+            Plant(regression, "next_epoch", lambda state, *_, **__: state.leader_epoch),
+        ),
     ),
     Mutant(
         "election outside the ISR",
@@ -122,15 +124,6 @@ MUTANTS: Final = (
         plant(LivenessJudge, "refused", LivenessJudge.terminated),
     ),
     Mutant(
-        "a damaged replica leads",
-        mix(3, 2.0, "damaged and to lead", faults_s=30.0),
-        LOSS | FORK | {"not-healed"},
-        (
-            Plant(members, "_damaged", lambda _world: iter(())),
-            Plant(LogDirectory, "is_refetching", lambda *_: False),
-        ),
-    ),
-    Mutant(
         "a map that was restored is acted on before brokers reported",
         mix(3, 6.0, "etcd restored", "broker killed", "power cut", faults_s=80.0),
         LOSS | FORK | {"epoch-back", "not-healed"},
@@ -148,12 +141,6 @@ MUTANTS: Final = (
         | FORK
         | {"duplicate", "reordered", "nonmonotonic-send", "client-problem", "not-healed"},
         plant(sessions, "_unused_session", _next_session),
-    ),
-    Mutant(
-        "an epoch that only a dead broker knew is given away again",
-        mix(3, 2.0, "reigned and forgotten", faults_s=40.0),
-        LOSS | FORK,
-        plant(epochs, "silent", lambda *_: frozenset()),
     ),
     Mutant(
         "Leases are judged by the wall clock",

@@ -116,7 +116,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the high watermark ignores min ISR",
-        mix(3, 10.0, "one after another", "cut off and lost", faults_s=40.0),
+        mix(3, 10.0, "alone and lost", faults_s=170.0),
         LOSS | FORK,
         (
             Plant(Followers, "_count", _count_the_living),
@@ -131,7 +131,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the ISR is joined below the epoch's start",
-        mix(3, 2.0, "joined and lost", faults_s=20.0),
+        mix(3, 2.0, "joined and lost", faults_s=170.0),
         LOSS | FORK | {"not-healed"},
         plant(isr, "may_join", _join_by_high_watermark),
     ),

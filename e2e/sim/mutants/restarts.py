@@ -14,12 +14,8 @@ from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.planner import comparison, elections, regression
 from chiplog_core.planner.comparison import Elected, Outcome, Returned, Terms, Waiting
-from chiplog_core.planner.members import Life, Member, Members
+from chiplog_core.planner.members import Life, Members
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
-
-ONE_IS_ENOUGH: Final = {"min.insync.replicas": "1"}
-"""The first member that vouches leads: whoever vouches wrongly is not saved by the others."""
-PAGE_CACHE: Final = {"chiplog.durability": "PageCache"}
 
 
 def _first_to_return(
@@ -82,23 +78,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a log that was cut answers as a whole one",
-        mix(3, 15.0, "rot then all killed", faults_s=50.0, config=ONE_IS_ENOUGH),
+        mix(3, 15.0, "rot then alone", faults_s=170.0),
         LOSS | FORK | {"not-durable"},
         plant(Replicas, "log_end", _as_a_whole_one),
     ),
     Mutant(
         "an older copy of a volume vouches",
-        mix(3, 15.0, "volume put back", faults_s=50.0, config=ONE_IS_ENOUGH),
+        mix(3, 15.0, "volume put back and alone", faults_s=200.0),
         LOSS | FORK | {"not-durable", "not-healed"},
         (
             Plant(Renewals, "compare", _never_older),
             Plant(KubernetesMembership, "_knows_less_than", lambda *_: False),
         ),
-    ),
-    Mutant(
-        "a suspect tail vouches",
-        mix(3, 3.0, "power cut of all", "domino", config=PAGE_CACHE),
-        LOSS | FORK,
-        plant(Member, "vouches_for", lambda *_: True),
     ),
 )
