@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk
 
 PIECE_BYTES: Final = 4096
+NOT_READABLE: Final = 2**63 - 1
+"""Of a replica all of whose bytes are on the device, and one of whose headers does not read."""
 
 
 def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> int:
@@ -34,8 +36,11 @@ def durable_end(disk: "MemoryDisk", directory: str, log_start_offset: int) -> in
         if known.get(id(file), "").removesuffix(SWAP_SUFFIX) != name:
             # Its records are only as safe as the name they were written under.
             return end_offset
+        equal_bytes = alike(file.content, file.durable)
+        if equal_bytes == len(file.content) and not is_readable(file.content):
+            return NOT_READABLE  # a header rotted: how far the records go, nobody can say
         whole = read_up_to(file.content, len(file.content))
-        safe = read_up_to(file.content, alike(file.content, file.durable))
+        safe = read_up_to(file.content, equal_bytes)
         end_offset = max(end_offset, safe)
         if safe != whole:
             return end_offset
@@ -52,6 +57,17 @@ def alike(content: bytearray, durable: bytearray) -> int:
     while begin < len(durable) and content[begin] == durable[begin]:
         begin += 1
     return begin
+
+
+def is_readable(content: bytearray) -> bool:
+    """Whether it is batch after batch to its end."""
+    position = 0
+    try:
+        while position < len(content):
+            position += read_header(content, position).size_bytes
+    except CorruptBatchError:
+        return False
+    return position == len(content)
 
 
 def read_up_to(content: bytearray, end: int) -> int:

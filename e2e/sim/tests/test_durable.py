@@ -5,7 +5,7 @@ from typing import Any
 
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from e2e.sim.disk import memory_disk
-from e2e.sim.durable import durable_end
+from e2e.sim.durable import NOT_READABLE, durable_end
 
 DIRECTORY = "orders-0"
 
@@ -103,3 +103,16 @@ def test_a_compacted_segment_is_as_safe_under_its_name_before() -> None:
 
 def test_a_replica_that_is_not_there_has_nothing() -> None:
     assert durable_end(memory_disk().MemoryDisk(), DIRECTORY, 0) == 0
+
+
+def test_of_a_log_that_does_not_read_nobody_can_say_how_far_it_goes() -> None:
+    """As long as all its bytes are on the device."""
+    one = Subject()
+    one.write(0, 0, 1, 2)
+    one.sync(0)
+    one.sync_names()
+    size_bytes = len(one.disk.content(one.path(0))) // 3
+    one.disk.damage(one.path(0), size_bytes + 16, b"\xff")  # the magic byte of the second batch
+    assert one.end() == NOT_READABLE
+    one.write(0, 3)
+    assert one.end() == 1
