@@ -53,6 +53,10 @@ def _as_a_whole_one(replicas: Replicas, topic_id: UUID, name: str, partition: in
     return LogEnd(end.offset, end.leader_epoch)
 
 
+async def _nothing(_recovery: LogRecovery) -> None:
+    pass
+
+
 async def _never_older(_renewals: Renewals, *_: Any) -> bool:
     return False
 
@@ -62,7 +66,7 @@ MUTANTS: Final = (
         "what recovery has read is not written again",
         mix(3, 20.0, "eio then dark", faults_s=110.0),
         LOSS | FORK | {"not-durable"},
-        plant(LogRecovery, "_write_again", lambda _recovery: iter(())),
+        plant(LogRecovery, "write_again", _nothing),
     ),
     Mutant(
         "the first member to return leads",
