@@ -260,10 +260,7 @@ class LogDirectory:
     def committed_before_cut(self, partition: TopicPartition) -> int | None:
         """Up to where a log is known to have been committed of which a start cut the end, or found
         less than that; None where no start did, or the replica has been in sync since."""
-        cut_tails = self._checkpoints.cut_tails
-        if cut_tails.damaged:
-            return 0  # any of them may be in there
-        return cut_tails.get(partition)
+        return self._checkpoints.cut_tails.get(partition)
 
     async def is_in_sync_again(self, partition: TopicPartition) -> None:
         """A replica whose end was cut holds everything again, by its leader's word."""
@@ -352,7 +349,7 @@ class LogDirectory:
         self.logs.update(opening.logs)
         self.quarantined.update(opening.quarantined)
         # What recovery has read may be in the page cache only.
-        await _in_groups(log.flush() for log in self.logs.values())
+        await _in_groups(_flushed(log) for log in self.logs.values())
         return reports
 
     def _copies_aside(self, partition: TopicPartition, topic_id: UUID) -> list[str]:
@@ -413,6 +410,12 @@ class _RetiredLog:
     log: PartitionLog
     directory: str | None
     """What is to be removed; None for a damaged log, which stays."""
+
+
+async def _flushed(log: PartitionLog) -> None:
+    """Where there is no room for an epoch history, it is tried again with the next flush."""
+    with suppress(DiskFullError):
+        await log.flush()
 
 
 async def _in_groups(work: Iterable[Awaitable[None]]) -> None:

@@ -104,6 +104,7 @@ class LogSurgery(LogChecks):
             checkpoints.recovery_points,
             checkpoints.high_watermarks,
             checkpoints.cleaner_offsets,
+            checkpoints.cut_tails,
         ):
             if (one.get(self.partition) or 0) > offset:
                 await one.put(self.partition, offset)

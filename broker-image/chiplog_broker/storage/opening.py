@@ -1,6 +1,7 @@
 """Opening what is in a data directory: each log as it was left, or as recovery finds it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 from chiplog_broker.ports.whole_files import file_size, read_file
@@ -14,7 +15,7 @@ from chiplog_broker.storage.directory_report import (
     ProgressMeter,
     Verdict,
 )
-from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.errors import DamagedLogError, DiskFullError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.log_state import LogEnvironment
 from chiplog_broker.storage.names import (
@@ -55,7 +56,8 @@ class Opening:
         """Every replica there is. After a clean shutdown nothing is read."""
         names = self._env.disk.names(ROOT)
         if not clean:
-            await self._env.checkpoints.rewrite()
+            with suppress(DiskFullError):  # a start on a full volume goes on without
+                await self._env.checkpoints.rewrite()
         for name in names:
             if is_marked_directory(name) and name.endswith(DELETED_DIRECTORY_SUFFIX):
                 self._env.disk.remove(name)
@@ -69,6 +71,7 @@ class Opening:
                 config = self._config_of(partition)
                 reports.append(await self._open_log(partition, config, meter, clean=clean))
             meter.done()
+        self._env.checkpoints.cut_tails.damaged = False  # all are in it now
         return reports
 
     async def _open_log(
@@ -103,11 +106,16 @@ class Opening:
                     was_cut = True
                 await self._env.clock.sleep(0)
             await recovery.write_again()
+            if recovery.had_no_room:
+                with suppress(DiskFullError):
+                    await self._remember_cut(partition)
         except DamagedLogError as error:
             recovery.close()
             return await self._set_apart(partition, topic_id, recovery_point, error)
         log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
         self.logs[partition] = log
+        if checkpoints.cut_tails.damaged:
+            await self._remember_cut(partition)  # nobody knows that it was not
         if log.end_offset < (checkpoints.high_watermarks.get(partition) or 0):
             # The checkpoint will be lowered to what is left.
             await self._remember_cut(partition)

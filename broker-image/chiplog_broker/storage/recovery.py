@@ -20,7 +20,8 @@ event loop: it yields the bytes it has read since the last time.
 """
 
 import asyncio
-from collections.abc import Generator
+import errno
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -50,11 +51,13 @@ from chiplog_broker.storage.names import (
     segment_file,
 )
 from chiplog_broker.storage.producer_replay import load_snapshot, replay, snapshot_offsets
+from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import IndexSettings, Segment
 
 _SCAN_BYTES = 2**20
 _UNFINISHED = ".tmp"
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, _UNFINISHED, CLEANED_SUFFIX)
 _INDEX_SUFFIXES = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
@@ -76,6 +79,14 @@ class LogSource:
     """As checkpointed; None if that file is damaged, and then nothing may be cut."""
     may_have_gaps: bool = False
     """The log was compacted, here or where it was copied from: some offsets may be missing."""
+
+
+def _pieces(segment: Segment, position: int) -> Iterator[bytes]:
+    """The bytes of a segment from a position on."""
+    while position < segment.size_bytes:
+        data = segment.log.read(position, min(_SCAN_BYTES, segment.size_bytes - position))
+        position += len(data)
+        yield data
 
 
 class _Above(NamedTuple):
@@ -111,6 +122,12 @@ class LogRecovery:
         """Set before anything is removed, in a step of its own, so that it can be remembered."""
         self.unsynced: list[Segment] = []
         self._epochs_known = True
+        self._written_twice: list[Segment] = []
+        """Segments whose end was written again into the next one before the last start ended."""
+        self._snapshot = b""
+        """The producers as of where the bytes above the recovery point begin."""
+        self.had_no_room = False
+        """What lies above the recovery point could be written only over itself."""
         self._above: dict[int, _Above] = {}
         """By the base offsets of the segments that were read."""
 
@@ -136,8 +153,9 @@ class LogRecovery:
 
         A sync that failed may have left pages that are clean to the kernel and were never
         written; another sync succeeds without writing them (fsyncgate). Writing over them does not
-        mend that: ext4 then writes the blocks and goes on to take them for unwritten. To be called
-        after `run`. Raises `OSError`.
+        mend that on ext4, which then writes the blocks and goes on to take them for unwritten; it
+        is done where there is no room for anything else. To be called after `run`. Raises
+        `OSError`.
         """
         if self._source.clean or self._end_offset <= self._trusted_end:
             return
@@ -150,7 +168,18 @@ class LogRecovery:
     async def _into_new_file(self, segment: Segment, above: "_Above") -> None:
         """What is durable stays where it is, as a segment of its own."""
         path = self._path(segment_file(above.offset, LOG_SUFFIX))
-        await self._copy(segment, above.position, path + _UNFINISHED)
+        try:
+            await self._copy(segment, above.position, path + _UNFINISHED)
+            if above.position:
+                snapshot = self._path(segment_file(above.offset, SNAPSHOT_SUFFIX))
+                await self._disk.replace(snapshot, self._snapshot)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            self._disk.remove(path + _UNFINISHED)
+            self.had_no_room = True
+            await self._over_itself(segment, above.position)
+            return
         self._disk.rename(path + _UNFINISHED, path)
         # Before the old bytes go. Until then the next start finds both, and takes the new ones.
         await self._disk.sync_directory(self._source.directory)
@@ -166,6 +195,7 @@ class LogRecovery:
             await segment.log.sync()
         is_newest, tail.sealed = segment is self.segments[-1], segment.sealed
         segment.truncate(above.position, above.offset)
+        await segment.log.sync()
         for one in (segment,) if is_newest else (segment, tail):
             one.seal()
             one.sealed = True
@@ -177,14 +207,21 @@ class LogRecovery:
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)
-            while position < segment.size_bytes:
-                size_bytes = min(_SCAN_BYTES, segment.size_bytes - position)
-                position += len(data := segment.log.read(position, size_bytes))
+            for data in _pieces(segment, position):
                 file.append(data)
                 await asyncio.sleep(0)
             await file.sync()
         finally:
             file.close()
+
+    async def _over_itself(self, segment: Segment, position: int) -> None:
+        """The pages are dirty again, which is the best that can be had without room."""
+        with suppress(SyncFailedError):
+            await segment.log.sync()
+        for data in _pieces(segment, position):
+            segment.log.write_at(position, data)
+            position += len(data)
+            await asyncio.sleep(0)
 
     def loaded(self) -> LoadedLog:
         """What was found, for the log to start from."""
@@ -316,7 +353,7 @@ class LogRecovery:
                 break
         if self._end_offset < self._trusted_end:
             yield from self._cut_after(len(self.segments) - 1, "the log ends here")
-        self.unsynced = self.segments[suspect:]
+        self.unsynced = [*self._written_twice, *self.segments[suspect:]]
         for segment in self.segments[suspect:-1]:
             segment.seal()
             segment.sealed = True
@@ -345,7 +382,10 @@ class LogRecovery:
                 if segment.end_offset == next_base:
                     segment.sealed = True
                     return
-        yield from self._rebuild_sealed(segment, next_base)
+        before_bytes = segment.log.size()
+        yield from self._rebuild_sealed(segment, next_base, up_to=next_base)
+        if segment.log.size() < before_bytes:
+            self._written_twice.append(segment)
 
     def _prepare_producers(self, suspect: int) -> Steps:
         # One of where the oldest segment begins is needed: nothing of the log says it again.
@@ -388,8 +428,10 @@ class LogRecovery:
 
     # --- reading batches -----------------------------------------------------------
 
-    def _rebuild_sealed(self, segment: Segment, next_base: int) -> Steps:
-        yield from self._must_scan(segment)
+    def _rebuild_sealed(
+        self, segment: Segment, next_base: int, *, up_to: int | None = None
+    ) -> Steps:
+        yield from self._must_scan(segment, up_to=up_to)
         if segment.end_offset != next_base:
             raise self._damaged(
                 segment, f"ends at {segment.end_offset}, the next segment begins at {next_base}"
@@ -397,9 +439,9 @@ class LogRecovery:
         segment.seal()
         segment.sealed = True
 
-    def _must_scan(self, segment: Segment) -> Steps:
+    def _must_scan(self, segment: Segment, *, up_to: int | None = None) -> Steps:
         """Read a segment that was durable: the indexes are made anew, a fault is damage."""
-        fault = yield from self._scan(segment, is_durable=True)
+        fault = yield from self._scan(segment, is_durable=True, up_to=up_to)
         if fault is not None:
             raise self._damaged(segment, fault)
 
@@ -422,8 +464,11 @@ class LogRecovery:
                 check_crc(batch, header)
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
+                is_above = header.last_offset >= self._trusted_end
+                if is_above and segment.size_bytes and not (is_durable or self._snapshot):
+                    self._snapshot = encode_snapshot(self.producers, self._source.now_ms)
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
-                if header.last_offset < self._trusted_end:
+                if not is_above:
                     above = _Above(segment.size_bytes, segment.end_offset)
                     self._above[segment.base_offset] = above
                 if not is_durable and header.last_offset >= self.producers.end_offset:
@@ -433,7 +478,9 @@ class LogRecovery:
                     yield unreported_bytes
                     unreported_bytes = 0
         except CorruptBatchError as error:
-            return str(error)
+            if segment.end_offset != up_to:
+                return str(error)
+            segment.log.truncate(segment.size_bytes)
         yield unreported_bytes
         return None
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chiplog_broker.records.batch import set_place
+from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.directory_report import Verdict
@@ -179,8 +181,121 @@ def test_a_log_that_ends_below_what_was_committed_says_so(
 def test_where_it_is_not_known_which_logs_were_cut_all_may_be(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
+    """Each of them says so until it is in sync, also after another start."""
     kit.run(write(kit, make_batch))
     kit.run(kit.disk.replace("cut-tail-checkpoint", b"\0\0\0"))
     kit.kill()
+    assert kit.run(kit.open()).committed_before_cut(kit.orders) is not None
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert directory.committed_before_cut(kit.orders) is not None
 
-    assert kit.run(kit.open()).committed_before_cut(kit.orders) == 0
+    kit.run(directory.is_in_sync_again(kit.orders))
+    kit.kill()
+    assert kit.run(kit.open()).committed_before_cut(kit.orders) is None
+
+
+def test_what_was_cut_is_not_counted_on_after_an_accepted_loss(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The replica follows a leader that never had it."""
+    directory, log = kit.run(write(kit, make_batch))
+    kit.run(directory._checkpoints.high_watermarks.put(kit.orders, 12))
+    flip(kit, log._segments.active.log_path, 70)
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert directory.committed_before_cut(kit.orders) == 12
+
+    kit.run(directory.logs[kit.orders].truncate_to(6, NOW))
+
+    assert directory.committed_before_cut(kit.orders) == 6
+
+
+def test_without_room_for_a_copy_it_starts_all_the_same(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """And the log does not vouch for what it held."""
+    kit.run(write(kit, make_batch))
+    kit.kill()
+    usage = kit.disk.usage()
+    kit.disk.capacity_bytes = usage.total_bytes - usage.free_bytes + 300
+
+    directory = kit.run(kit.open())
+
+    assert directory.logs[kit.orders].end_offset == RECORDS
+    assert directory.committed_before_cut(kit.orders) is not None
+    assert [name for name in kit.disk.names(kit.orders.directory) if name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gap_at_the_recovery_point(
+    kits: "Callable[[], StorageKit]",
+    make_batch: "MakeBatch",
+    power_cut: type[Exception],
+    seed: int,
+) -> None:
+    """Compaction has taken away what lay around it. The new segment begins where the last batch
+    below ends, and whenever the start is interrupted, nothing of it passes for damage."""
+    for step in range(1, 60):
+        machine = kits()
+        machine.run(with_a_gap(machine, make_batch))
+        machine.kill()
+        machine.disk.cut_power_at(step)
+        with suppress(power_cut):
+            machine.run(machine.open())
+        if seed:
+            machine.cut_power(seed * 100 + step)
+        else:
+            machine.kill()
+        directory = machine.run(machine.open())
+        assert directory.quarantined == {}, step
+        assert directory.logs[machine.orders].end_offset == RECORDS, step
+
+
+async def with_a_gap(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    """Records 10 to 13 are not there, of a log that was durable up to 12."""
+    kit.config = LogConfig()
+    directory, log = await kit.new_log()
+    await log.allow_gaps()
+    for number in range(RECORDS):
+        if number == 12:
+            await directory.checkpoint({kit.orders: 4})
+        batch = bytearray(make_batch([b"%02d" % number]))
+        set_place(memoryview(batch), number, len(batch) - 12, 1)
+        if not 10 <= number < 14:
+            log.append_as_follower(memoryview(batch), 1, NOW)
+        await log.make_durable(log.end_offset)
+    await directory.checkpoint({kit.orders: 4})
+    path = "recovery-point-offset-checkpoint"
+    await kit.disk.replace(path, f"0\n1\n{kit.orders.topic} 0 12\n".encode())
+
+
+def test_retries_are_known_when_the_segment_below_the_split_is_gone(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Of a producer that wrote below the recovery point only."""
+
+    async def begin() -> None:
+        directory, log = await kit.new_log()
+        mine = Producer(producer_id=7, epoch=0, base_sequence=0)
+        log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW)
+        await log.make_durable(log.end_offset)
+        await directory.checkpoint({kit.orders: 1})
+        for number in range(5):
+            log.append_as_leader(make_batch([b"%d" % number]), 1, NOW)
+            await log.make_durable(log.end_offset)
+
+    async def delete_below() -> None:
+        log = await kit.reopened()
+        assert log.segment_count == 2
+        await log.delete_records_before(3, NOW)
+        await log.flush()
+        assert log.segment_count == 1
+
+    kit.run(begin())
+    kit.kill()
+    kit.run(delete_below())
+    kit.kill()
+    log = kit.run(kit.reopened())
+    mine = Producer(producer_id=7, epoch=0, base_sequence=0)
+    assert log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW).duplicate

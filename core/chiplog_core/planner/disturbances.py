@@ -11,6 +11,7 @@ from chiplog_core.planner.regression import (
     counts_as_page_cache,
     is_beneath,
     missing_reports,
+    why_at_risk,
 )
 from chiplog_core.planner.verdicts import numbered
 
@@ -102,11 +103,18 @@ def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionStat
             "goes on without it if another replica vouches for its disk. If it never comes back, "
             f"{without}"
         )
+    reason = "" if has_gone_back else why_at_risk(situation.answers, spec, state, members)
     ends = ", ".join(
         f"broker {broker_id} has records up to offset {report.log_end_offset}"
         for broker_id, report in sorted(known.items())
     )
     why = "lost power" if counts_as_page_cache(spec) else "cannot vouch for its disk"
+    if reason:
+        return (
+            f"{which}: {reason}, so acknowledged records may be missing; "
+            f"{ends or 'nothing is left'}. To go on with what is left, set the annotation "
+            f'{labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}"'
+        )
     return (
         f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
         f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "

@@ -30,6 +30,7 @@ from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.planner.comparison import (
     WAIT_MS,
+    AtRisk,
     Elected,
     Outcome,
     Terms,
@@ -354,6 +355,23 @@ def adopt(
         ),
         reports_wanted=False,
     )
+
+
+def why_at_risk(
+    answers: "Answers", spec: PartitionMapSpec, state: PartitionState, members: Members
+) -> str:
+    """Why the comparison of a partition that the name means now cannot end without a person; empty
+    where it ended, or goes on by itself."""
+    assert spec.current is not None, "asked of what the name means now"
+    known = answers.reports.get((spec.current, state.partition), {})
+    question = Question(spec.current, state.partition, state.partition_epoch)
+    terms = Terms(
+        min_isr=spec.min_isr,
+        counts_as_page_cache=counts_as_page_cache(spec),
+        is_overdue=answers.asked_ms.get(question, 0) >= WAIT_MS,
+    )
+    outcome = compare(state, spec.current, members, known, terms)
+    return outcome.reason if isinstance(outcome, AtRisk) else ""
 
 
 def counts_as_page_cache(spec: PartitionMapSpec) -> bool:

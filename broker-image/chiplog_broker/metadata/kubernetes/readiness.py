@@ -31,6 +31,8 @@ def behind(
 def _is_behind(state: PartitionState, own: ReplicaRef, intact_since: Session) -> bool:
     if own in state.isr or own.broker_id in state.adding:
         return False
+    if state.leader is None and state.reports_wanted and len(state.isr) > 1:
+        return False  # offline: it may wait for other members, or for a person
     carried_over = any(
         one.broker_id == own.broker_id and intact_since <= one.session < own.session
         for one in state.isr

@@ -35,8 +35,7 @@ class Renewals:
     def __init__(self, disk: Disk, clock: Clock) -> None:
         self._disk = disk
         self._clock = clock
-        self._number = _stored(disk)
-        self._highest = self._number
+        self._highest = 0
         """The highest number that the disk or the Lease knows."""
         self.durable: int | None = None
         """What the Lease may say; None before this process has made a number durable."""
@@ -44,14 +43,13 @@ class Renewals:
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
         """Whether the disk is older than the Lease says; waits until the Lease can be read."""
+        # Not before the lock on the data is held: another process may have counted until then.
+        stored = _stored(self._disk)
         published = await self._published(api, process, outages)
-        self._highest = max(self._number, published)
-        if self._number < published:
-            logger.error(
-                "volume_went_back", extra={"renewal": self._number, "published": published}
-            )
-            return True
-        return False
+        self._highest = max(stored, published)
+        if stored < published:
+            logger.error("volume_went_back", extra={"renewal": stored, "published": published})
+        return stored < published
 
     async def run(self) -> None:
         """Count until cancelled. Only an admitted process may, whose disk the operator knows."""
