@@ -329,3 +329,25 @@ def test_the_end_of_a_log_is_below_what_was_committed() -> None:
     assert leader(kubernetes) == "None"
     assert "acknowledged records may be missing" in ready(kubernetes)[1]
     assert kubernetes.brokers[BrokerId(1)].spec.session == Session(2)
+
+
+def test_the_message_says_what_speaks_against_the_longest_log() -> None:
+    """Two vouch; the third knows that more was committed than any of them has."""
+    kubernetes = all_down()
+    key = kubernetes.maps["orders"].spec.current, PartitionIndex(0)
+    for broker_id in (1, 2, 3):
+        log_end(kubernetes, broker_id, 7)
+    kubernetes.disks[BrokerId(1)].committed[key] = 9  # type: ignore[index]
+    for broker_id in (1, 2, 3):
+        kubernetes.start(broker_id)
+    kubernetes.settle()
+
+    (generation,) = kubernetes.maps["orders"].spec.generations
+    epoch = generation.partitions[0].partition_epoch
+    assert ready(kubernetes) == (
+        "RecordsAtRisk",
+        f"partition 0 (partitionEpoch {epoch}): the longest log ends at 7, and records up to 9 "
+        "were committed, so acknowledged records may be missing; broker 1 has records up to "
+        "offset 7, broker 2 has records up to offset 7, broker 3 has records up to offset 7. To "
+        f'go on with what is left, set the annotation {labels.UNCLEAN_ELECTION} to "0@{epoch}"',
+    )

@@ -137,6 +137,9 @@ def test_a_buried_topic_id_does_not_come_back() -> None:
         (part(isr=["2@8"], leader="2@8", adding=[1]), False),
         (part(isr=["1@5"], leader=None), True),
         (part(isr=["1@4"], leader=None), False),
+        # What waits for others, or for a person, keeps nobody from being ready.
+        (part(isr=["1@5", "2@8"], leader=None, reportsWanted=True), False),
+        (part(isr=["1@5"], leader=None, reportsWanted=True), True),
         (part(isr=["2@8"], leader=None), False),
         (part(replicas=[2], isr=["2@8"], leader="2@8"), False),
     ],
