@@ -344,10 +344,11 @@ def test_the_message_says_what_speaks_against_the_longest_log() -> None:
 
     (generation,) = kubernetes.maps["orders"].spec.generations
     epoch = generation.partitions[0].partition_epoch
-    assert ready(kubernetes) == (
-        "RecordsAtRisk",
+    reason, message = ready(kubernetes)
+    assert reason == "RecordsAtRisk"
+    assert message == (
         f"partition 0 (partitionEpoch {epoch}): the longest log ends at 7, and records up to 9 "
         "were committed, so acknowledged records may be missing; broker 1 has records up to "
         "offset 7, broker 2 has records up to offset 7, broker 3 has records up to offset 7. To "
-        f'go on with what is left, set the annotation {labels.UNCLEAN_ELECTION} to "0@{epoch}"',
+        f'go on with what is left, set the annotation {labels.UNCLEAN_ELECTION} to "0@{epoch}"'
     )
