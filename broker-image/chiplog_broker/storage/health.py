@@ -13,7 +13,7 @@ from typing import NoReturn
 from chiplog_broker.ports.disk import SyncFailedError
 from chiplog_broker.storage.errors import DirectoryOfflineError, DiskFullError
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class DirectoryHealth:
@@ -47,6 +47,6 @@ class DirectoryHealth:
 
         One that reached the device, and found no space there, cannot.
         """
-        if error.errno in _NO_SPACE and not isinstance(error, SyncFailedError):
+        if error.errno in NO_SPACE and not isinstance(error, SyncFailedError):
             raise DiskFullError(str(error)) from error
         self.take_offline(error)

@@ -20,7 +20,6 @@ event loop: it yields the bytes it has read since the last time.
 """
 
 import asyncio
-import errno
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from chiplog_broker.storage.checkpoint_text import CheckpointError
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
 from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.health import NO_SPACE
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.locating import lacks_end
 from chiplog_broker.storage.names import (
@@ -57,7 +57,6 @@ from chiplog_broker.storage.segment import IndexSettings, Segment
 
 _SCAN_BYTES = 2**20
 _UNFINISHED = ".tmp"
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, _UNFINISHED, CLEANED_SUFFIX)
 _INDEX_SUFFIXES = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
@@ -174,7 +173,7 @@ class LogRecovery:
                 snapshot = self._path(segment_file(above.offset, SNAPSHOT_SUFFIX))
                 await self._disk.replace(snapshot, self._snapshot)
         except OSError as error:
-            if error.errno not in _NO_SPACE:
+            if error.errno not in NO_SPACE:
                 raise
             self._disk.remove(path + _UNFINISHED)
             self.had_no_room = True
