@@ -56,7 +56,7 @@ def member(
             rng=ports.rng,
             metadata=ports.metadata,
             data=ports.data,
-            machine=SystemMachine(options.termination_log),
+            machine=SystemMachine(options.termination_log, os.environ.get("POD_UID", "")),
             close_api=api.close,
         ),
         config,

@@ -126,32 +126,38 @@ class Node:
     def power_on(self) -> None:
         if self.has_power:
             return
-        self._boots += 1
-        self.machine.boot = f"boot-{self.broker_id}-{self._boots}"
+        self._see_another_page_cache()
         self.has_power = True
         self._around.network.dark.discard(self.host)
         self._around.network.heal()
 
     def mount_again(self, *, in_order: bool) -> None:
-        """The process ends, and the next one has no page cache, though the machine ran on.
+        """The pod ends, and the next one has no page cache, though the machine ran on.
 
         Not in order means that the volume was torn off: what was not synced may be gone.
         """
         self._end("killed")
+        self._see_another_page_cache()
         if in_order:
             self.disks.mount_again()
         else:
             self.disks.power_cut()
 
     def put_back(self, copy: VolumeCopy) -> None:
-        """The process ends, and the next one finds the volume as it was when it was copied."""
+        """The pod ends, and the next one finds the volume as it was when it was copied."""
         self._end("killed")
+        self._see_another_page_cache()
         self.disks.put_back(copy)
 
     def lose_volume(self) -> None:
         """The process ends, and the next one finds an empty volume."""
         self._end("killed")
         self.disks.lose_volume()
+
+    def _see_another_page_cache(self) -> None:
+        """The next process is in another pod, or under another start of the kernel."""
+        self._boots += 1
+        self.machine.boot = f"boot-{self.broker_id}-{self._boots}"
 
     def pause(self) -> None:
         if self.process is not None:

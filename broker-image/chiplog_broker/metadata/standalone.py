@@ -5,19 +5,18 @@ sees the change. Operations are carried out one after another.
 """
 
 import asyncio
-import json
 import logging
 from dataclasses import dataclass
 from uuid import UUID
 
 from chiplog_broker.metadata import standalone_plan as plan
+from chiplog_broker.metadata.json_files import read_json, write_json
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.standalone_plan import Defaults, TopicRecord
 from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import TopicChanged, TopicDeleted
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.errors import StorageError
@@ -59,12 +58,12 @@ async def admit(disk: Disk, rng: Rng) -> ClusterRecord:
     """
     disk.make_directory(TOPICS)
     if disk.exists(CLUSTER_FILE):
-        cluster_id, session = read_json(disk, CLUSTER_FILE, "clusterId", "session")
+        cluster_id, session = read_fields(disk, CLUSTER_FILE, "clusterId", "session")
         record = ClusterRecord(str(cluster_id), int(str(session)) + 1)
     else:
         record = ClusterRecord(str(TopicId.draw(rng.token)), 1)
-    text = json.dumps({"clusterId": record.cluster_id, "session": record.session})
-    await disk.replace(CLUSTER_FILE, text.encode())
+    stored = {"clusterId": record.cluster_id, "session": record.session}
+    await write_json(disk, CLUSTER_FILE, stored)
     return record
 
 
@@ -178,8 +177,7 @@ class StandaloneStore:
             logger.exception("undo_failed", extra={"topic": record.name})
 
     async def _write(self, record: TopicRecord) -> None:
-        text = json.dumps(record_to(record), indent=1)
-        await self._disk.replace(path_of(record.name), text.encode())
+        await write_json(self._disk, path_of(record.name), record_to(record))
 
     async def _delete(self, record: TopicRecord) -> Outcome:
         # First nobody claims the data any more, then it goes. After a crash in between it
@@ -216,7 +214,7 @@ def record_to(record: TopicRecord) -> dict[str, object]:
 
 def record_from(disk: Disk, path: str) -> TopicRecord:
     """The topic in a file. Raises `ValueError` naming the file where it does not read."""
-    name, topic_id, sessions, config = read_json(
+    name, topic_id, sessions, config = read_fields(
         disk, path, "name", "topicId", "madeInSessions", "config"
     )
     if not (isinstance(sessions, list) and isinstance(config, dict)):
@@ -224,10 +222,12 @@ def record_from(disk: Disk, path: str) -> TopicRecord:
     return TopicRecord(str(name), UUID(str(topic_id)), tuple(sessions), config)
 
 
-def read_json(disk: Disk, path: str, *fields: str) -> list[object]:
+def read_fields(disk: Disk, path: str, *fields: str) -> list[object]:
     """These fields of a small file of ours. Raises `ValueError` naming a file that is not."""
     try:
-        found = json.loads(read_file(disk, path))
+        found = read_json(disk, path)
+        if not isinstance(found, dict):
+            raise TypeError("it is not an object")
         return [found[field] for field in fields]
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(f"{path} is not what this broker wrote: {error!r}") from error

@@ -10,7 +10,10 @@ class Machine(Protocol):
     """What a broker asks of it, and tells it."""
 
     def boot_id(self) -> str:
-        """Another one after every start of the kernel, and only then; empty where not known."""
+        """Of the page cache that the data is seen through: another one after every start of the
+        kernel, and in every pod, for which the volume may have been mounted again. Empty where it
+        is not known.
+        """
 
     def leave(self, last_words: str) -> None:
         """Have the kubelet show this when the process has ended, if it can."""
@@ -19,12 +22,13 @@ class Machine(Protocol):
 class SystemMachine:
     """The kernel, and the file that the kubelet reads when the container has ended."""
 
-    def __init__(self, termination_log: Path) -> None:
+    def __init__(self, termination_log: Path, pod_uid: str) -> None:
         self._termination_log = termination_log
+        self._pod_uid = pod_uid
 
     def boot_id(self) -> str:
         try:
-            return BOOT_ID.read_text().strip()
+            return f"{BOOT_ID.read_text().strip()}/{self._pod_uid}"
         except OSError:
             return ""
 

@@ -4,8 +4,8 @@ The next start would not find the damage again where the replica's bytes were th
 would find an empty log in good order, and vouch for it. So a mark is durable before anything is
 done about the damage, and goes only when the replica is in sync again, by its leader's word.
 
-The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state file
-offset` lines.
+The file is `damaged-replicas`: `topic partition topic-id state file offset` lines between the head
+and the checksum of a checkpoint.
 """
 
 from collections.abc import Iterator

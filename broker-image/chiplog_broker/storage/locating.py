@@ -52,7 +52,8 @@ def lacks_end(file: File, position: int) -> bool:
 
 def _first_wrong(segment: Segment, error: DamagedBatchError, history: History) -> DamagedBatchError:
     """The first wrong batch since the index entry before. Raises `CorruptBatchError`."""
-    start = segment.offset_index.boundary_before(error.position - 1)
+    indexed = segment.offset_index.batch_at_or_before(error.position - 1)
+    start = indexed.position if indexed else 0
     offset = segment.header_at(start).base_offset if start else segment.base_offset
     data = memoryview(segment.log.read(start, error.position - start))
     try:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
 
 VERSION = "1"
@@ -25,12 +26,13 @@ def encode_identity(identity: Identity) -> bytes:
         f"cluster.id={_escape(identity.cluster_id)}",
         f"directory.id={format_uuid(identity.directory_id)}",
     )
-    return "".join(f"{line}\n" for line in lines).encode()
+    return with_checksum("".join(f"{line}\n" for line in lines).encode())
 
 
 def decode_identity(data: bytes) -> Identity:
     """`ValueError` for anything that does not name node, cluster and directory."""
-    properties = dict(_properties(data.decode()))
+    content, _ = without_checksum(data)
+    properties = dict(_properties(content.decode()))
     if properties.get("version") != VERSION:
         raise ValueError("not a meta.properties file of version 1")
     try:

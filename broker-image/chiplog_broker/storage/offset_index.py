@@ -6,12 +6,20 @@ the position where that batch begins; four bytes each, big-endian.
 """
 
 from struct import Struct
+from typing import NamedTuple
 
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.storage.sparse_index import SparseIndex
+from chiplog_broker.storage.sparse_index import Entry, SparseIndex
 
 ENTRY = Struct(">ii")
 _OFFSET, _POSITION = 0, 1
+
+
+class IndexedBatch(NamedTuple):
+    """What an entry says of the batch it points at."""
+
+    last_offset: int
+    position: int
 
 
 class OffsetIndex(SparseIndex):
@@ -26,21 +34,21 @@ class OffsetIndex(SparseIndex):
     def add_batch(self, last_offset: int, position: int) -> None:
         self.add(last_offset - self._base_offset, position)
 
-    def position_before(self, offset: int) -> int:
-        """A batch boundary at or before the batch that holds `offset`, close to it."""
-        entry = self.floor_entry(offset - self._base_offset, _OFFSET)
-        return entry[_POSITION] if entry else 0
+    def batch_before(self, offset: int) -> IndexedBatch | None:
+        """The last indexed batch that ends at or before `offset`; None where none does."""
+        return self._absolute(self.floor_entry(offset - self._base_offset, _OFFSET))
 
-    def boundary_before(self, position: int) -> int:
-        """The last indexed batch boundary that is not past `position`."""
-        entry = self.floor_entry(position, _POSITION)
-        return entry[_POSITION] if entry else 0
+    def batch_at_or_before(self, position: int) -> IndexedBatch | None:
+        """The last indexed batch that does not begin past `position`; None where none does."""
+        return self._absolute(self.floor_entry(position, _POSITION))
 
-    def last_position(self) -> int:
-        """Where the last indexed batch begins; 0 without entries."""
-        last = self.last()
-        return last[_POSITION] if last else 0
+    def last_batch(self) -> IndexedBatch | None:
+        """The last indexed batch; None without entries."""
+        return self._absolute(self.last())
 
     def cut_at_position(self, position: int) -> None:
         """Forget the batches that begin at or after `position`."""
         self.truncate(self.floor(position - 1, _POSITION) + 1)
+
+    def _absolute(self, entry: Entry | None) -> IndexedBatch | None:
+        return entry and IndexedBatch(entry[_OFFSET] + self._base_offset, entry[_POSITION])

@@ -8,6 +8,7 @@ watermark: such a record may still become the only copy of something acknowledge
 
 from collections.abc import Sequence
 
+from chiplog_broker.records.errors import DamagedBatchError
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.segment import Segment
 
@@ -31,7 +32,10 @@ def count_expired(
         if segment.end_offset > high_watermark or segment.size_bytes == 0:
             break
         is_passed = segment.end_offset <= log_start_offset and segment is not segments[-1]
-        is_old = 0 <= retention_ms < now_ms - newest_record_ms(segment)
+        try:
+            is_old = 0 <= retention_ms < now_ms - newest_record_ms(segment)
+        except DamagedBatchError:
+            break  # nobody knows how old it is; a read or the scrub says what is wrong with it
         if not (is_passed or is_old or excess_bytes >= segment.size_bytes):
             break
         expired += 1

@@ -5,7 +5,10 @@ always batch boundaries. `boundaries` remembers a few recent ones by offset, whi
 almost every reader is: right behind the last append, or where its last read ended.
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from chiplog_broker.ports.disk import Buffer, Disk, File
@@ -21,7 +24,7 @@ from chiplog_broker.storage.names import (
     segment_file,
 )
 from chiplog_broker.storage.offset_index import ENTRY as OFFSET_ENTRY
-from chiplog_broker.storage.offset_index import OffsetIndex
+from chiplog_broker.storage.offset_index import IndexedBatch, OffsetIndex
 from chiplog_broker.storage.time_index import ENTRY as TIME_ENTRY
 from chiplog_broker.storage.time_index import TimeIndex
 
@@ -130,14 +133,17 @@ class Segment:
         self._close_indexes()
 
     def refresh_tail(self) -> None:
-        """Find end offset and largest timestamp anew, from the last index entry on."""
+        """Find end offset and largest timestamp again, from the last index entry on.
+
+        Raises `DamagedBatchError`, also where an index does not say what the batches say.
+        """
         self._boundaries.clear()
-        self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.maximum()
+        self._max_timestamp_ms, self._max_timestamp_offset = self._newest_by_index()
         self.end_offset = self.base_offset
-        start = self.offset_index.last_position()
-        for _, header in walk_batches(self.log, start, self.size_bytes):
+        indexed = self.offset_index.last_batch()
+        for _, header in self._batches_from(indexed):
             self._note(header)
-        self._bytes_since_entry = self.size_bytes - start
+        self._bytes_since_entry = self.size_bytes - (indexed.position if indexed else 0)
         self.index_full = False
         self.first_timestamp_ms = NO_TIMESTAMP
         if self.size_bytes:
@@ -246,9 +252,9 @@ class Segment:
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest timestamp in the segment; -1 if there is none."""
+        """The largest timestamp in the segment; -1 if there is none. Raises `DamagedBatchError`."""
         if self._max_timestamp_ms is None:
-            self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.maximum()
+            self._max_timestamp_ms, self._max_timestamp_offset = self._newest_by_index()
         return self._max_timestamp_ms
 
     @property
@@ -276,8 +282,7 @@ class Segment:
     def end_at_or_below(self, offset: int) -> int:
         """Where the last batch that ends at or below `offset` ends; the base if none does."""
         end_offset = self.base_offset
-        start = self.offset_index.position_before(offset - 1)
-        for _, header in walk_batches(self.log, start, self.size_bytes):
+        for _, header in self._batches_from(self.offset_index.batch_before(offset - 1)):
             if header.last_offset >= offset:
                 break
             end_offset = header.last_offset + 1
@@ -294,9 +299,8 @@ class Segment:
         known = self._boundaries.get(offset)
         if known is not None:
             return known
-        start = self.offset_index.position_before(offset)
         following = self.base_offset
-        for position, header in walk_batches(self.log, start, self.size_bytes):
+        for position, header in self._batches_from(self.offset_index.batch_before(offset)):
             if header.base_offset < following:
                 what = f"offset {header.base_offset} where {following} or a later one belongs"
                 raise DamagedBatchError(what, position)
@@ -331,11 +335,54 @@ class Segment:
 
     def _boundary_within(self, start: int, limit: int) -> tuple[int, int]:
         """The last batch boundary in `start` to `limit`, and the offset that follows it."""
-        boundary = max(start, self.offset_index.boundary_before(limit))
-        for position, header in walk_batches(self.log, boundary, self.size_bytes):
+        indexed = self.offset_index.batch_at_or_before(limit)
+        if indexed is not None and indexed.position > start:
+            batches = self._batches_from(indexed)
+        else:
+            batches = walk_batches(self.log, start, self.size_bytes)
+        for position, header in batches:
             if position + header.size_bytes > limit:
                 return position, header.base_offset
         return self.size_bytes, self.end_offset
+
+    def _batches_from(self, indexed: IndexedBatch | None) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from this one on; of all of them without one.
+
+        No checksum covers an index: a bit that changed there would have records stepped over. So
+        the batch has to be the one that the entry names. Raises `DamagedBatchError`.
+        """
+        batches = walk_batches(self.log, indexed.position if indexed else 0, self.size_bytes)
+        if indexed is None:
+            return batches
+        first = next(batches, None)
+        if first is None or first[1].last_offset != indexed.last_offset:
+            ends = "no batch" if first is None else f"a batch up to {first[1].last_offset}"
+            raise DamagedBatchError(
+                f"the index names a batch up to {indexed.last_offset} where there is {ends}",
+                indexed.position,
+            )
+        return chain((first,), batches)
+
+    def _newest_by_index(self) -> tuple[int, int]:
+        """The largest timestamp, and the last offset of its batch; (-1, base) where there is none.
+
+        Retention goes by it. So where the batch does not say what the time index says of it, for
+        the reason given in `_batches_from`, all batches are asked.
+        """
+        if not len(self.time_index):
+            return self.time_index.maximum()
+        timestamp_ms, offset = noted = self.time_index.maximum()
+        with suppress(DamagedBatchError):
+            for _, header in self._batches_from(self.offset_index.batch_before(offset)):
+                if header.last_offset >= offset:
+                    if (header.newest_record_ms, header.last_offset) == (timestamp_ms, offset):
+                        return noted
+                    break
+        newest = NO_TIMESTAMP, self.base_offset
+        for _, header in walk_batches(self.log, 0, self.size_bytes):
+            if header.newest_record_ms > newest[0]:
+                newest = header.newest_record_ms, header.last_offset
+        return newest
 
     def _offset_at(self, position: int) -> int:
         if position == self.size_bytes:

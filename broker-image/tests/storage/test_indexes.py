@@ -20,9 +20,9 @@ BASE = 1_000
 
 def test_empty_indexes_point_to_the_beginning(kit: "StorageKit") -> None:
     index, times = OffsetIndex(kit.disk, "i", BASE), TimeIndex(kit.disk, "t", BASE)
-    assert index.position_before(BASE + 5) == 0
-    assert index.boundary_before(10**9) == 0
-    assert index.last_position() == 0
+    assert index.batch_before(BASE + 5) is None
+    assert index.batch_at_or_before(10**9) is None
+    assert index.last_batch() is None
     assert times.maximum() == (-1, BASE)
     assert times.offset_before(10**15) == BASE
 
@@ -45,13 +45,13 @@ def test_offset_lookups(
         if number in flush_at:
             index.flush()
     below = bisect_right(entries, (probe, 10**9)) - 1
-    expected = entries[below][1] if below >= 0 else 0
-    assert index.position_before(BASE + probe) == expected
-    assert index.boundary_before(probe * 10) == expected
+    expected = (BASE + entries[below][0], entries[below][1]) if below >= 0 else None
+    assert index.batch_before(BASE + probe) == expected
+    assert index.batch_at_or_before(probe * 10) == expected
     index.cut_at_position(probe * 10)
     kept = [entry for entry in entries if entry[1] < probe * 10]
     assert len(index) == len(kept)
-    assert index.last_position() == (kept[-1][1] if kept else 0)
+    assert index.last_batch() == ((BASE + kept[-1][0], kept[-1][1]) if kept else None)
     index.flush()
     again = OffsetIndex(disk, "i", BASE)
     assert [again.entry(number) for number in range(len(again))] == kept
@@ -83,7 +83,7 @@ def test_many_entries_go_to_the_file_in_one_write(kit: "StorageKit") -> None:
     assert kit.disk.operations - before == 4 + 1  # four writes, and making the file
     assert len(index) == PENDING_ENTRIES * 4 + 3
     for offset in (0, 1, 2, 999, PENDING_ENTRIES * 4, PENDING_ENTRIES * 8 + 4):
-        assert index.position_before(offset) == offset // 2 * 100
+        assert index.batch_before(offset) == (offset // 2 * 2, offset // 2 * 100)
 
 
 def test_entries_stay_in_memory_while_the_disk_is_full(kit: "StorageKit") -> None:
@@ -92,6 +92,7 @@ def test_entries_stay_in_memory_while_the_disk_is_full(kit: "StorageKit") -> Non
     kit.disk.fail_next("write_at", errno.ENOSPC)
     for number in range(PENDING_ENTRIES + 10):
         index.add_batch(number, number * 10)
-    assert index.position_before(PENDING_ENTRIES - 1) == (PENDING_ENTRIES - 1) * 10
+    last = PENDING_ENTRIES - 1
+    assert index.batch_before(last) == (last, last * 10)
     index.flush()
-    assert OffsetIndex(kit.disk, "i", 0).position_before(PENDING_ENTRIES + 9) == 5210
+    assert OffsetIndex(kit.disk, "i", 0).batch_before(last + 10) == (521, 5210)

@@ -3,11 +3,10 @@
 One file for each topic name, replaced whole and durably before the map is acted on.
 """
 
-import json
 import logging
 
+from chiplog_broker.metadata.json_files import read_json, write_json
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.whole_files import read_file
 from chiplog_core.api import API_VERSION
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
@@ -42,8 +41,7 @@ class MapFiles:
 
     async def put(self, spec: PartitionMapSpec) -> None:
         """Durable on return."""
-        data = json.dumps({"spec": write(spec)}, separators=(",", ":")).encode()
-        await self._disk.replace(_path(spec.topic_name), data)
+        await write_json(self._disk, _path(spec.topic_name), {"spec": write(spec)})
 
     async def remove(self, topic: str) -> None:
         """The map is gone, and nothing of the topic is here."""
@@ -52,7 +50,9 @@ class MapFiles:
 
     def _read(self, path: str) -> PartitionMapSpec:
         try:
-            found = json.loads(read_file(self._disk, path))
+            found = read_json(self._disk, path)
+            if not isinstance(found, dict):
+                raise TypeError("it is not an object")
             manifest = {
                 "apiVersion": API_VERSION,
                 "kind": PartitionMap.KIND.kind,

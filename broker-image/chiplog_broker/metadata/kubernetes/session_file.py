@@ -4,12 +4,11 @@ It is durable before a session is used. One that does not read is as good as non
 process then cannot attest anything, and asks the operator for everything else.
 """
 
-import json
 import logging
 from dataclasses import asdict, dataclass, fields
 
+from chiplog_broker.metadata.json_files import read_json, write_json
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.whole_files import read_file
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +27,7 @@ class SessionRecord:
     intact_since: int
     """The oldest session since which every start found the directory intact."""
     boot_id: str
+    """Of the kernel and the pod: `Machine.boot_id`."""
     storage_uuid: str
     fsync_only: bool
     """Every topic held here was `Fsync` since this process opened the directory."""
@@ -40,7 +40,9 @@ def read_session(disk: Disk) -> SessionRecord | None:
     if not disk.exists(SESSION_FILE):
         return None
     try:
-        found = json.loads(read_file(disk, SESSION_FILE))
+        found = read_json(disk, SESSION_FILE)
+        if not isinstance(found, dict):
+            raise TypeError("it is not an object")
         record = SessionRecord(**found)
         for field in fields(SessionRecord):
             value = getattr(record, field.name)
@@ -56,4 +58,4 @@ def read_session(disk: Disk) -> SessionRecord | None:
 
 async def write_session(disk: Disk, record: SessionRecord) -> None:
     """Durable on return. Raises `OSError`."""
-    await disk.replace(SESSION_FILE, json.dumps(asdict(record), indent=1).encode())
+    await write_json(disk, SESSION_FILE, asdict(record))

@@ -17,6 +17,7 @@ from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership, 
 from chiplog_broker.metadata.kubernetes.process import Process, new_incarnation
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
@@ -402,8 +403,15 @@ class MemberKit:
 
     def kept_session(self) -> dict[str, Any]:
         """What the next process would find of this one."""
-        found: dict[str, Any] = json.loads((self.folder / "metadata/session.json").read_text())
+        content, _ = without_checksum((self.folder / "metadata/session.json").read_bytes())
+        found: dict[str, Any] = json.loads(content)
         return found
+
+    def change_kept_session(self, **changes: object) -> None:
+        """Let the next process find something else, written as brokers write it."""
+        text = json.dumps(self.kept_session() | changes) + "\n"
+        path = self.folder / "metadata/session.json"
+        path.write_bytes(with_checksum(text.encode()))
 
     async def crash(self) -> None:
         """End the process without a word: nothing is closed in order."""

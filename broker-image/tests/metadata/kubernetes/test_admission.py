@@ -176,8 +176,7 @@ def test_a_volume_of_another_broker_is_refused(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
             pass
-        path = member.folder / "metadata/session.json"
-        path.write_text(path.read_text().replace('"broker_id": 1', '"broker_id": 2'))
+        member.change_kept_session(broker_id=2)
         with pytest.raises(CannotStart, match="belongs to broker 2"):
             await member.new_process().start()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
+from chiplog_broker.ports.checksum_line import without_checksum
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.ids import TopicId
@@ -19,7 +20,9 @@ OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
 
 def kept(member: "MemberKit", topic: str = "orders") -> Any:
     """The map on disk."""
-    return json.loads((member.folder / f"metadata/maps/{topic}.json").read_text())["spec"]
+    path = member.folder / f"metadata/maps/{topic}.json"
+    content, _ = without_checksum(path.read_bytes())
+    return json.loads(content)["spec"]
 
 
 def tombstone(topic_id: str, **more: Any) -> dict[str, Any]:

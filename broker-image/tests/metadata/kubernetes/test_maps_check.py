@@ -123,8 +123,7 @@ def test_an_object_that_went_back_does_not_end_the_process(member: "MemberKit") 
         await member.crash()
         member.machine.boot = "boot-2"
         (member.folder / "data/.kafka_cleanshutdown").unlink()
-        record = member.folder / "metadata/session.json"
-        record.write_text(record.read_text().replace('"fsync_only": true', '"fsync_only": false'))
+        member.change_kept_session(fsync_only=False)
         async with member.starting() as start:
             (directory,) = member.operator.status.directories
             assert (directory.tail, directory.intact_since) == (Tail.SUSPECT, 2)

@@ -1,0 +1,37 @@
+"""The last line of a small text file: the CRC-32C of every byte before it.
+
+A disk may change a bit without a word. In a segment the checksums of the batches tell; in a small
+file a digit that became another digit would be believed.
+"""
+
+from crc32c import crc32c
+
+_NAME = b"crc32c "
+_LINE_BYTES = len(_NAME) + 9
+
+
+class ChecksumError(ValueError):
+    """The bytes are not those that were written."""
+
+
+def with_checksum(content: bytes) -> bytes:
+    """`content`, which ends with a line break, and the line."""
+    return content + _line_for(content)
+
+
+def without_checksum(data: bytes) -> tuple[bytes, bool]:
+    """The content, and whether a checksum vouches for it: files of earlier versions have none.
+
+    Where a bit of the line itself changed, so that nobody takes it for one, it is left in the
+    content, which then has a line too many. Raises `ChecksumError`.
+    """
+    content, line = data[:-_LINE_BYTES], data[-_LINE_BYTES:]
+    if not line.startswith(_NAME):
+        return data, False
+    if line != _line_for(content):
+        raise ChecksumError("the checksum does not fit")
+    return content, True
+
+
+def _line_for(content: bytes) -> bytes:
+    return b"%s%08x\n" % (_NAME, crc32c(content))
