@@ -31,6 +31,7 @@ from chiplog_broker.partitions.follow_steps import (
 )
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.messages import FetchPartitionResponse
+from chiplog_broker.records.batch import read_header
 from chiplog_broker.records.errors import RecordsError
 from chiplog_broker.storage.errors import (
     DiskFullError,
@@ -256,11 +257,16 @@ class Following:
 
     async def _continue(self, records: memoryview) -> None:
         log, now_ms = self._log, self._clock.now_ms()
+        is_empty = log.end_offset == log.log_start_offset
+        if is_empty and read_header(records).leader_epoch < log.last_epoch:
+            # No record here is of that epoch: whoever began it was not followed by this leader,
+            # or the history rotted. Nothing would ever continue it.
+            logger.warning("epochs_dropped", extra=self._facts(epoch=log.last_epoch))
+            await log.truncate_fully_and_start_at(log.log_start_offset, now_ms)
         try:
             log.append_as_follower(records, self.leader_epoch, now_ms)
         except UnexpectedOffsetError as unexpected:
             found = unexpected.found_offset
-            is_empty = log.end_offset == log.log_start_offset
             if not (is_empty and 0 <= found < log.log_start_offset):
                 raise
             # The leader's log start lies within this batch, which comes whole.

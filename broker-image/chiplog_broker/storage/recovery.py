@@ -121,6 +121,8 @@ class LogRecovery:
         """Set before anything is removed, in a step of its own, so that it can be remembered."""
         self.unsynced: list[Segment] = []
         self._epochs_known = True
+        self._epochs_refuted = False
+        """A batch is of an epoch that was over by then, says the history: one of them changed."""
         self._written_twice: list[Segment] = []
         """Segments whose end was written again into the next one before the last start ended."""
         self._snapshot = b""
@@ -144,8 +146,10 @@ class LogRecovery:
             raise DamagedLogError(str(error)) from error
         yield from self._settle_start()
         self.epochs.truncate_start(self.log_start_offset)
-        # An epoch that wrote nothing is forgotten; of an empty log the last one is kept.
-        self.epochs.truncate_end(max(self._end_offset, self.log_start_offset + 1))
+        # An epoch that wrote nothing is forgotten; of an empty log the last one is kept, unless
+        # it may be one that never was: no leader's records would ever continue that.
+        last_kept = self.log_start_offset + (0 if self._epochs_refuted else 1)
+        self.epochs.truncate_end(max(self._end_offset, last_kept))
 
     async def write_again(self) -> None:
         """Write what lies above the recovery point into new files, durable on return.
@@ -502,6 +506,7 @@ class LogRecovery:
             self.epochs.assign(epoch, offset)
         known = self.epochs.epoch_at(offset)
         if known != epoch:
+            self._epochs_refuted = epoch < known
             raise CorruptBatchError(f"offset {offset} has epoch {epoch}, the history says {known}")
 
     def _learn_epochs(self, segments: list[Segment]) -> Steps:

@@ -218,6 +218,25 @@ def test_records_that_do_not_continue_the_log_are_not_taken(run: Run, damage: st
     run(scenario)
 
 
+def test_an_empty_log_does_not_insist_on_an_epoch(run: Run, kit: "StorageKit") -> None:
+    """A bit of its history changed, so no leader's records would ever continue it."""
+
+    async def scenario(one: Follower) -> None:
+        await one.give(one.batch(0, b"a"))
+        await one.log.truncate_fully_and_start_at(1, 0)
+        one.log.begin_epoch(7)
+        await one.begin(9)
+        records = one.batch(1, b"b") + one.batch(2, b"c", epoch=8)
+        assert await one.give(records) is Taken.PROGRESS
+        assert await one.position() == FetchPosition(3, 8, 9, 1)
+        kit.cut_power()
+
+    run(scenario)
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset, log.last_epoch) == (1, 3, 8)
+    assert log.epoch_at(1) == EPOCH
+
+
 def test_truncation_to_where_histories_part(run: Run, kit: "StorageKit") -> None:
     async def scenario(one: Follower) -> None:
         await one.give(one.batch(0, b"a", epoch=1) + one.batch(1, b"b", b"c", epoch=3))

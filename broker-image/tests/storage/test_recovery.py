@@ -307,6 +307,34 @@ def test_an_epoch_that_contradicts_the_history_quarantines(
     assert "epoch" in report.reason
 
 
+def test_a_history_that_the_first_batch_refutes_is_not_kept(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """No leader's records could follow an epoch that never was, nor may it win an election."""
+    kit.run(write(kit, make_batch, checkpointed=0))
+    kit.disk.content(kit.path("leader-epoch-checkpoint"))[:] = b"0\n1\n2 0\n"
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 0)
+    kit.kill()
+    log = kit.run(kit.open()).logs[kit.orders]
+    assert log._epochs.entries == ()
+
+
+def test_the_last_epoch_of_a_log_whose_new_epoch_was_not_saved_is_kept(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """That the history says less refutes nothing."""
+    kit.run(write(kit, make_batch, checkpointed=0))
+    kit.disk.content(kit.path("leader-epoch-checkpoint"))[:] = b"0\n1\n0 0\n"
+    kit.disk.content(kit.path(f"{FIRST}.log"))[12:16] = (1).to_bytes(4, "big")
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 0)
+    kit.kill()
+    assert kit.run(kit.open()).logs[kit.orders].last_epoch == 0
+
+
 @pytest.mark.parametrize("damage", ["missing", "garbage", "cut"])
 def test_producers_come_back_without_their_snapshot(
     kit: "StorageKit", make_batch: "MakeBatch", damage: str
