@@ -75,7 +75,9 @@ class PipeliningProducer(Producer):
                     most = self.habits.in_flight
                 if len(flights) < most and self.chance.random() < 1 / most:
                     pause_s = longest_s * self.crowding * most
-                    await self._pause(self.chance.uniform(0.0, pause_s))
+                    seconds = self.chance.uniform(0.0, pause_s)
+                    if not await self._pause_among(partition, flights, seconds):
+                        break
         finally:
             for one in flights:
                 if one.answer is not None:
@@ -108,6 +110,22 @@ class PipeliningProducer(Producer):
                 return False
             else:
                 await self._send_again(partition, flights)
+        return True
+
+    async def _pause_among(
+        self, partition: TopicPartition, flights: deque[Flight], seconds: float
+    ) -> bool:
+        """As `_pause`. What is refused meanwhile is sent again: Java's sender does not wait for
+        the application's next record, which would then be the first to arrive."""
+        pause = asyncio.get_running_loop().create_task(self._pause(seconds))
+        try:
+            while not pause.done():
+                first = [one.answer for one in flights if one.answer is not None][:1]
+                await asyncio.wait({pause, *first}, return_when=asyncio.FIRST_COMPLETED)
+                if not await self._settle(partition, flights, is_full=False):
+                    return False
+        finally:
+            pause.cancel()
         return True
 
     def _may_come_again(self, partition: TopicPartition, first: Flight, error: int) -> bool:
