@@ -46,11 +46,17 @@ class Leadership:
         logger.info("in_charge", extra={"identity": self.me})
 
     async def keep(self) -> None:
-        """Renew until that fails for too long: then `LeaseLost`. Returns never."""
+        """Renew until that fails for too long: then `LeaseLost`. Returns never.
+
+        The next renewal is due from when the last one began, as its time is: after one that was
+        slow, the Lease would be over before a whole pause is.
+        """
+        due_s = self.clock.monotonic_s() + self.times.renew_s
         while True:
-            await self.clock.sleep(self.times.renew_s)
+            await self.clock.sleep(max(due_s - self.clock.monotonic_s(), 0.0))
             # First the clock: who slept past the end may not renew as if nothing had been.
             self._assert_held()
+            due_s = self.clock.monotonic_s() + self.times.renew_s
             await self._try()
             self._assert_held()
             if self._seen.record is None or self._seen.record.holder != self.me:

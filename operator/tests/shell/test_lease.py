@@ -144,6 +144,41 @@ class Broken:
         return fail
 
 
+class Slow:
+    """An API server that carries out a write after a while, if it is to."""
+
+    def __init__(self, bench: Any) -> None:
+        self._bench = bench
+        self.takes_s = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bench.api, name)
+
+    async def replace(self, *given: Any, **more: Any) -> Any:
+        await self._bench.clock.sleep(self.takes_s)
+        return await self._bench.api.replace(*given, **more)
+
+
+def test_one_renewal_that_takes_long_does_not_cost_the_lease(bench: Any) -> None:
+    """It counts from when it was sent, so not much of it is left when it has arrived."""
+
+    async def scenario() -> None:
+        first, slow = candidate(bench, "first"), Slow(bench)
+        await first.acquire()
+        first.api = slow
+        keeping = asyncio.create_task(first.keep())
+        slow.takes_s = 4.5
+        await bench.clock.advance(3)
+        slow.takes_s = 0.0
+        await bench.clock.advance(3.6)
+        for _ in range(60):
+            await bench.clock.advance(0.1)
+            assert first.is_held()
+        await ended(keeping)
+
+    bench.run(scenario())
+
+
 def test_one_that_was_paused_too_long_ends_without_another_word(bench: Any) -> None:
     async def scenario() -> None:
         first = candidate(bench, "first")
