@@ -627,10 +627,15 @@ def _check_replaceable(node: _Node, replaced: _Node | None, path: str) -> None:
         raise OSError(errno.ENOTEMPTY, "is not empty", path)
 
 
-def _size(node: _Node) -> int:
-    if isinstance(node, _FileNode):
-        return len(node.content)
-    return sum(_size(child) for child in node.names.values())
+def _size(root: _DirectoryNode) -> int:
+    total, waiting = 0, [root]
+    while waiting:
+        for child in waiting.pop().names.values():
+            if isinstance(child, _DirectoryNode):
+                waiting.append(child)
+            else:
+                total += len(child.content)
+    return total
 
 
 def _survivor_directory(node: _DirectoryNode, chance: random.Random, kept: float) -> _DirectoryNode:
