@@ -81,6 +81,17 @@ class FileSystem:
         """Whoever used it has ended."""
         run("umount", str(self.path))
 
+    def has_ended(self) -> bool:
+        """Whether it has shut down: xfs does where it cannot write to its log. Nothing can be read
+        or written then until it is mounted again."""
+        probe = self.path / ".probe"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError:
+            return True
+        return False
+
     def forget_cache(self) -> None:
         """What is read from now on comes from the device. Nothing may be in use."""
         self.unmount()
