@@ -17,11 +17,22 @@ from chiplog_core.config.broker_keys import (
     OFFSETS_RETENTION_MINUTES,
     OFFSETS_TOPIC_NUM_PARTITIONS,
     OFFSETS_TOPIC_SEGMENT_BYTES,
+    SCRUB_INTERVAL_MS,
 )
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e.sim.checkers import Anomaly, check
 from e2e.sim.clients import DAY_MS, SPARING, Habits
-from e2e.sim.faults import FAULT_NAMES, LATER, OF_GROUPS, OF_MEDIA, OF_USERS, Faults, Mix, users
+from e2e.sim.faults import (
+    FAULT_NAMES,
+    LATER,
+    OF_GROUPS,
+    OF_MEDIA,
+    OF_USERS,
+    ROTTING,
+    Faults,
+    Mix,
+    users,
+)
 from e2e.sim.groups.crowd import Crowd
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.history import Kind, Span
@@ -154,13 +165,18 @@ def with_later_load(seed: int, mix: Mix) -> Mix:
         "delete.retention.ms": str(chance.choice((2_000, 20_000, DAY_MS))),
     }
     later = {name: chance.uniform(0.2, 1.0) for name in LATER if chance.random() < 0.4}
-    cleaner = {LOG_CLEANER_BACKOFF_MS.name: "2000"} if habits.keys else {}
+    quick = {}
+    if habits.keys:
+        quick[LOG_CLEANER_BACKOFF_MS.name] = "2000"
+    if ROTTING & mix.weights.keys():
+        # A start reads what lies above the recovery point; all else is found by who reads it.
+        quick[SCRUB_INTERVAL_MS.name] = "5000"
     return replace(
         mix,
         habits=habits,
         topic_config=config,
         compacted_config=compacted if habits.keys else {},
-        cluster_config=mix.cluster_config | cleaner,
+        cluster_config=mix.cluster_config | quick,
         weights=mix.weights | later,
     )
 

@@ -39,6 +39,7 @@ __all__ = [
     "OF_GROUPS",
     "OF_MEDIA",
     "OF_USERS",
+    "ROTTING",
     "Act",
     "Faults",
     "Mix",
@@ -76,6 +77,8 @@ OF_MEDIA: Final = (*disk_errors.ACTS, *decay.ACTS, *volumes.ACTS)
 """What disks and volumes do that sound ones do not; drawn by itself."""
 LATER: Final[dict[str, Act]] = {**clocks.LATER, **users.LATER}
 """What came later than seeds that drew from `FAULT_NAMES`: only later seeds draw it."""
+ROTTING: Final = frozenset({*rot.ACTS, *decay.ACTS})
+"""What changes stored bytes."""
 OF_USERS: Final = (*users.ACTS, *admins.ACTS, *mistakes.ACTS)
 """What is no fault, but goes on beside them."""
 
