@@ -48,6 +48,12 @@ class MapFiles:
         self._disk.remove(_path(topic))
         await self._disk.sync_directory(MAPS)
 
+    async def remove_all(self) -> None:
+        """Nothing is known any more."""
+        for name in self._disk.names(MAPS):
+            self._disk.remove(f"{MAPS}/{name}")
+        await self._disk.sync_directory(MAPS)
+
     def _read(self, path: str) -> PartitionMapSpec:
         try:
             found = read_json(self._disk, path)

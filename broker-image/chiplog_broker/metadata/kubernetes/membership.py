@@ -242,6 +242,11 @@ class KubernetesMembership:
             "data_attested",
             extra={"tail": verdict.tail.value, "reason": verdict.reason, "intact_since": since},
         )
+        if found.went_back:
+            # What the API server said last is newer than this copy, and so are its maps. What
+            # these know and those do not was deleted since: nobody will bury it again.
+            await self._files.remove_all()
+            self._known = {}
         own = self._process.broker_id
         record = SessionRecord(
             cluster_id=node.cluster.cluster_id,

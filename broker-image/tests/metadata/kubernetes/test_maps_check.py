@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
+from chiplog_core.ids import TopicId
+from chiplog_core.labels import RENEWAL
 from chiplog_core.model.broker_status import Tail
 
 if TYPE_CHECKING:
@@ -109,6 +112,29 @@ def test_the_next_process_answers_for_itself(member: "MemberKit") -> None:
             await member.eventually(lambda: member.operator.status.maps_checked == "one")
         async with member.starting():
             assert member.operator.status.maps_checked is None
+
+    member.run(scenario)
+
+
+def test_maps_on_an_older_copy_of_the_volume_are_not_known_better(member: "MemberKit") -> None:
+    """The topic was deleted and another made of its name since the copy: no tombstone is left."""
+
+    async def scenario() -> None:
+        member.operator.write_map("orders", [member.partition(1, 0)])
+        async with member.admitted(1):
+            await member.eventually(lambda: member.replica().is_leader)
+            await member.eventually(lambda: member.operator.status.session == 1)
+        lease = member.api.objects["leases", "c1-1"]
+        lease["metadata"]["annotations"] = {RENEWAL: "999"}
+        member.operator.remove_map("orders")
+        other = "CCCCCCCCCCCCCCCCCCCCCQ"
+        member.operator.write_map("orders", [member.partition(2, 0)], topic_id=other)
+        async with member.admitted(2):
+            await member.eventually(lambda: member.replica().is_leader)
+            assert member.replica().log.topic_id == uuid_of(TopicId.from_text(other))
+            assert not member.store._maps.regressed
+        aside = [one.name for one in (member.folder / "data").iterdir() if "stray" in one.name]
+        assert len(aside) == 1, "what the copy holds of the deleted topic stays, for people"
 
     member.run(scenario)
 
