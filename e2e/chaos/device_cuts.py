@@ -116,17 +116,12 @@ def is_offline(cluster: Cluster, broker_id: int) -> bool:
 
 
 def wait_all_whole(cluster: Cluster) -> None:
-    """Start who has ended again: an error that nobody heard of is told to who syncs next.
-
-    A file system that has shut down is mounted again before that, as whoever runs the node does.
-    """
+    """Start who has ended again: an error that nobody heard of is told to who syncs next."""
 
     def all_run() -> bool:
         for number, child in cluster.brokers.items():
             if not child.runs:
                 cluster.kill(number)
-                if cluster.disks[number].has_ended():
-                    cluster.disks[number].forget_cache()
                 cluster.start_again(number)
         return not missing(cluster, SIZE, replicas=SIZE)
 

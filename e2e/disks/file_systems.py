@@ -74,23 +74,15 @@ class FileSystem:
         run("truncate", "--size", str(SIZE_BYTES), str(self.image))
         run(*MAKE[self.kind], str(self.image))
 
+    def _reserve(self, image: Path) -> None:
+        """Give room in this file to what must always have some."""
+
     def mount(self) -> None:
         run("mount", "-o", OPTIONS[self.kind], str(self.image), str(self.path))
 
     def unmount(self) -> None:
         """Whoever used it has ended."""
         run("umount", str(self.path))
-
-    def has_ended(self) -> bool:
-        """Whether it has shut down: xfs does where it cannot write to its log. Nothing can be read
-        or written then until it is mounted again."""
-        probe = self.path / ".probe"
-        try:
-            probe.touch()
-            probe.unlink()
-        except OSError:
-            return True
-        return False
 
     def forget_cache(self) -> None:
         """What is read from now on comes from the device. Nothing may be in use."""
@@ -103,7 +95,8 @@ class FileSystem:
         What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
         """
         after = self.image.with_suffix(".after")
-        run("cp", "--sparse=always", str(self.image), str(after))
+        run("cp", "--sparse=auto", str(self.image), str(after))
+        self._reserve(after)
         self.unmount()
         after.replace(self.image)
         self.mount()
@@ -128,6 +121,7 @@ class DroppingFileSystem(FileSystem):
 
     def __init__(self, kind: str, folder: Path) -> None:
         super().__init__(kind, folder)
+        self._reserved_bytes = 0
         self.device = folder / "device"
         self.image = self.device / f"image.{kind}"
 
@@ -150,8 +144,14 @@ class DroppingFileSystem(FileSystem):
                 int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE)
             )
             (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
-            with self.image.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, free * int(block_bytes))
+            self._reserved_bytes = free * int(block_bytes)
+        self._reserve(self.image)
+
+    def _reserve(self, image: Path) -> None:
+        # A journal that finds no room ends the file system; xfs has written all of its own.
+        if self._reserved_bytes:
+            with image.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, self._reserved_bytes)
 
     def fill(self) -> None:
         """There is no room left on the device."""
