@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from e2e.sim.checkers.anomaly import Anomaly
@@ -32,7 +33,9 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
     had deleted, and neither the tombstone nor anything newer.
 
     A tombstone goes only after everything older of its key. Other readers may be so slow that it
-    goes between the two, which `delete.retention.ms` bounds: they are excused by that only.
+    goes between the two, which `delete.retention.ms` bounds; and one that has not come to the end
+    may miss a tombstone in whose place there is a newer record of the key already, further on:
+    of a key only the last one stays. They are excused by these two only.
     """
     if not history.tombstones:
         return
@@ -83,9 +86,24 @@ def _came_back(
         latest = known[at] if at >= 0 else None
         if latest is None or latest.offset <= one.offset or latest.value not in history.tombstones:
             continue
+        newer = known[at + 1] if at + 1 < len(known) else None
+        if newer is not None and _written_s(history, partition, newer) <= at_s:
+            continue
         if not _was_slow(history, partition, one, at_s):
             what = f"{name} saw {one.value} at {one.offset}, not its end at {latest.offset}"
             yield Anomaly("deleted-key-back", partition, f"{key}: {what}")
+
+
+def _written_s(history: History, partition: str, record: Known) -> float:
+    """When a broker wrote it first, as far as its place says."""
+    return min(
+        (
+            one.at_s
+            for one in history.appends
+            if one.partition == partition and one.base_offset <= record.offset <= one.last_offset
+        ),
+        default=inf,
+    )
 
 
 def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:

@@ -732,6 +732,21 @@ def test_a_slow_reader_may_miss_a_tombstone() -> None:
     assert names(history) == set()
 
 
+@pytest.mark.parametrize(("after_s", "found"), [(0.5, set()), (0.6, {"deleted-key-back"})])
+def test_a_tombstone_goes_where_its_key_stands_again(after_s: float, found: set[str]) -> None:
+    """Also for a reader that has not come so far, if it stood there when that one read."""
+    history = compacted(0, 1, 2, delete_retention_ms=10_000)
+    history.keys["d"] = "k"
+    add(history, Kind.SENT, "d")
+    add(history, Kind.ACKED, "d", 4)
+    history.final[P].append((4, "d"))
+    history.ends[P] = 5
+    begin_s = len(history.events)
+    read_by_one(history, 1, 3)
+    history.appends.append(Append(begin_s + after_s, "broker-1#1", P, 5, 4, 4, 4, 100))
+    assert names(history) == found
+
+
 def test_a_reader_that_seeks_begins_anew() -> None:
     history = compacted(0, 1, 2, delete_retention_ms=10_000)
     read_by_one(history, 1)
