@@ -173,7 +173,7 @@ def _carried(
 def _leader(
     state: PartitionState, isr: Isr, topic_id: TopicId, members: Members
 ) -> ReplicaRef | None:
-    present = _present_leader(state, isr, members)
+    present = _present_leader(state, isr)
     if present is not None and members.life(present) is Life.UNKNOWN:
         return present
     able = [ref for ref in isr if can_lead(ref, state, topic_id, members)]
@@ -184,7 +184,7 @@ def _leader(
     return min(staying, key=lambda ref: order.get(ref.broker_id, len(order)), default=None)
 
 
-def _present_leader(state: PartitionState, isr: Isr, members: Members) -> ReplicaRef | None:
+def _present_leader(state: PartitionState, isr: Isr) -> ReplicaRef | None:
     """The leader, in the session the ISR now has it under."""
     if state.leader is None or state.leader in isr:
         return state.leader

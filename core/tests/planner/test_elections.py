@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import (
     BrokerId,
     LeaderEpoch,
@@ -13,10 +14,10 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
-from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner.elections import elect
+from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.planner.elections import changed, elect, elect_all
 from chiplog_core.planner.members import Life, Member, Members
-from tests.planner.objects import ref
+from tests.planner.objects import CLUSTER, NOW, ref
 
 TOPIC = TopicId((7).to_bytes(16, "big"))
 
@@ -103,6 +104,13 @@ def test_nothing_changes_while_all_is_well() -> None:
             id="at the floor the dead stay listed",
         ),
         pytest.param(
+            "1@1 2@1",
+            "2@1",
+            [member("1@2", GONE, process_since=1), member("2@1")],
+            ("2@1", "1@1 2@1", 5, 9),
+            id="and in the session in which they were in sync",
+        ),
+        pytest.param(
             "1@1 2@1 3@1",
             "1@1",
             [member("1@1", GONE), member("2@1", GONE), member("3@1", GONE)],
@@ -122,6 +130,13 @@ def test_nothing_changes_while_all_is_well() -> None:
             [member("1@2", process_since=1)],
             ("1@2", "1@2", 6, 10),
             id="the same process in a new session leads under a new epoch",
+        ),
+        pytest.param(
+            "1@1 2@1 3@1",
+            "2@1",
+            [member("1@1"), member("2@2", process_since=1), member("3@1")],
+            ("2@2", "1@1 2@2 3@1", 6, 10),
+            id="also where replicas before it could lead",
         ),
         pytest.param(
             "1@1",
@@ -225,9 +240,10 @@ def test_a_damaged_replica_does_not_lead() -> None:
 
 
 def test_a_damaged_replica_is_not_carried_over() -> None:
+    """Though it is the process that was in sync."""
     before = state("1@1", "1@1", (1,))
 
-    after = elect(before, TOPIC, 1, members(member("1@2"), damaged=1))
+    after = elect(before, TOPIC, 1, members(member("1@2", process_since=1), damaged=1))
 
     assert (after.leader, after.isr) == (None, (ref("1@1"),))
 
@@ -359,3 +375,136 @@ def test_a_copy_that_its_leader_proposed_stays_listed() -> None:
     before = state("1@1 2@1 3@1", "1@1")
 
     assert elect(before, TOPIC, 2, replace(known, refetching=known.damaged)) is before
+
+
+def test_a_copy_that_was_begun_anew_does_not_count_for_the_floor() -> None:
+    """Were 1 dropped for its damage, only 2 could serve."""
+    known = members(*ALL_THREE)
+    spoiled, anew = ((BrokerId(one), TOPIC, PartitionIndex(0)) for one in (1, 3))
+    known = replace(known, damaged=frozenset({spoiled, anew}), refetching=frozenset({anew}))
+
+    after = elect(state("1@1 2@1 3@1", "1@1"), TOPIC, 2, known)
+
+    assert shown(after) == ("2@1", "1@1 2@1 3@1", 6, 10)
+
+
+@pytest.mark.parametrize(
+    ("isr", "min_isr", "damaged", "expected"),
+    [
+        pytest.param(
+            "1@1 2@1 3@1", 2, None, ("2@1", "2@1 3@1", 6, 10), id="it leaves where others suffice"
+        ),
+        pytest.param("1@1 2@1", 2, None, ("2@1", "1@1 2@1", 6, 10), id="at the floor it stays"),
+        pytest.param(
+            "1@1 2@1 3@1", 2, 3, ("2@1", "1@1 2@1 3@1", 6, 10), id="and where another cannot serve"
+        ),
+    ],
+)
+def test_a_broker_that_is_about_to_end(
+    isr: str, min_isr: int, damaged: int | None, expected: tuple[str | None, str, int, int]
+) -> None:
+    brokers = (member("1@1", leaving=True), *ALL_THREE[1:])
+    known = members(*brokers, damaged=damaged)
+    known = replace(known, stopping=frozenset({ref("1@1")}), refetching=known.damaged)
+
+    assert shown(elect(state(isr, "1@1"), TOPIC, min_isr, known)) == expected
+
+
+def test_the_order_of_the_replicas_says_who_follows_not_that_of_the_isr() -> None:
+    brokers = members(member("1@1", GONE), *ALL_THREE[1:])
+
+    after = elect(state("1@1 2@1 3@1", "1@1", (3, 1, 2)), TOPIC, 2, brokers)
+
+    assert after.leader == ref("3@1")
+
+
+def test_a_member_that_is_no_replica_any_more_follows_last() -> None:
+    brokers = members(member("1@1", GONE), *ALL_THREE[1:])
+
+    after = elect(state("1@1 2@1 3@1", "1@1", (1, 3)), TOPIC, 2, brokers)
+
+    assert after.leader == ref("3@1")
+
+
+def test_a_dead_follower_of_two_leaves_where_one_suffices() -> None:
+    brokers = members(member("1@1"), member("2@1", GONE))
+
+    after = elect(state("1@1 2@1", "1@1", (1, 2)), TOPIC, 1, brokers)
+
+    assert shown(after) == ("1@1", "1@1", 5, 10)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "leader"),
+    [
+        pytest.param(3, "1@1", id="a replica that lives and has not spoken is waited for"),
+        pytest.param(4, "2@1", id="a broker without a copy is not"),
+    ],
+)
+def test_who_has_not_compared_its_disk_with_the_maps(awaited: int, leader: str) -> None:
+    known = members(member("1@1", GONE), *ALL_THREE[1:], member("4@1"))
+    known = replace(known, awaited=frozenset({BrokerId(awaited)}))
+
+    assert elect(state("1@1 2@1 3@1", "1@1"), TOPIC, 2, known).leader == ref(leader)
+
+
+def test_what_changes_nothing_is_no_change() -> None:
+    before = state("1@1 2@1", "1@1")
+
+    assert changed(before, before.isr, before.leader, members(*ALL_THREE)) is before
+
+
+FIRST_DIED = members(member("1@1", GONE), *ALL_THREE[1:])
+
+
+def partition_map(state: PartitionState) -> PartitionMapSpec:
+    generation = Generation(topic_id=TOPIC, partitions=(state,))
+    return PartitionMapSpec(
+        cluster=CLUSTER,
+        topic_name="orders",
+        current=TOPIC,
+        min_isr=2,
+        durability=Durability.FSYNC,
+        generations=(generation,),
+    )
+
+
+def test_a_map_in_which_nothing_is_due_is_the_very_same_object() -> None:
+    before = partition_map(state("1@1 2@1 3@1", "1@1"))
+
+    assert elect_all(before, members(*ALL_THREE)) is before
+
+
+def test_elections_in_a_whole_map() -> None:
+    before = partition_map(state("1@1 2@1 3@1", "1@1"))
+
+    (generation,) = elect_all(before, FIRST_DIED).generations
+
+    (after,) = generation.partitions
+    assert shown(after) == ("2@1", "2@1 3@1", 6, 10)
+
+
+def test_damage_is_looked_up_under_the_id_of_the_generation() -> None:
+    before = partition_map(state("1@1 2@1 3@1", "1@1"))
+
+    (generation,) = elect_all(before, members(*ALL_THREE, damaged=1)).generations
+
+    assert generation.partitions[0].leader == ref("2@1")
+
+
+def test_nobody_is_elected_in_the_trash_nor_in_hibernation() -> None:
+    before = partition_map(state("1@1 2@1 3@1", "1@1"))
+    (generation,) = before.generations
+    in_trash = replace(before, current=None, generations=(replace(generation, trash_until=NOW),))
+
+    assert elect_all(in_trash, FIRST_DIED) is in_trash
+    hibernating = replace(before, hibernated=True)
+    assert elect_all(hibernating, FIRST_DIED) is hibernating
+
+
+def test_nobody_is_elected_while_those_who_have_not_spoken_could_be_a_whole_isr() -> None:
+    """Dead ones, too: they may come back with records that nobody else has (R6)."""
+    before = partition_map(state("1@1 2@1 3@1", "1@1"))
+    known = replace(FIRST_DIED, unchecked=frozenset(map(BrokerId, (1, 2))))
+
+    assert elect_all(before, known) is before
