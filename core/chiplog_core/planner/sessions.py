@@ -85,7 +85,7 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
     intact_since = session
     if is_intact:
         oldest = (directory.intact_since for directory in status.directories)
-        intact_since = max(storage_since, spec.intact_since, Session(failed_session + 1), *oldest)
+        intact_since = max(spec.intact_since, Session(failed_session + 1), *oldest)
     return replace(
         again,
         storage_uuids=storage_uuids,
@@ -98,11 +98,8 @@ def _admitted(world: World, broker: Broker) -> BrokerSpec:
 def _unused_session(world: World, broker: Broker) -> Session:
     """One above every session that anything remembers, also after a restored backup."""
     broker_id = broker.spec.broker_id
-    highest = max(broker.spec.session, broker.status.session or 0)
-    for ref in _refs(world):
-        if ref.broker_id == broker_id and ref.session > highest:
-            highest = ref.session
-    return Session(highest + 1)
+    named = (ref.session for ref in _refs(world) if ref.broker_id == broker_id)
+    return Session(max(broker.spec.session, broker.status.session or 0, *named) + 1)
 
 
 def _refs(world: World) -> Iterator[ReplicaRef]:

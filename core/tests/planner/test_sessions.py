@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId, Session
 from chiplog_core.model.broker import BrokerSpec
@@ -318,3 +320,48 @@ def test_a_session_that_a_restored_backup_forgot_is_given_anew() -> None:
 
     assert spec_of(kubernetes).session == 3
     assert spec_of(kubernetes).admitted_incarnation == backup.spec.admitted_incarnation
+
+
+def starting(since: int, **found: Any) -> Kubernetes:
+    """The second process, whose disk says that it vouches for all since that session."""
+    kubernetes = running()
+    kubernetes.start(1)
+    status = kubernetes.brokers[ONE].status
+    directory = replace(status.directories[0], intact_since=Session(since), **found)
+    kubernetes.status(1, replace(status, directories=(directory,)))
+    return kubernetes
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param({"tail": Tail.SUSPECT}, id="a suspect tail"),
+        pytest.param({"online": False}, id="a disk that does not work"),
+    ],
+)
+def test_what_is_not_intact_vouches_for_no_older_session(found: dict[str, Any]) -> None:
+    """Whatever else it says of itself."""
+    kubernetes = starting(1, **found)
+    kubernetes.settle()
+
+    assert (spec_of(kubernetes).storage_since, spec_of(kubernetes).intact_since) == (1, 2)
+
+
+def test_a_disk_vouches_for_no_more_than_it_says() -> None:
+    kubernetes = starting(2)
+    kubernetes.settle()
+
+    assert spec_of(kubernetes).intact_since == 2
+
+
+def test_what_the_operator_once_found_lacking_no_later_start_vouches_for() -> None:
+    """A process that was suspect may end before its disk knows of its session."""
+    kubernetes = starting(2, tail=Tail.SUSPECT)
+    kubernetes.settle()
+    kubernetes.start(1)
+    status = kubernetes.brokers[ONE].status
+    forgot = replace(status.directories[0], intact_since=Session(1))
+    kubernetes.status(1, replace(status, directories=(forgot,)))
+    kubernetes.settle()
+
+    assert (spec_of(kubernetes).session, spec_of(kubernetes).intact_since) == (3, 2)
