@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from chiplog_broker.metadata.kubernetes.attestation import FoundData, attest, intact_since
+from chiplog_broker.metadata.kubernetes.attestation import (
+    Attestation,
+    FoundData,
+    attest,
+    intact_since,
+)
 from chiplog_broker.metadata.kubernetes.knowledge import why_less
 from chiplog_broker.metadata.kubernetes.readiness import behind
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones
@@ -32,37 +37,54 @@ LEFT = SessionRecord(
 FOUND = FoundData(storage_uuid="disk-1", boot_id="boot-1", closed_in_session=None)
 OTHER_BOOT = replace(FOUND, boot_id="boot-2")
 
+CLOSED = Attestation(Tail.INTACT, "closed in order")
+SYNCED = Attestation(Tail.INTACT, "all topics are Fsync")
+CACHED = Attestation(Tail.INTACT, "the page cache survived")
+FAILED = Attestation(Tail.SUSPECT, "the disk failed")
+RESTARTED = Attestation(Tail.SUSPECT, "the machine was restarted without a clean shutdown")
+WENT_BACK = Attestation(Tail.SUSPECT, "the volume is an older copy")
+UNKNOWN = Attestation(Tail.SUSPECT, "nothing is known of this data directory")
+
 
 @pytest.mark.parametrize(
-    ("left", "found", "tail"),
+    ("left", "found", "verdict"),
     [
-        (LEFT, FOUND, Tail.INTACT),
-        (LEFT, OTHER_BOOT, Tail.SUSPECT),
-        (LEFT, replace(OTHER_BOOT, closed_in_session=5), Tail.INTACT),
-        (LEFT, replace(OTHER_BOOT, closed_in_session=4), Tail.SUSPECT),
-        (replace(LEFT, fsync_only=True), OTHER_BOOT, Tail.INTACT),
-        (replace(LEFT, disk_failed=True), FOUND, Tail.SUSPECT),
-        (replace(LEFT, fsync_only=True, disk_failed=True), FOUND, Tail.SUSPECT),
-        (replace(LEFT, disk_failed=True), replace(FOUND, closed_in_session=5), Tail.INTACT),
-        (replace(LEFT, boot_id=""), replace(FOUND, boot_id=""), Tail.SUSPECT),
-        (LEFT, replace(FOUND, storage_uuid="disk-2", closed_in_session=5), Tail.SUSPECT),
-        (replace(LEFT, fsync_only=True), replace(FOUND, storage_uuid="disk-2"), Tail.SUSPECT),
-        (None, replace(FOUND, closed_in_session=5), Tail.SUSPECT),
-        (LEFT, replace(FOUND, went_back=True), Tail.SUSPECT),
-        (replace(LEFT, fsync_only=True), replace(FOUND, went_back=True), Tail.SUSPECT),
-        (LEFT, replace(FOUND, went_back=True, closed_in_session=5), Tail.SUSPECT),
+        (LEFT, FOUND, CACHED),
+        (LEFT, OTHER_BOOT, RESTARTED),
+        (LEFT, replace(OTHER_BOOT, closed_in_session=5), CLOSED),
+        (LEFT, replace(OTHER_BOOT, closed_in_session=4), RESTARTED),
+        (replace(LEFT, fsync_only=True), OTHER_BOOT, SYNCED),
+        (replace(LEFT, disk_failed=True), FOUND, FAILED),
+        (replace(LEFT, fsync_only=True, disk_failed=True), FOUND, FAILED),
+        (replace(LEFT, disk_failed=True), replace(FOUND, closed_in_session=5), CLOSED),
+        (replace(LEFT, boot_id=""), replace(FOUND, boot_id=""), RESTARTED),
+        (LEFT, replace(FOUND, storage_uuid="disk-2", closed_in_session=5), UNKNOWN),
+        (replace(LEFT, fsync_only=True), replace(FOUND, storage_uuid="disk-2"), UNKNOWN),
+        (None, replace(FOUND, closed_in_session=5), UNKNOWN),
+        (LEFT, replace(FOUND, went_back=True), WENT_BACK),
+        (replace(LEFT, fsync_only=True), replace(FOUND, went_back=True), WENT_BACK),
+        (LEFT, replace(FOUND, went_back=True, closed_in_session=5), WENT_BACK),
+        # As many damaged replicas as can be named, and one more.
+        (LEFT, replace(FOUND, damaged=1_000, closed_in_session=5), CLOSED),
+        (
+            LEFT,
+            replace(FOUND, damaged=1_001, closed_in_session=5),
+            Attestation(Tail.SUSPECT, "1001 replicas are damaged"),
+        ),
     ],
 )
 def test_what_vouches_for_the_tail(
-    left: SessionRecord | None, found: FoundData, tail: Tail
+    left: SessionRecord | None, found: FoundData, verdict: Attestation
 ) -> None:
-    verdict = attest(left, found)
-    assert verdict.tail is tail
-    assert verdict.reason
+    assert attest(left, found) == verdict
     # Carried over only where every start since was found intact; else not even a session that
     # was given out without this directory ever hearing of it.
-    expected = 2 if tail is Tail.INTACT else 10
+    expected = 2 if verdict.tail is Tail.INTACT else 10
     assert intact_since(left, verdict, admitted=9) == expected
+
+
+def test_the_very_first_start_vouches_from_the_first_session_on() -> None:
+    assert intact_since(None, attest(None, FOUND), admitted=0) == 1
 
 
 def test_a_suspect_start_is_above_every_session_used_here() -> None:
