@@ -9,14 +9,16 @@ import pytest
 from chiplog_broker.groups.batches import (
     commit_records,
     group_record,
+    reset_record,
     retention_record,
     to_batches,
     tombstones,
 )
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.forgetting import expired_keys, keys_of_group, keys_of_topic
-from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey
+from chiplog_broker.groups.keys import DoneResetKey, GroupMetadataKey, Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
+from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup, StoredMember
@@ -282,10 +284,11 @@ def test_a_groups_own_retention_is_of_that_group_alone() -> None:
 
 
 def test_a_deleted_groups_offsets_go_before_itself() -> None:
-    partition = Partition(EMPTY, {A0: at(0)})
+    """Those committed, and those that a transaction may still commit."""
+    partition = Partition(EMPTY, {A0: at(0), A1: at(0)})
     partition.write(commit_records("g", {A0: at(1), B0: at(1)}, 0), in_transaction=True)
     keys = keys_of_group(partition.state, "g")
-    assert keys == offsets(A0, B0) + THE_GROUP
+    assert keys == offsets(A0, A1, B0) + THE_GROUP
     for batch in to_batches(tombstones(keys, 0), 100):
         base_offset = partition.state.end_offset
         struct.pack_into(">q", batch, 0, base_offset)  # outside the checksum
@@ -293,3 +296,15 @@ def test_a_deleted_groups_offsets_go_before_itself() -> None:
         partition.state.apply(batch)
     assert partition.state.group_ids() == frozenset()
     assert keys_of_group(partition.state, "g") == []
+
+
+def test_the_resets_of_a_group_go_with_it() -> None:
+    """Not those of another: each id runs once for as long as there is its group."""
+    partition = Partition(EMPTY, {A0: at(0)})
+    done = DoneReset(fingerprint=b"f", done_ms=0)
+    for group, reset_id in (("g", "first"), ("h", "other"), ("g", "second")):
+        partition.write([reset_record(group, reset_id, done, 0)])
+    resets: list[Key] = [DoneResetKey("g", "first"), DoneResetKey("g", "second")]
+
+    assert keys_of_group(partition.state, "g") == offsets(A0) + resets + THE_GROUP
+    assert partition.expired(1_500) == offsets(A0) + resets + THE_GROUP
