@@ -125,7 +125,7 @@ class ProducerStates:
         producer_id = header.producer_id
         if producer_id < 0:
             return
-        entry = self._entries.pop(producer_id, None) or ProducerEntry(header.producer_epoch)
+        entry = self._entries.pop(producer_id, None) or ProducerEntry()
         self._entries[producer_id] = entry
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch

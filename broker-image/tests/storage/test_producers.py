@@ -12,7 +12,7 @@ from chiplog_broker.storage.errors import (
     StorageError,
 )
 from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
+from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerEntry, ProducerStates
 
 EXPIRATION_MS = 1_000
 NOW_MS = 1_700_000_000_000
@@ -218,3 +218,22 @@ def test_a_snapshot_of_one_entry_a_producer_is_read() -> None:
     states.forget_idle(1)
     for producer_id in (1, 2):
         assert states.check(header(2, count=2, producer_id=producer_id)) is not None
+
+
+def test_who_was_idle_the_longest_is_found_whatever_the_order_of_a_snapshot() -> None:
+    """Kafka writes a snapshot in the order of a hash table."""
+    entries = []
+    for producer_id, written_ms in ((1, 0), (2, -700), (3, -300)):
+        entry = ProducerEntry(epoch=0)
+        entry.written_ms = written_ms
+        entries.append((producer_id, entry))
+    states = ProducerStates(10, entries)
+    states.pass_time(0)
+    states.pass_time(300)
+    states.forget_idle(EXPIRATION_MS)
+    assert [producer_id for producer_id, _ in states] == [3, 1]
+
+
+def test_producer_0_is_one_and_minus_1_is_none() -> None:
+    states = states_after(header(0, producer_id=0), header(0, producer_id=-1))
+    assert [producer_id for producer_id, _ in states] == [0]
