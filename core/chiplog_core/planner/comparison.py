@@ -22,6 +22,9 @@ from chiplog_core.planner.members import Life, Member, Members
 WAIT_MS = 60_000
 """How long the logs of an ISR are compared only when all members, or enough of them, are there."""
 
+_NO_EPOCH = -1
+"""Below every leader epoch."""
+
 
 class Standing(Enum):
     """What the disk of a member that was started again is worth."""
@@ -45,9 +48,7 @@ class Returned:
 
     @property
     def length(self) -> tuple[int, int]:
-        """Logs with an equal last leader epoch are equal as far as both go (KIP-101)."""
-        epoch = self.report.log_leader_epoch
-        return -1 if epoch is None else epoch, self.report.log_end_offset
+        return log_length(self.report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,12 @@ def find_returned(
     return returned
 
 
+def log_length(report: ReplicaReport) -> tuple[int, int]:
+    """Logs with an equal last leader epoch are equal as far as both go (KIP-101)."""
+    epoch = report.log_leader_epoch
+    return _NO_EPOCH if epoch is None else epoch, report.log_end_offset
+
+
 def is_answer(report: ReplicaReport, state: PartitionState, member: Member) -> bool:
     """Whether the process that lives says what it has now. A report of before the question has a
     lower partition epoch; one of another process is not in a session that the broker repeats."""
@@ -194,13 +201,12 @@ def _why_short(winner: Returned, state: PartitionState, reports: Collection[Repl
 
     What a log held before a loss that was accepted says nothing of what there should be now.
     """
-    accepted = -1 if state.unclean_epoch is None else state.unclean_epoch
+    accepted = _NO_EPOCH if state.unclean_epoch is None else state.unclean_epoch
     committed = max(
         (
             report.high_watermark
             for report in reports
-            if report.high_watermark is not None
-            and (-1 if report.log_leader_epoch is None else report.log_leader_epoch) >= accepted
+            if report.high_watermark is not None and log_length(report)[0] >= accepted
         ),
         default=0,
     )

@@ -37,6 +37,7 @@ from chiplog_core.planner.comparison import (
     Waiting,
     compare,
     is_answer,
+    log_length,
 )
 from chiplog_core.planner.elections import (
     can_lead,
@@ -315,9 +316,8 @@ class _Case:
         return member is not None and member.has_disk_of(ref) and not is_damaged
 
     def _length(self, ref: ReplicaRef) -> tuple[int, int, int]:
-        report = self.known[ref.broker_id]
-        epoch = -1 if report.log_leader_epoch is None else report.log_leader_epoch
-        return epoch, report.log_end_offset, -self.state.replicas.index(ref.broker_id)
+        place = self.state.replicas.index(ref.broker_id)
+        return *log_length(self.known[ref.broker_id]), -place
 
 
 def adopt(

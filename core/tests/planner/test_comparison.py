@@ -34,6 +34,9 @@ FSYNC = Terms(min_isr=2, counts_as_page_cache=False)
 PAGE_CACHE = replace(FSYNC, counts_as_page_cache=True)
 OVERDUE = replace(FSYNC, is_overdue=True)
 
+NOBODY_VOUCHES = "at risk: no in-sync replica vouches for its disk"
+NOBODY_LEADS = "at risk: no in-sync replica that returned can lead"
+
 
 def suspect(broker_id: int) -> Member:
     return member(f"{broker_id}@2", intact_since=2)
@@ -60,7 +63,7 @@ def compared(
     asked = asked or replace(state(isr, None), reports_wanted=True)
     of = {
         one: logs[one].of or member(f"{one}@2") if one in logs else member(f"{one}@1", Life.GONE)
-        for one in asked.replicas
+        for one in {*asked.replicas, *map(BrokerId, logs)}
     }
     broken = {
         (BrokerId(one), TOPIC, PartitionIndex(0)) for one, log in logs.items() if log.is_damaged
@@ -90,8 +93,8 @@ def shown(outcome: Outcome) -> str:
             return f"{leader} of {' '.join(map(str, isr))}"
         case Waiting(brokers=brokers):
             return f"waits for {' '.join(map(str, brokers))}"
-        case AtRisk():
-            return "at risk"
+        case AtRisk(reason=reason):
+            return f"at risk: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +125,12 @@ def shown(outcome: Outcome) -> str:
             id="nor a disk that is not intact since then",
         ),
         pytest.param(
+            {1: Log(3, 8, is_damaged=True), 2: Log(3, 7)},
+            FSYNC,
+            "waits for 3",
+            id="nor a damaged copy",
+        ),
+        pytest.param(
             {1: Log(3, 8, of=failing(1)), 2: Log(3, 7)},
             FSYNC,
             "waits for 3",
@@ -142,13 +151,13 @@ def shown(outcome: Outcome) -> str:
         pytest.param(
             {1: Log(3, 6, cut=True), 2: Log(3, 8, cut=True), 3: Log(3, 7, of=moved(3))},
             FSYNC,
-            "at risk",
+            NOBODY_VOUCHES,
             id="one of them is lost, and nobody vouches",
         ),
         pytest.param(
             {1: Log(3, 6, cut=True), 2: Log(3, 8, cut=True)},
             replace(FSYNC, waived=(BrokerId(3),)),
-            "at risk",
+            NOBODY_VOUCHES,
             id="a waived one may have had more",
         ),
         pytest.param(
@@ -202,7 +211,7 @@ def shown(outcome: Outcome) -> str:
             id="where nothing was ever written, too",
         ),
         pytest.param(
-            {1: Log(None, 0), 2: Log(4, 0)},
+            {1: Log(None, 0), 2: Log(0, 0)},
             FSYNC,
             "2@2 of 1@1 2@2 3@1",
             id="a log that was emptied is of an epoch",
@@ -241,13 +250,13 @@ def shown(outcome: Outcome) -> str:
         pytest.param(
             {1: Log(3, 9), 2: Log(3, 8), 3: Log(3, 5, committed=10)},
             FSYNC,
-            "at risk",
+            "at risk: the longest log ends at 9, and records up to 10 were committed",
             id="the longest is below what somebody knows to be committed",
         ),
         pytest.param(
             {1: Log(3, 9, of=failing(1)), 2: Log(3, 7, cut=True), 3: Log(3, 8)},
             FSYNC,
-            "at risk",
+            "at risk: the disk of broker 1, whose log is longer, failed",
             id="the longest is on a disk that failed, and it may be the honest one",
         ),
         pytest.param(
@@ -259,7 +268,7 @@ def shown(outcome: Outcome) -> str:
         pytest.param(
             {1: Log(3, 9, of=failing(1)), 2: Log(3, 7, of=failing(2)), 3: Log(3, 8, of=failing(3))},
             FSYNC,
-            "at risk",
+            NOBODY_LEADS,
             id="all disks have failed",
         ),
         # PageCache: what is not intact is lost.
@@ -272,7 +281,7 @@ def shown(outcome: Outcome) -> str:
         pytest.param(
             {one: Log(3, 9, of=suspect(one)) for one in (1, 2, 3)},
             PAGE_CACHE,
-            "at risk",
+            NOBODY_VOUCHES,
             id="PageCache: all lost power",
         ),
     ],
@@ -287,11 +296,11 @@ def test_the_rule(logs: dict[int, Log], terms: Terms, expected: str) -> None:
     [
         pytest.param(Log(3, 8), "1@2 of 1@2", id="vouches"),
         pytest.param(Log(3, 8, cut=True), "1@2 of 1@2", id="torn"),
-        pytest.param(Log(3, 8, cut=True, committed=9), "at risk", id="rotten"),
-        pytest.param(Log(3, 8, of=moved(1)), "at risk", id="put back"),
+        pytest.param(Log(3, 8, cut=True, committed=9), NOBODY_VOUCHES, id="rotten"),
+        pytest.param(Log(3, 8, of=moved(1)), NOBODY_VOUCHES, id="put back"),
         pytest.param(Log(3, 8, of=suspect(1)), "1@2 of 1@2", id="not intact"),
-        pytest.param(Log(3, 8, of=failing(1)), "at risk", id="failed"),
-        pytest.param(Log(3, 8, is_damaged=True), "at risk", id="damaged"),
+        pytest.param(Log(3, 8, of=failing(1)), NOBODY_LEADS, id="failed"),
+        pytest.param(Log(3, 8, is_damaged=True), NOBODY_VOUCHES, id="damaged"),
     ],
 )
 def test_an_isr_of_one(log: Log, min_isr: int, expected: str) -> None:
@@ -303,7 +312,9 @@ def test_what_was_committed_before_an_accepted_loss_is_not_asked_for() -> None:
     after = replace(before, unclean_epoch=LeaderEpoch(5))
     logs = {1: Log(5, 9), 2: Log(5, 9), 3: Log(4, 20, committed=20)}
 
-    assert shown(compared(logs, asked=before)) == "at risk"
+    assert shown(compared(logs, asked=before)) == (
+        "at risk: the longest log ends at 9, and records up to 20 were committed"
+    )
     assert shown(compared(logs, asked=after)) == "1@2 of 1@2 2@2"
 
 
@@ -323,7 +334,7 @@ def test_a_retired_broker_is_not_waited_for_and_vouches_for_nothing() -> None:
         return shown(compare(asked, TOPIC, Members(of, frozenset(), frozenset()), reports, FSYNC))
 
     assert outcome(Log(3, 8)) == "1@2 of 1@2 3@1"
-    assert outcome(Log(3, 8, cut=True)) == "at risk"
+    assert outcome(Log(3, 8, cut=True)) == NOBODY_VOUCHES
 
 
 def test_a_broker_without_an_object_is_waited_for() -> None:
@@ -338,3 +349,54 @@ def test_a_session_that_the_broker_object_has_forgotten_is_not_carried_back() ->
     logs = {1: Log(3, 8), 2: Log(3, 8)}
 
     assert shown(compared(logs, isr="1@9 2@1")) == "waits for 1"
+
+
+def test_a_living_broker_that_has_said_nothing_is_waited_for() -> None:
+    asked = replace(state("1@1 3@1", None), reports_wanted=True)
+    of = {BrokerId(one): member(f"{one}@2") for one in (1, 3)}
+    reports = {BrokerId(1): _report(Log(3, 8), asked)}
+
+    assert shown(compare(asked, TOPIC, Members(of, frozenset(), frozenset()), reports, FSYNC)) == (
+        "waits for 3"
+    )
+
+
+def test_a_process_that_is_still_in_its_session_answers_too() -> None:
+    """It cannot lead, for its copy is damaged: there is nothing to wait for."""
+    outcome = compared({1: Log(3, 8, of=member("1@1"), is_damaged=True)}, isr="1@1")
+
+    assert shown(outcome) == NOBODY_VOUCHES
+
+
+@pytest.mark.parametrize(
+    ("replicas", "winner"),
+    [
+        pytest.param((3, 2, 1), 3, id="the order of the replicas, not that of the ISR"),
+        pytest.param((2, 3), 2, id="one that is no replica any more is the last"),
+    ],
+)
+def test_who_leads_of_equal_ones(replicas: tuple[int, ...], winner: int) -> None:
+    asked = replace(state("1@1 2@1 3@1", None, replicas), reports_wanted=True)
+
+    outcome = compared({one: Log(3, 8) for one in (1, 2, 3)}, asked=asked)
+
+    assert isinstance(outcome, Elected)
+    assert outcome.leader.broker_id == winner
+
+
+def test_what_was_committed_since_an_accepted_loss_is_asked_for() -> None:
+    asked = replace(state("1@1 2@1", None), reports_wanted=True, unclean_epoch=LeaderEpoch(5))
+    logs = {1: Log(5, 9), 2: Log(5, 9), 3: Log(5, 8, committed=10)}
+
+    assert shown(compared(logs, asked=asked)) == (
+        "at risk: the longest log ends at 9, and records up to 10 were committed"
+    )
+
+
+def test_what_an_emptied_log_knows_to_be_committed_counts_where_no_loss_was_accepted() -> None:
+    before = replace(state("1@1 2@1", None), reports_wanted=True)
+    after = replace(before, unclean_epoch=LeaderEpoch(0))
+    logs = {1: Log(0, 9), 2: Log(0, 9), 3: Log(None, 0, committed=10)}
+
+    assert shown(compared(logs, asked=before)).startswith("at risk: the longest log ends at 9")
+    assert shown(compared(logs, asked=after)) == "1@2 of 1@2 2@2"
