@@ -87,7 +87,8 @@ ROOMS: Final = (
     _in_planner("proposals", "test_proposals", mix="leaders"),
     _in_planner("elections", "test_elections", "test_replication", mix="leaders"),
     _in_planner("sessions", "test_sessions", mix="leaders"),
-    _in_planner("regression", "test_regression", mix="leaders"),
+    _in_planner("comparison", "test_comparison", "test_questions", mix="leaders"),
+    _in_planner("regression", "test_regression", "test_questions", mix="leaders"),
     Room(
         "forgetting",
         f"{_BROKER}/groups/forgetting.py",
