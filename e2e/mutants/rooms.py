@@ -49,7 +49,14 @@ _BROKER: Final = "broker-image/chiplog_broker"
 _TESTS: Final = "broker-image/tests"
 
 ROOMS: Final = (
-    _in_storage("recovery", "test_recovery", "test_crash_everywhere", "test_damage", mix="torn"),
+    _in_storage(
+        "recovery",
+        "test_recovery",
+        "test_unclean_start",
+        "test_crash_everywhere",
+        "test_damage",
+        mix="torn",
+    ),
     _in_storage("producers", "test_producers", mix="disks"),
     _in_storage(
         "durability",
@@ -88,7 +95,7 @@ ROOMS: Final = (
     _in_planner("elections", "test_elections", "test_replication", mix="leaders"),
     _in_planner("sessions", "test_sessions", mix="leaders"),
     _in_planner("comparison", "test_comparison", "test_questions", mix="leaders"),
-    _in_planner("regression", "test_regression", "test_questions", mix="leaders"),
+    _in_planner("regression", "test_settling", "test_regression", "test_questions", mix="leaders"),
     Room(
         "forgetting",
         f"{_BROKER}/groups/forgetting.py",

@@ -339,20 +339,11 @@ def adopt(
         replicas=(*state.replicas, *more),
         isr=isr,
         leader=None,
-        leader_epoch=LeaderEpoch(
-            max(0, *_leader_epochs(state, reports), *(one.proposal.leader_epoch for one in claims))
-        ),
+        leader_epoch=LeaderEpoch(max(_leader_epochs(state, reports, claims))),
         unclean_epoch=max(
             (one for one in _unclean_epochs(state, reports) if one is not None), default=None
         ),
-        partition_epoch=PartitionEpoch(
-            max(
-                state.partition_epoch,
-                *(report.partition_epoch for report in reports),
-                *(one.proposal.base_partition_epoch for one in claims),
-                0,
-            )
-        ),
+        partition_epoch=PartitionEpoch(max(_partition_epochs(state, reports, claims))),
         reports_wanted=False,
     )
 
@@ -379,12 +370,26 @@ def counts_as_page_cache(spec: PartitionMapSpec) -> bool:
     return spec.durability is Durability.PAGE_CACHE or bool(spec.unflushed)
 
 
-def _leader_epochs(state: PartitionState, reports: Iterable[ReplicaReport]) -> Iterator[int]:
+def _leader_epochs(
+    state: PartitionState, reports: Iterable[ReplicaReport], claims: Iterable[Claim]
+) -> Iterator[int]:
     yield state.leader_epoch
     for report in reports:
         yield report.leader_epoch
         if report.log_leader_epoch is not None:
             yield report.log_leader_epoch
+    for claim in claims:
+        yield claim.proposal.leader_epoch
+
+
+def _partition_epochs(
+    state: PartitionState, reports: Iterable[ReplicaReport], claims: Iterable[Claim]
+) -> Iterator[int]:
+    yield state.partition_epoch
+    for report in reports:
+        yield report.partition_epoch
+    for claim in claims:
+        yield claim.proposal.base_partition_epoch
 
 
 def _unclean_epochs(

@@ -65,6 +65,7 @@ def test_a_question_that_nobody_can_answer_gets_no_older() -> None:
     kubernetes.now += WAIT - timedelta(milliseconds=1)
     kubernetes.settle()
     assert leader(kubernetes) == "None"
+    assert kubernetes.plan().look_again_ms == 1
 
     kubernetes.now += timedelta(milliseconds=1)
     kubernetes.settle()
@@ -294,7 +295,9 @@ def test_a_question_that_stays_open_is_written_once() -> None:
     kubernetes.settle()
     for _ in range(5):
         kubernetes.now += WAIT
-        assert not [one for one in kubernetes.plan().actions if isinstance(one, Replace)]
+        planned = kubernetes.plan()
+        assert not [one for one in planned.actions if isinstance(one, Replace)]
+        assert planned.look_again_ms is None
     assert ready(kubernetes)[0] == "RecordsAtRisk"
 
 
