@@ -271,7 +271,7 @@ class ApiClient:
         given = copied(manifest)
         name = str(given.get("metadata", {}).get("name", ""))
         return await self._ask(
-            lambda: self._server.store.create(kind, given, dry_run=dry_run),
+            lambda: self._server.store.create(kind, given, manager=field_manager, dry_run=dry_run),
             ("create", kind.kind, name, field_manager),
         )
 
@@ -280,7 +280,7 @@ class ApiClient:
     ) -> Manifest:
         given = copied(manifest)
         return await self._ask(
-            lambda: self._server.store.replace(kind, given, subresource),
+            lambda: self._server.store.replace(kind, given, subresource, manager=field_manager),
             ("replace", kind.kind, key_of(given).name, field_manager),
         )
 
@@ -299,7 +299,12 @@ class ApiClient:
         key = ObjectKey(namespace, name)
         return await self._ask(
             lambda: self._server.store.patch(
-                kind, key, given, subresource=subresource, dry_run=dry_run
+                kind,
+                key,
+                given,
+                manager=field_manager,
+                subresource=subresource,
+                dry_run=dry_run,
             ),
             ("patch", kind.kind, name, field_manager),
         )

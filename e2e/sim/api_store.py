@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from chiplog_kube import kinds
 from chiplog_kube.api import (
     AlreadyExists,
     Conflict,
@@ -25,8 +26,33 @@ from chiplog_kube.api import (
 )
 from chiplog_kube.kinds import PODS, Kind
 from chiplog_kube.manifests import ObjectKey, key_of, labels_of, metadata
+from e2e.sim.ownership import NOBODY, OWNED_METADATA, Owned, applied, changed
 
 KEPT_CHANGES = 4000
+SERVERS_METADATA = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+)
+"""What no write changes."""
+WITHOUT_GENERATION = frozenset(
+    {
+        kinds.AUTOSCALERS,
+        kinds.CONFIG_MAPS,
+        kinds.EVENTS,
+        kinds.LEASES,
+        kinds.NAMESPACES,
+        kinds.NODES,
+        kinds.ROLES,
+        kinds.ROLE_BINDINGS,
+        kinds.SECRETS,
+        kinds.SERVICES,
+        kinds.SERVICE_ACCOUNTS,
+        kinds.VOLUME_CLAIMS,
+    }
+)
 
 
 def copied(manifest: Manifest) -> Manifest:
@@ -37,13 +63,13 @@ def copied(manifest: Manifest) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry of the history; its object is never changed again."""
+    """One entry of the history; its objects are never changed again."""
 
     version: int
     kind: Kind
     type: EventType
     object: Manifest
-    labels_before: Mapping[str, str] | None
+    before: Manifest | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +94,33 @@ class Selection:
         )
 
     def sees(self, change: Change) -> WatchEvent | None:
-        """An object that enters the selection is ADDED, one that leaves it DELETED."""
+        """An object that enters the selection is ADDED, one that leaves it DELETED, as it was."""
         if change.kind != self.kind:
             return None
-        before = change.labels_before
-        was_in = before is not None and has_labels(self.labels, before)
-        if self.namespace not in {"", key_of(change.object).namespace}:
-            return None
+        was_in = change.before is not None and self.takes(change.before)
         if change.type is not EventType.DELETED and self.takes(change.object):
             kind = EventType.MODIFIED if was_in else EventType.ADDED
-        elif was_in:
-            kind = EventType.DELETED
-        else:
+            return WatchEvent(kind, copied(change.object))
+        if not was_in or change.before is None:
             return None
-        return WatchEvent(kind, copied(change.object))
+        last = copied(change.before)
+        metadata(last)["resourceVersion"] = str(change.version)
+        return WatchEvent(EventType.DELETED, last)
 
 
 def is_own(kind: Kind) -> bool:
     """Whether it is one of Chiplog's definitions, all of which have a status subresource."""
     return kind.api_version.partition("/")[0].endswith("chiplog.dev")
+
+
+def counts_generations(kind: Kind) -> bool:
+    """Whether its objects have a `metadata.generation`."""
+    return kind not in WITHOUT_GENERATION
+
+
+def wants_version(kind: Kind) -> bool:
+    """Whether nobody replaces its objects without the version that he saw."""
+    return is_own(kind) or kind in {kinds.LEASES, kinds.DISRUPTION_BUDGETS}
 
 
 def has_labels(selector: str, labels: Mapping[str, str]) -> bool:
@@ -103,6 +137,7 @@ class Backup:
 
     version: int
     objects: Mapping[Kind, Mapping[ObjectKey, Manifest]]
+    owned: Mapping[tuple[Kind, ObjectKey], Owned]
 
 
 @dataclass(slots=True)
@@ -118,8 +153,8 @@ class ApiStore:
     born: int = 0
     """How many objects were ever made, those that a restore took back too."""
     _objects: dict[Kind, dict[ObjectKey, Manifest]] = field(default_factory=dict)
-    _applied: dict[tuple[Kind, ObjectKey], dict[str, Manifest]] = field(default_factory=dict)
-    """What each manager applied to an object the last time."""
+    _owned: dict[tuple[Kind, ObjectKey], Owned] = field(default_factory=dict)
+    """Who wrote which field of an object."""
     _history: list[Change] = field(default_factory=list)
     _kept_versions: list[int] = field(default_factory=list)
 
@@ -131,12 +166,14 @@ class ApiStore:
 
     def backup(self) -> Backup:
         """A copy, as `etcdctl snapshot save` makes one."""
-        return Backup(self.version, {kind: dict(all_) for kind, all_ in self._objects.items()})
+        objects = {kind: dict(all_) for kind, all_ in self._objects.items()}
+        return Backup(self.version, objects, dict(self._owned))
 
     def restore(self, backup: Backup, *, bump: int = 0) -> None:
         """All is as it was then, and no watch tells. `bump`: how far versions are moved on from
         where they are or were in the copy, instead of back: never below those of its objects."""
         self._objects = {kind: dict(all_) for kind, all_ in backup.objects.items()}
+        self._owned = dict(backup.owned)
         newest = max(self.version, backup.version)
         self.version = newest + bump if bump else backup.version
         self.compact()
@@ -170,7 +207,9 @@ class ApiStore:
 
     # -- writes
 
-    def create(self, kind: Kind, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+    def create(
+        self, kind: Kind, manifest: Manifest, *, manager: str = "", dry_run: bool = False
+    ) -> Manifest:
         made = copied(manifest)
         meta = made.setdefault("metadata", {})
         if not meta.get("name"):
@@ -178,25 +217,31 @@ class ApiStore:
         key = key_of(made)
         if is_own(kind):
             made.pop("status", None)
-        if key in self._objects.get(kind, {}):
-            raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
+        _leave_out_what_is_empty(kind, made)
         if meta.get("resourceVersion"):
             # The real one answers 500 here, too.
             raise Unavailable("resourceVersion should not be set on objects to be created")
-        self.born += not dry_run
-        meta |= {
-            "uid": f"uid-{self.born}",
-            "generation": 1,
-            "creationTimestamp": self._moment(),
-        }
-        return made if dry_run else self._store(kind, made, EventType.ADDED)
+        if key in self._objects.get(kind, {}):
+            raise AlreadyExists(f'{kind.plural} "{key.name}" already exists')
+        self.born += 1
+        meta |= {"uid": f"uid-{self.born}", "creationTimestamp": self._moment()}
+        if counts_generations(kind):
+            meta["generation"] = 1
+        if dry_run:
+            return made
+        self._owned[kind, key] = changed(NOBODY, manager, {}, made)
+        return self._store(kind, made, EventType.ADDED)
 
-    def replace(self, kind: Kind, manifest: Manifest, subresource: str = "") -> Manifest:
+    def replace(
+        self, kind: Kind, manifest: Manifest, subresource: str = "", *, manager: str = ""
+    ) -> Manifest:
+        if kind is kinds.LEASES and key_of(manifest) not in self._objects.get(kind, {}):
+            return self._replace_missing(kind, manifest, manager)
         before = self._there(kind, key_of(manifest))
         _check(before, metadata(manifest))
-        if not metadata(manifest).get("resourceVersion"):
+        if not metadata(manifest).get("resourceVersion") and wants_version(kind):
             raise Invalid("metadata.resourceVersion: must be specified for an update")
-        return self._update(kind, before, copied(manifest), subresource)
+        return self._update(kind, before, copied(manifest), manager, subresource)
 
     def patch(
         self,
@@ -204,6 +249,7 @@ class ApiStore:
         key: ObjectKey,
         patch: Mapping[str, object],
         *,
+        manager: str = "",
         subresource: str = "",
         dry_run: bool = False,
     ) -> Manifest:
@@ -211,27 +257,24 @@ class ApiStore:
         named = patch.get("metadata")
         given = named if isinstance(named, Mapping) else {}
         _check(before, {"resourceVersion": given.get("resourceVersion")})
-        if given.get("uid", metadata(before)["uid"]) != metadata(before)["uid"]:
+        # The real one looks at no uid in a patch of the status.
+        is_other = given.get("uid", metadata(before)["uid"]) != metadata(before)["uid"]
+        if is_other and not (subresource and is_own(kind)):
             raise Invalid("metadata.uid: field is immutable")
-        patched: Manifest = merged(copied(before), patch)
-        return patched if dry_run else self._update(kind, before, copied(patched), subresource)
+        patched: Manifest = copied(merged(copied(before), patch))
+        return self._update(kind, before, patched, manager, subresource, dry_run=dry_run)
 
     def apply(self, kind: Kind, manifest: Manifest, manager: str = "") -> Manifest:
-        """What it names is set; what its manager named before and does not any more is removed.
-
-        Lists are whole values here: no two managers share one.
-        """
+        """What it names is set; what its manager named before and does not any more is removed."""
         key = key_of(manifest)
-        owned = self._applied.get((kind, key), {})
-        dropped = _dropped(owned.get(manager, {}), manifest)
         before = self._objects.get(kind, {}).get(key)
         if before is None:
-            made = self.create(kind, manifest)
-        else:
-            after = merged(merged(copied(before), dropped), manifest)
-            made = self._update(kind, before, copied(after), "")
-        self._applied[kind, key] = {**owned, manager: copied(manifest)}
-        return made
+            made = self.create(kind, manifest, manager=manager)
+            self._owned[kind, key] = applied(NOBODY, manager, {}, copied(made), manifest).owned
+            return made
+        mixed: Manifest = copied(merged(copied(before), manifest))
+        after, owned = applied(self._owned[kind, key], manager, before, mixed, manifest)
+        return self._update(kind, before, after, manager, owned=owned)
 
     def delete(self, kind: Kind, key: ObjectKey, *, uid: str = "", version: str = "") -> None:
         before = self._there(kind, key)
@@ -241,7 +284,9 @@ class ApiStore:
         elif "deletionTimestamp" not in metadata(before):
             ending = copied(before)
             metadata(ending)["deletionTimestamp"] = self._moment()
-            metadata(ending)["generation"] = metadata(before).get("generation", 1) + 1
+            metadata(ending)["deletionGracePeriodSeconds"] = 0
+            if counts_generations(kind):
+                metadata(ending)["generation"] = metadata(before)["generation"] + 1
             self._store(kind, ending, EventType.MODIFIED)
 
     def remove(self, kind: Kind, key: ObjectKey) -> None:
@@ -250,27 +295,52 @@ class ApiStore:
 
     # -- inside
 
+    def _replace_missing(self, kind: Kind, manifest: Manifest, manager: str) -> Manifest:
+        """A Lease is made by this, whatever version was seen; but not one that is named by uid."""
+        made = copied(manifest)
+        if metadata(made).get("uid"):
+            raise Conflict("Precondition failed: UID in precondition, and no object")
+        metadata(made).pop("resourceVersion", None)
+        return self.create(kind, made, manager=manager)
+
     def _there(self, kind: Kind, key: ObjectKey) -> Manifest:
         try:
             return self._objects[kind][key]
         except KeyError:
             raise NotFound(f'{kind.plural} "{key.name}" not found') from None
 
-    def _update(self, kind: Kind, before: Manifest, after: Manifest, subresource: str) -> Manifest:
+    def _update(  # noqa: PLR0913
+        self,
+        kind: Kind,
+        before: Manifest,
+        after: Manifest,
+        manager: str,
+        subresource: str = "",
+        *,
+        owned: Owned | None = None,
+        dry_run: bool = False,
+    ) -> Manifest:
         after = _only(before, after, subresource)
+        _leave_out_what_is_empty(kind, after)
         kept, meta = metadata(before), metadata(after)
-        for name in ("uid", "creationTimestamp", "deletionTimestamp", "generation"):
+        for name in SERVERS_METADATA:
             if name in kept:
                 meta[name] = kept[name]
-        if after.get("spec") != before.get("spec"):
+        if counts_generations(kind) and after.get("spec") != before.get("spec"):
             meta["generation"] = kept.get("generation", 1) + 1
         meta["resourceVersion"] = kept["resourceVersion"]
         if "deletionTimestamp" in meta and set(_finalizers(meta)) - set(_finalizers(kept)):
             raise Invalid("metadata.finalizers: no new ones while the object is being deleted")
+        if dry_run:
+            return after
         if "deletionTimestamp" in meta and not meta.get("finalizers") and kind not in self.held:
             return self._remove(kind, after)
-        if after == before:
+        owned_before = self._owned[kind, key_of(before)]
+        if owned is None:
+            owned = changed(owned_before, manager, before, after)
+        if after == before and owned == owned_before:
             return copied(before)  # a write that changes nothing is none
+        self._owned[kind, key_of(before)] = owned
         return self._store(kind, after, EventType.MODIFIED)
 
     def _store(self, kind: Kind, made: Manifest, event: EventType) -> Manifest:
@@ -280,17 +350,17 @@ class ApiStore:
         made.setdefault("apiVersion", kind.api_version)
         made.setdefault("kind", kind.kind)
         self._objects.setdefault(kind, {})[key_of(made)] = made
-        self._note(Change(self.version, kind, event, made, labels_of(before) if before else None))
+        self._note(Change(self.version, kind, event, made, before))
         return copied(made)
 
     def _remove(self, kind: Kind, last: Manifest) -> Manifest:
-        del self._objects[kind][key_of(last)]
-        self._applied.pop((kind, key_of(last)), None)
+        before = self._objects[kind].pop(key_of(last))
+        del self._owned[kind, key_of(last)]
         self.version += 1
         gone = copied(last)
         metadata(gone)["resourceVersion"] = str(self.version)
-        self._note(Change(self.version, kind, EventType.DELETED, gone, labels_of(last)))
-        return copied(gone)
+        self._note(Change(self.version, kind, EventType.DELETED, gone, before))
+        return copied(last)  # whoever took the last finalizer away is told the version before
 
     def _note(self, change: Change) -> None:
         self._history.append(change)
@@ -311,21 +381,18 @@ def _check(before: Manifest, given: Mapping[str, Any]) -> None:
             raise Conflict(f"the object has been modified: its {name} is another")
 
 
+def _leave_out_what_is_empty(kind: Kind, manifest: Manifest) -> None:
+    """As the server writes out its own types."""
+    meta = metadata(manifest)
+    for name in OWNED_METADATA:
+        if name in meta and not meta[name]:
+            del meta[name]
+    if not is_own(kind) and "data" in manifest and not manifest["data"]:
+        del manifest["data"]
+
+
 def _finalizers(meta: Mapping[str, Any]) -> list[str]:
     return meta.get("finalizers") or []
-
-
-def _dropped(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that removes what only the old one has."""
-    patch: dict[str, Any] = {}
-    for name, value in old.items():
-        now = new.get(name)
-        if isinstance(value, Mapping) and isinstance(now, Mapping):
-            if inner := _dropped(value, now):
-                patch[name] = inner
-        elif name not in new:
-            patch[name] = None
-    return patch
 
 
 def _only(before: Manifest, after: Manifest, subresource: str) -> Manifest:

@@ -123,7 +123,11 @@ class KubeApi(Protocol):
         subresource: str = "",
         dry_run: bool = False,
     ) -> Manifest:
-        """A JSON merge patch (RFC 7396), a compare-and-set if it has `metadata.resourceVersion`."""
+        """A JSON merge patch (RFC 7396), a compare-and-set if it has `metadata.resourceVersion`.
+
+        A patch of the status meets another object of that name, whatever uid it has: only the
+        version keeps it from that.
+        """
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         """Server-side apply, by force: these fields are this manager's."""

@@ -204,6 +204,19 @@ async def test_a_patch_may_name_the_object_it_saw(api: KubeApi) -> None:
 
 
 @contract
+async def test_a_patch_of_the_status_looks_at_the_version_only(api: KubeApi) -> None:
+    """Whoever means one object and no later one of its name has to say the version."""
+    one = await made(api, "status-uid")
+    patch: dict[str, object] = {"metadata": {"uid": "4711"}, "status": {"phase": "Ready"}}
+    after = await patched(api, "status-uid", patch, "status")
+    assert after["metadata"]["uid"] == one["metadata"]["uid"]
+    assert after["status"] == {"phase": "Ready"}
+    old = {"uid": "4711", "resourceVersion": version(one)}
+    with pytest.raises(Conflict):
+        await patched(api, "status-uid", {"metadata": old, "status": {"phase": "Old"}}, "status")
+
+
+@contract
 async def test_delete_with_preconditions(api: KubeApi) -> None:
     first = await made(api, "delete")
     second = await patched(api, "delete", {"spec": {"size": 2}})
@@ -243,6 +256,27 @@ async def test_leases(api: KubeApi) -> None:
         await api.replace(LEASES, taken, field_manager=ME)
     with pytest.raises(AlreadyExists):
         await api.create(LEASES, lease, field_manager=ME)
+
+
+@contract
+async def test_a_lease_that_is_gone_is_made_by_who_replaces_it(api: KubeApi) -> None:
+    """Though a version was named; not where the one that was there is named by its uid."""
+    lease = {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"namespace": NAMESPACE, "name": "lease-gone"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 6},
+    }
+    seen = await api.create(LEASES, lease, field_manager=ME)
+    await api.delete(LEASES, NAMESPACE, "lease-gone")
+    with pytest.raises(Conflict):
+        await api.replace(LEASES, seen, field_manager=ME)
+    named = {"namespace": NAMESPACE, "name": "lease-gone", "resourceVersion": version(seen)}
+    made_anew = await api.replace(LEASES, {**seen, "metadata": named}, field_manager=ME)
+    assert made_anew["metadata"]["uid"] != seen["metadata"]["uid"]
+    assert "generation" not in made_anew["metadata"]
+    with pytest.raises(Conflict):
+        await api.replace(LEASES, {**seen, "metadata": named}, field_manager=ME)
 
 
 # -- what a write changes
@@ -401,6 +435,34 @@ async def test_a_watch_by_name(api: KubeApi) -> None:
     named = "metadata.name=field-2"
     watch = api.watch(THINGS, NAMESPACE, resource_version=after, fields=named)
     assert await changes(watch, 1) == [("ADDED", "field-2")]
+
+
+@contract
+async def test_a_watch_by_name_is_told_of_no_other_end(api: KubeApi) -> None:
+    before = await api.list_(THINGS, NAMESPACE)
+    for name in ("end-1", "end-2"):
+        await made(api, name)
+        await api.delete(THINGS, NAMESPACE, name)
+    after = before.resource_version
+    watch = api.watch(THINGS, NAMESPACE, resource_version=after, fields="metadata.name=end-2")
+    assert await changes(watch, 2) == [("ADDED", "end-2"), ("DELETED", "end-2")]
+
+
+@contract
+async def test_what_leaves_a_selection_is_told_as_it_was_in_it(api: KubeApi) -> None:
+    one = await made(api, "leaves", labels={"test": "leaves"})
+    left = await patched(
+        api, "leaves", {"metadata": {"labels": {"test": None}}, "spec": {"size": 2}}
+    )
+    watch = api.watch(THINGS, NAMESPACE, resource_version=version(one), labels="test=leaves")
+    async for event in watch:
+        assert event.type is EventType.DELETED
+        assert event.object["spec"] == one["spec"]
+        assert event.object["metadata"]["labels"] == {"test": "leaves"}
+        assert version(event.object) == version(left)
+        break
+    with suppress(AttributeError):
+        await watch.aclose()  # type: ignore[attr-defined]
 
 
 @contract

@@ -129,7 +129,9 @@ class MemoryApi:
         name = manifest["metadata"].get("name") or manifest["metadata"]["generateName"]
         call = Call("create", kind.kind, name, field_manager)
         return await self._write(
-            call, kind, lambda: self._store.create(kind, manifest, dry_run=dry_run)
+            call,
+            kind,
+            lambda: self._store.create(kind, manifest, manager=field_manager, dry_run=dry_run),
         )
 
     async def replace(
@@ -137,7 +139,9 @@ class MemoryApi:
     ) -> Manifest:
         call = Call("replace", kind.kind, key_of(manifest).name, field_manager)
         return await self._write(
-            call, kind, lambda: self._store.replace(kind, manifest, subresource)
+            call,
+            kind,
+            lambda: self._store.replace(kind, manifest, subresource, manager=field_manager),
         )
 
     async def patch(
@@ -155,7 +159,9 @@ class MemoryApi:
         return await self._write(
             Call("patch", kind.kind, name, field_manager),
             kind,
-            lambda: self._store.patch(kind, key, patch, subresource=subresource, dry_run=dry_run),
+            lambda: self._store.patch(
+                kind, key, patch, manager=field_manager, subresource=subresource, dry_run=dry_run
+            ),
         )
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
