@@ -1,0 +1,1 @@
+"""Kubernetes' own API server beside the simulated one."""
