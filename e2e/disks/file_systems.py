@@ -121,7 +121,7 @@ class DroppingFileSystem(FileSystem):
 
     def __init__(self, kind: str, folder: Path) -> None:
         super().__init__(kind, folder)
-        self._reserved_bytes = 0
+        self._reserved = range(0)
         self.device = folder / "device"
         self.image = self.device / f"image.{kind}"
 
@@ -138,20 +138,13 @@ class DroppingFileSystem(FileSystem):
 
     def _make(self) -> None:
         super()._make()
-        if self.kind == "ext4":
-            described = run("dumpe2fs", str(self.image))
-            free = min(
-                int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE)
-            )
-            (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
-            self._reserved_bytes = free * int(block_bytes)
+        self._reserved = {"ext4": ext4_metadata, "xfs": xfs_log}[self.kind](self.image)
         self._reserve(self.image)
 
     def _reserve(self, image: Path) -> None:
-        # A journal that finds no room ends the file system; xfs has written all of its own.
-        if self._reserved_bytes:
-            with image.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, self._reserved_bytes)
+        # A journal that finds no room ends the file system.
+        with image.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), self._reserved.start, len(self._reserved))
 
     def fill(self) -> None:
         """There is no room left on the device."""
@@ -172,6 +165,26 @@ class DroppingFileSystem(FileSystem):
 
     def make_room(self) -> None:
         run(*resized(self.device, self.ROOM))
+
+
+def ext4_metadata(image: Path) -> range:
+    """The bytes of a new ext4 that hold what it knows of itself, the journal too."""
+    described = run("dumpe2fs", str(image))
+    free = min(int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE))
+    (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
+    return range(free * int(block_bytes))
+
+
+def xfs_log(image: Path) -> range:
+    """The bytes of the log of an xfs. Its address has the allocation group in its upper bits."""
+    wanted = ("logstart", "logblocks", "agblocks", "agblklog", "blocksize")
+    described = run("xfs_db", "-r", "-c", "sb 0", "-c", f"p {' '.join(wanted)}", str(image))
+    start, blocks, group_blocks, group_bits, block_bytes = (
+        int(re.findall(rf"^{name} = (\d+)", described, re.MULTILINE)[0]) for name in wanted
+    )
+    group, within = divmod(start, 1 << group_bits)
+    first = (group * group_blocks + within) * block_bytes
+    return range(first, first + blocks * block_bytes)
 
 
 def unmounted(path: Path) -> Sequence[str]:
