@@ -42,7 +42,7 @@ from e2e.sim.api_store import ApiStore, Selection
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800 if is_full() else 240)]
 
-SEEDS = 300 if is_full() else 6
+SEEDS = 300 if is_full() else 5
 CALLS = 200
 BITE_WITHIN = 12
 """So many seeds, and each of the planted faults is seen."""

@@ -1,0 +1,222 @@
+"""All that is written in a simulated cluster, given to the real API server in the same order.
+
+The simulated one knows no schemas, no rules and no defaults. What operator and brokers write has to
+come to the same on one that does: taken where it was taken, refused as it was refused, and kept
+as it was sent.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from chiplog_core import labels
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi, Manifest
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import ObjectKey, key_of, uid_of, version_of
+from e2e.api_servers.alike import Differ
+from e2e.api_servers.servers import Outcome, Side
+from e2e.sim.api_store import ApiStore, copied
+
+OF_OTHERS: Final = frozenset({kinds.DEFINITIONS, kinds.NAMESPACES, kinds.NODES, kinds.PODS})
+"""What the simulator has in place of nodes and of who installs Chiplog."""
+USERS: Final = frozenset({"", labels.KAFKA_ADMIN})
+"""Who may send what no schema takes, by mistake: also through the operator, for admin clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One that came to the simulated server, and what it answered."""
+
+    verb: str
+    kind: Kind
+    key: ObjectKey
+    body: Manifest
+    manager: str
+    options: Mapping[str, Any]
+    outcome: Outcome
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.kind.kind} {self.key.name} by {self.manager}: {self.body}"
+
+
+@dataclass(slots=True)
+class Writes:
+    """Until an older copy was restored, if any was: what came then has no counterpart."""
+
+    all: list[Write] = field(default_factory=list)
+    is_over: bool = False
+    depth: int = 0
+
+
+@contextmanager
+def recorded() -> Iterator[Writes]:
+    """Of all simulated servers while it is entered."""
+    found = Writes()
+    kept = {name: getattr(ApiStore, name) for name in ("restore", *TAKEN)}
+
+    def restore(self: ApiStore, *given: Any, **named: Any) -> None:
+        found.is_over = True
+        kept["restore"](self, *given, **named)
+
+    def noting(name: str) -> Callable[..., Any]:
+        def note(self: ApiStore, kind: Kind, *given: Any, **named: Any) -> Any:
+            if found.is_over or found.depth or kind in OF_OTHERS:
+                return kept[name](self, kind, *given, **named)
+            asked = [copied(one) if isinstance(one, dict) else one for one in given]
+            outcome = Outcome()
+            found.depth += 1
+            try:
+                made = kept[name](self, kind, *given, **named)
+                outcome = Outcome(copied(made) if made else made)
+            except ApiError as error:
+                outcome = Outcome(error=type(error).__name__, message=str(error))
+                raise
+            finally:
+                found.depth -= 1
+                found.all.append(TAKEN[name](kind, asked, named, outcome))
+            return made
+
+        return note
+
+    try:
+        for name in TAKEN:
+            setattr(ApiStore, name, noting(name))
+        ApiStore.restore = restore  # type: ignore[method-assign]
+        yield found
+    finally:
+        for name, method in kept.items():
+            setattr(ApiStore, name, method)
+
+
+def _create(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    made = outcome.value if isinstance(outcome.value, dict) else given[0]
+    body = given[0]
+    # A generated name is the server's to choose: here it is the simulated one's.
+    body["metadata"]["name"] = made["metadata"].get("name", "")
+    options = {"dry_run": named.get("dry_run", False)}
+    return Write("create", kind, key_of(body), body, named.get("manager", ""), options, outcome)
+
+
+def _replace(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    options = {"subresource": given[1] if given[1:] else named.get("subresource", "")}
+    manager = named.get("manager", "")
+    return Write("replace", kind, key_of(given[0]), given[0], manager, options, outcome)
+
+
+def _patch(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    options: dict[str, Any] = {"subresource": named.get("subresource", "")}
+    options["dry_run"] = named.get("dry_run", False)
+    key = ObjectKey(*given[0])
+    return Write("patch", kind, key, given[1], named.get("manager", ""), options, outcome)
+
+
+def _apply(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    manager = given[1] if given[1:] else named.get("manager", "")
+    return Write("apply", kind, key_of(given[0]), given[0], manager, {}, outcome)
+
+
+def _delete(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    options = {"uid": named.get("uid", ""), "resource_version": named.get("version", "")}
+    return Write("delete", kind, given[0], {}, "", options, outcome)
+
+
+TAKEN: Final[dict[str, Callable[[Kind, list[Any], dict[str, Any], Outcome], Write]]] = {
+    "create": _create,
+    "replace": _replace,
+    "patch": _patch,
+    "apply": _apply,
+    "delete": _delete,
+}
+
+
+class Replay:
+    """Writes of one simulated cluster, on the real server."""
+
+    def __init__(self, real: Side) -> None:
+        self.real = real
+        self.uids: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+        """Those of the simulated server -> the real ones."""
+        self.mistaken: set[tuple[Kind, ObjectKey]] = set()
+        """What users sent and no schema takes: from then on the two are not the same."""
+        self.seen: Counter[str] = Counter()
+
+    def play(self, write: Write) -> None:
+        """Raises `Differ`."""
+        if (write.kind, write.key) in self.mistaken:
+            self.seen["after a mistake"] += 1
+            return
+        outcome = self.real.do(lambda api: self.call(api, write))
+        self.seen[f"{write.verb} {write.kind.kind}"] += 1
+        if outcome.error == "Invalid" and not write.outcome.error and write.manager in USERS:
+            self.mistaken.add((write.kind, write.key))
+            self.seen["a mistake"] += 1
+            return
+        if outcome.error != write.outcome.error:
+            raise Differ(
+                f"{write}\n  {outcome.error} {outcome.message}, "
+                f"simulated {write.outcome.error} {write.outcome.message}"
+            )
+        made, simulated = outcome.value, write.outcome.value
+        if isinstance(made, dict) and isinstance(simulated, dict):
+            self.uids[uid_of(simulated)] = uid_of(made)
+            self.versions[version_of(simulated)] = version_of(made)
+            if lost := missing(self.translated(simulated), made):
+                raise Differ(f"{write}\n  {lost}")
+
+    def call(self, api: KubeApi, write: Write) -> Any:
+        body, options = self.translated(write.body), dict(write.options)
+        by = write.manager or "user"
+        match write.verb:
+            case "create":
+                return api.create(write.kind, body, field_manager=by, **options)
+            case "replace":
+                return api.replace(write.kind, body, field_manager=by, **options)
+            case "patch":
+                return api.patch(write.kind, *write.key, body, field_manager=by, **options)
+            case "apply":
+                return api.apply(write.kind, body, field_manager=by)
+            case _:
+                uid, version = options["uid"], options["resource_version"]
+                named = {
+                    "uid": self.uids.get(uid, uid),
+                    "resource_version": self.versions.get(version, version),
+                }
+                return api.delete(write.kind, *write.key, **named)
+
+    def translated(self, manifest: Manifest) -> Manifest:
+        """With the real uids, wherever they stand, and the real version."""
+        made: Manifest = self._renamed(manifest)
+        meta = made.get("metadata", {})
+        if version := meta.get("resourceVersion"):
+            meta["resourceVersion"] = self.versions.get(version, version)
+        return made
+
+    def _renamed(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self._renamed(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._renamed(one) for one in value]
+        return self.uids.get(value, value) if isinstance(value, str) else value
+
+
+CHOSEN: Final = frozenset(
+    {f".metadata.{name}" for name in ("creationTimestamp", "deletionTimestamp", "generateName")}
+)
+
+
+def missing(sent: Any, kept: Any, path: str = "") -> str:
+    """Where the real server has not what the simulated one has; it may have more."""
+    if path in CHOSEN or sent in ({}, [], "", None):
+        return ""
+    if isinstance(sent, Mapping) and isinstance(kept, Mapping):
+        found = (missing(inner, kept.get(name), f"{path}.{name}") for name, inner in sent.items())
+        return next((one for one in found if one), "")
+    if isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
+        pairs = enumerate(zip(sent, kept, strict=True))
+        found = (missing(*both, f"{path}[{number}]") for number, both in pairs)
+        return next((one for one in found if one), "")
+    return "" if sent == kept else f"{path}: {kept!r}, simulated {sent!r}"
