@@ -36,6 +36,9 @@ def deleted_key_back(history: History) -> Iterator[Anomaly]:
     goes between the two, which `delete.retention.ms` bounds; and one that has not come to the end
     may miss a tombstone in whose place there is a newer record of the key already, further on:
     of a key only the last one stays. They are excused by these two only.
+
+    All are excused where a replica copied on behind the tombstone after `delete.retention.ms`: it
+    had been away for longer, and leads with the value (docs/guarantees.md).
     """
     if not history.tombstones:
         return
@@ -89,6 +92,8 @@ def _came_back(
         newer = known[at + 1] if at + 1 < len(known) else None
         if newer is not None and _written_s(history, partition, newer) <= at_s:
             continue
+        if _was_copied_too_late(history, partition, latest):
+            continue
         if not _was_slow(history, partition, one, at_s):
             what = f"{name} saw {one.value} at {one.offset}, not its end at {latest.offset}"
             yield Anomaly("deleted-key-back", partition, f"{key}: {what}")
@@ -104,6 +109,24 @@ def _written_s(history: History, partition: str, record: Known) -> float:
         ),
         default=inf,
     )
+
+
+def _was_copied_too_late(history: History, partition: str, tombstone: Known) -> bool:
+    """Whether some broker's appends stepped over it when it had been there for so long."""
+    written_s = _written_s(history, partition, tombstone)
+    if written_s == inf:
+        return False
+    written = Seen(*tombstone, written_s)
+    ends: dict[str, int] = {}
+    for one in history.appends:
+        if one.partition != partition:
+            continue
+        broker = one.process.partition("#")[0]
+        is_stepped_over = ends.get(broker, inf) <= tombstone.offset < one.base_offset
+        if is_stepped_over and _was_slow(history, partition, written, one.at_s):
+            return True
+        ends[broker] = one.last_offset + 1
+    return False
 
 
 def _was_slow(history: History, partition: str, one: Seen, at_s: float) -> bool:

@@ -747,6 +747,22 @@ def test_a_tombstone_goes_where_its_key_stands_again(after_s: float, found: set[
     assert names(history) == found
 
 
+@pytest.mark.parametrize(("at_s", "found"), [(9.9, {"deleted-key-back"}), (10.0, set())])
+def test_a_replica_that_was_away_for_longer_than_tombstones_stay_has_the_value(
+    at_s: float, found: set[str]
+) -> None:
+    """It held what is below the tombstone, and copied on behind it."""
+    history = compacted(0, 2, delete_retention_ms=8_000)
+    for process, offset, when_s in (
+        ("broker-1#1", 1, 1.0),
+        ("broker-1#1", 2, 2.0),
+        ("broker-2#1", 1, 1.0),
+        ("broker-2#2", 3, at_s),
+    ):
+        history.appends.append(Append(when_s, process, P, 5, offset, offset, offset, 100))
+    assert names(history) == found
+
+
 def test_a_reader_that_seeks_begins_anew() -> None:
     history = compacted(0, 1, 2, delete_retention_ms=10_000)
     read_by_one(history, 1)
