@@ -95,7 +95,7 @@ class FileSystem:
         What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
         """
         after = self.image.with_suffix(".after")
-        run("cp", "--sparse=auto", str(self.image), str(after))
+        run("cp", "--sparse=always", str(self.image), str(after))
         self._reserve(after)
         self.unmount()
         after.replace(self.image)
