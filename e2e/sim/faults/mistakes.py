@@ -16,6 +16,8 @@ from e2e.sim.kubelet import CLUSTER, NAMESPACE
 from e2e.sim.maps import owned_name
 
 LONGEST_S: Final = 12.0
+ELSEWHERE: Final = "elsewhere"
+"""A namespace in which nobody looks for Topics."""
 Spec = Mapping[str, Any]
 
 TOPICS: Final[tuple[Spec, ...]] = (
@@ -89,7 +91,7 @@ async def ask_for_group(stage: Stage) -> None:
 
 
 async def _for_a_while(stage: Stage, kind: Kind, name: str, spec: Spec) -> None:
-    store, namespace = stage.world.store, stage.chance.choice((NAMESPACE, NAMESPACE, "elsewhere"))
+    store, namespace = stage.world.store, stage.chance.choice((NAMESPACE, NAMESPACE, ELSEWHERE))
     key = ObjectKey(namespace, f"{MISTAKE}{store.version}")
     made = {
         "apiVersion": "chiplog.dev/v1alpha1",
