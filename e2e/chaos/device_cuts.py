@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from chiplog_broker.records.batch import BatchHeader, iter_batches
 from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.storage.checkpoint_text import parse_lines
+from chiplog_broker.storage.checkpoint_text import parse_offsets
 from chiplog_broker.storage.names import LOG_SUFFIX, RECOVERY_POINTS
 from chiplog_core.ids import BrokerId
 from chiplog_core.ports import HEALTH
@@ -135,7 +135,7 @@ def bit_flips(cluster: Cluster, broker_id: int, topic: str, chance: random.Rando
     """
     data = cluster.volume(broker_id) / "data"
     file = data / RECOVERY_POINTS
-    rows = parse_lines(file.read_bytes(), columns=3) if file.exists() else []
+    rows = parse_offsets(file.read_bytes()) if file.exists() else []
     points = {f"{topic}-{partition}": int(offset) for topic, partition, offset in rows}
     logs = sorted(path for path in data.glob(f"{topic}-*/*{LOG_SUFFIX}"))
     chance.shuffle(logs)

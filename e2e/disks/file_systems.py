@@ -74,9 +74,6 @@ class FileSystem:
         run("truncate", "--size", str(SIZE_BYTES), str(self.image))
         run(*MAKE[self.kind], str(self.image))
 
-    def _reserve(self, image: Path) -> None:
-        """Give room in this file to what must always have some."""
-
     def mount(self) -> None:
         run("mount", "-o", OPTIONS[self.kind], str(self.image), str(self.path))
 
@@ -96,7 +93,6 @@ class FileSystem:
         """
         after = self.image.with_suffix(".after")
         run("cp", "--sparse=always", str(self.image), str(after))
-        self._reserve(after)
         self.unmount()
         after.replace(self.image)
         self.mount()
@@ -121,7 +117,6 @@ class DroppingFileSystem(FileSystem):
 
     def __init__(self, kind: str, folder: Path) -> None:
         super().__init__(kind, folder)
-        self._reserved = range(0)
         self.device = folder / "device"
         self.image = self.device / f"image.{kind}"
 
@@ -138,13 +133,14 @@ class DroppingFileSystem(FileSystem):
 
     def _make(self) -> None:
         super()._make()
-        self._reserved = {"ext4": ext4_metadata, "xfs": xfs_log}[self.kind](self.image)
-        self._reserve(self.image)
-
-    def _reserve(self, image: Path) -> None:
-        # A journal that finds no room ends the file system.
-        with image.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), self._reserved.start, len(self._reserved))
+        if self.kind == "ext4":
+            described = run("dumpe2fs", str(self.image))
+            free = min(
+                int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE)
+            )
+            (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
+            with self.image.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, free * int(block_bytes))
 
     def fill(self) -> None:
         """There is no room left on the device."""
@@ -165,26 +161,6 @@ class DroppingFileSystem(FileSystem):
 
     def make_room(self) -> None:
         run(*resized(self.device, self.ROOM))
-
-
-def ext4_metadata(image: Path) -> range:
-    """The bytes of a new ext4 that hold what it knows of itself, the journal too."""
-    described = run("dumpe2fs", str(image))
-    free = min(int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE))
-    (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
-    return range(free * int(block_bytes))
-
-
-def xfs_log(image: Path) -> range:
-    """The bytes of the log of an xfs. Its address has the allocation group in its upper bits."""
-    wanted = ("logstart", "logblocks", "agblocks", "agblklog", "blocksize")
-    described = run("xfs_db", "-r", "-c", "sb 0", "-c", f"p {' '.join(wanted)}", str(image))
-    start, blocks, group_blocks, group_bits, block_bytes = (
-        int(re.findall(rf"^{name} = (\d+)", described, re.MULTILINE)[0]) for name in wanted
-    )
-    group, within = divmod(start, 1 << group_bits)
-    first = (group * group_blocks + within) * block_bytes
-    return range(first, first + blocks * block_bytes)
 
 
 def unmounted(path: Path) -> Sequence[str]:

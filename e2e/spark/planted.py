@@ -12,7 +12,7 @@ from pathlib import Path
 from chiplog_broker.records.batch import HEADER, HEADER_BYTES, iter_batches, seal
 from chiplog_broker.records.reader import Record, read_records
 from chiplog_broker.records.scan import scan_payload
-from chiplog_broker.storage.checkpoint_text import format_lines, parse_lines
+from chiplog_broker.storage.checkpoint_text import format_offsets, parse_offsets
 from chiplog_broker.storage.names import LOG_START_OFFSETS, LOG_SUFFIX, SEGMENT_SUFFIXES
 from e2e.loopback.damage import flip_a_bit
 
@@ -106,9 +106,9 @@ def lose_front(data: Path, topic: str, partition: int) -> int:
     (first, second), *_ = pairwise(segments(data / f"{topic}-{partition}"))
     remove(first)
     begins, notes = int(second.stem), data / LOG_START_OFFSETS
-    rows = parse_lines(notes.read_bytes(), columns=3) if notes.exists() else []
+    rows = parse_offsets(notes.read_bytes()) if notes.exists() else []
     kept = [" ".join(row) for row in rows if row[:2] != [topic, str(partition)]]
-    notes.write_bytes(format_lines([*kept, f"{topic} {partition} {begins}"]))
+    notes.write_bytes(format_offsets([*kept, f"{topic} {partition} {begins}"]))
     # Where there were none they are the broker's now, not of whoever runs this.
     owner = data.stat()
     os.chown(notes, owner.st_uid, owner.st_gid)

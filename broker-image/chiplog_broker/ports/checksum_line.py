@@ -7,31 +7,33 @@ file a digit that became another digit would be believed.
 from crc32c import crc32c
 
 _NAME = b"crc32c "
-_LINE_BYTES = len(_NAME) + 9
+_DIGITS_AND_END_BYTES = 9
 
 
 class ChecksumError(ValueError):
     """The bytes are not those that were written."""
 
 
-def with_checksum(content: bytes) -> bytes:
-    """`content`, which ends with a line break, and the line."""
-    return content + _line_for(content)
+def with_checksum(content: bytes, mark: bytes = b"") -> bytes:
+    """`content`, which ends with a line break, and the line; `mark` makes it a comment there."""
+    return content + _line_for(content, mark)
 
 
-def without_checksum(data: bytes) -> tuple[bytes, bool]:
+def without_checksum(data: bytes, mark: bytes = b"") -> tuple[bytes, bool]:
     """The content, and whether a checksum vouches for it: files of earlier versions have none.
 
     Where a bit of the line itself changed, so that nobody takes it for one, it is left in the
     content, which then has a line too many. Raises `ChecksumError`.
     """
-    content, line = data[:-_LINE_BYTES], data[-_LINE_BYTES:]
-    if not line.startswith(_NAME):
+    name = mark + _NAME
+    size = len(name) + _DIGITS_AND_END_BYTES
+    content, line = data[:-size], data[-size:]
+    if not line.startswith(name):
         return data, False
-    if line != _line_for(content):
+    if line != _line_for(content, mark):
         raise ChecksumError("the checksum does not fit")
     return content, True
 
 
-def _line_for(content: bytes) -> bytes:
-    return b"%s%08x\n" % (_NAME, crc32c(content))
+def _line_for(content: bytes, mark: bytes) -> bytes:
+    return b"%s%s%08x\n" % (mark, _NAME, crc32c(content))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.whole_files import read_file
-from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
+from chiplog_broker.storage.checkpoint_text import CheckpointError, format_offsets, parse_offsets
 from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.names import (
@@ -71,7 +71,7 @@ class OffsetCheckpoint:
 
     async def _write(self) -> int:
         version = self._version
-        lines = format_lines(
+        lines = format_offsets(
             f"{partition.topic} {partition.partition} {offset}"
             for partition, offset in sorted(self._offsets.items())
         )
@@ -119,5 +119,5 @@ class DirectoryCheckpoints:
 def _read(disk: Disk, path: str) -> dict[TopicPartition, int]:
     if not disk.exists(path):
         return {}
-    rows = parse_lines(read_file(disk, path), columns=3)
+    rows = parse_offsets(read_file(disk, path))
     return {TopicPartition(row[0], int(row[1])): int(row[2]) for row in rows}

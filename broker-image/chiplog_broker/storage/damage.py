@@ -4,8 +4,8 @@ The next start would not find the damage again where the replica's bytes were th
 would find an empty log in good order, and vouch for it. So a mark is durable before anything is
 done about the damage, and goes only when the replica is in sync again, by its leader's word.
 
-The file is `damaged-replicas`: `topic partition topic-id state file offset` lines between the head
-and the checksum of a checkpoint.
+The file is `damaged-replicas`: a version, a count, then `topic partition topic-id state file
+offset` lines, and a checksum.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.whole_files import read_file
 from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines, parse_lines
@@ -88,7 +89,7 @@ class DamageMarks:
             for name, one in sorted(self._marks.items())
         )
         try:
-            await self._disk.replace(DAMAGED_REPLICAS, lines)
+            await self._disk.replace(DAMAGED_REPLICAS, with_checksum(lines))
         except OSError as error:
             self._health.write_failed(error)
         return version
@@ -104,7 +105,8 @@ def _read(disk: Disk) -> dict[TopicPartition, Damage]:
     if not disk.exists(DAMAGED_REPLICAS):
         return {}
     try:
-        rows = parse_lines(read_file(disk, DAMAGED_REPLICAS), columns=6)
+        content, _ = without_checksum(read_file(disk, DAMAGED_REPLICAS))
+        rows = parse_lines(content, columns=6)
         return {
             TopicPartition(topic, int(partition)): Damage(
                 None if topic_id == _NOT_KNOWN else parse_uuid(topic_id),

@@ -5,8 +5,7 @@ strictly rise. This is what two replicas compare to find where they part (KIP-10
 320), so it is trimmed with every truncation, also one that removes no bytes: an epoch
 that was begun at the log end and wrote nothing must not survive it.
 
-The file is `leader-epoch-checkpoint`: `epoch offset` lines between the head and the checksum of a
-checkpoint.
+The file is `leader-epoch-checkpoint`: a version, a count, then `epoch offset` lines.
 """
 
 from bisect import bisect_right

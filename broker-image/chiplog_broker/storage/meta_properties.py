@@ -7,6 +7,7 @@ from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
 
 VERSION = "1"
+COMMENT = b"#"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +27,12 @@ def encode_identity(identity: Identity) -> bytes:
         f"cluster.id={_escape(identity.cluster_id)}",
         f"directory.id={format_uuid(identity.directory_id)}",
     )
-    return with_checksum("".join(f"{line}\n" for line in lines).encode())
+    return with_checksum("".join(f"{line}\n" for line in lines).encode(), COMMENT)
 
 
 def decode_identity(data: bytes) -> Identity:
     """`ValueError` for anything that does not name node, cluster and directory."""
-    content, _ = without_checksum(data)
+    content, _ = without_checksum(data, COMMENT)
     properties = dict(_properties(content.decode()))
     if properties.get("version") != VERSION:
         raise ValueError("not a meta.properties file of version 1")

@@ -6,20 +6,18 @@ say whose records a directory holds.
 
 from uuid import UUID
 
-from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
 
 VERSION = 0
 
 
 def encode_partition_metadata(topic_id: UUID) -> bytes:
-    return with_checksum(f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}\n".encode())
+    return f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}".encode()
 
 
 def decode_partition_metadata(data: bytes) -> UUID:
     """The topic's id; `ValueError` for anything but a whole file of version 0."""
-    content, _ = without_checksum(data)
-    lines = content.decode("ascii", "strict").splitlines()
+    lines = data.decode("ascii", "strict").splitlines()
     if len(lines) != 2 or lines[0] != f"version: {VERSION}":
         raise ValueError("not a partition.metadata file of version 0")
     name, _, text = lines[1].partition(": ")

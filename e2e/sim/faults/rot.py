@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from chiplog_broker.records.batch import HEADER_BYTES, read_header
 from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.storage.checkpoint_text import CheckpointError, parse_lines
+from chiplog_broker.storage.checkpoint_text import CheckpointError, parse_offsets
 from chiplog_broker.storage.names import (
     LOG_SUFFIX,
     RECOVERY_POINTS,
@@ -112,7 +112,7 @@ def batches_above(disks: Disks) -> list[Stored]:
 def recovery_points(disks: Disks) -> dict[str, int]:
     """By directory; empty where the file makes no sense."""
     try:
-        rows = parse_lines(bytes(disks.data.content(RECOVERY_POINTS)), columns=3)
+        rows = parse_offsets(bytes(disks.data.content(RECOVERY_POINTS)))
     except (KeyError, CheckpointError):
         return {}
     return {TopicPartition(row[0], int(row[1])).directory: int(row[2]) for row in rows}
