@@ -53,7 +53,6 @@ ROOMS: Final = (
         "recovery",
         "test_recovery",
         "test_unclean_start",
-        "test_crash_everywhere",
         "test_damage",
         mix="torn",
     ),

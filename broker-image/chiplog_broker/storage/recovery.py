@@ -41,12 +41,10 @@ from chiplog_broker.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     EPOCH_CHECKPOINT,
-    INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
     offset_in_name,
     segment_file,
 )
@@ -99,7 +97,6 @@ class _Above(NamedTuple):
 class Cut:
     """What was removed from the end of a log."""
 
-    offset: int
     size_bytes: int
     reason: str
 
@@ -160,13 +157,16 @@ class LogRecovery:
         is done where there is no room for anything else. To be called after `run`. Raises
         `OSError`.
         """
-        if self._source.clean or self._end_offset <= self._trusted_end:
-            return
-        for segment in tuple(self.unsynced):
-            above = self._above.get(segment.base_offset)
-            if above is not None and above.position < segment.size_bytes:
-                await self._into_new_file(segment, above)
-        self.epochs.touch()
+        again = [
+            (segment, above)
+            for segment in self.unsynced
+            if (above := self._above.get(segment.base_offset)) is not None
+            and above.position < segment.size_bytes
+        ]
+        for segment, above in again:
+            await self._into_new_file(segment, above)
+        if again:
+            self.epochs.touch()
 
     async def _into_new_file(self, segment: Segment, above: "_Above") -> None:
         """What is durable stays where it is, as a segment of its own."""
@@ -288,7 +288,7 @@ class LogRecovery:
     def _replace_all(self, base_offset: int, reason: str) -> Steps:
         lost_bytes = sum(segment.log.size() for segment in self.segments)
         if lost_bytes:
-            self.cut = Cut(base_offset, lost_bytes, reason)
+            self.cut = Cut(lost_bytes, reason)
             yield 0
         for segment in self.segments:
             segment.close()
@@ -309,7 +309,7 @@ class LogRecovery:
     def _open_clean(self) -> Steps:
         for number, segment in enumerate(self.segments[:-1]):
             next_base = self.segments[number + 1].base_offset
-            if self._has_indexes(segment):
+            if segment.indexes_are_whole():
                 segment.open_sealed(next_base, self._source.now_ms)
             else:
                 yield from self._rebuild_sealed(segment, next_base)
@@ -326,7 +326,7 @@ class LogRecovery:
         yield from replay(self.producers, self.segments, self._end_offset)
 
     def _open_tail(self, segment: Segment) -> Steps:
-        if self._has_indexes(segment):
+        if segment.indexes_are_whole():
             try:
                 segment.open_active(self._source.now_ms)
             except CorruptBatchError:
@@ -355,7 +355,9 @@ class LogRecovery:
                 yield from self._cut_after(number, fault)
                 break
         if self._end_offset < self._trusted_end:
-            yield from self._cut_after(len(self.segments) - 1, "the log ends here")
+            raise self._damaged(
+                self.segments[-1], f"the log ends here, it was durable up to {self._trusted_end}"
+            )
         self.unsynced = [*self._written_twice, *self.segments[suspect:]]
         for segment in self.segments[suspect:-1]:
             segment.seal()
@@ -376,7 +378,7 @@ class LogRecovery:
 
     def _check_sealed(self, segment: Segment, next_base: int) -> Steps:
         """A segment below the recovery point must lead up to the next one."""
-        if self._has_indexes(segment):
+        if segment.indexes_are_whole():
             try:
                 segment.open_active(self._source.now_ms)
             except CorruptBatchError:
@@ -402,8 +404,8 @@ class LogRecovery:
 
     def _base_after(self, number: int) -> int | None:
         """Where the next segment begins; None for the newest."""
-        following = self.segments[number + 1 : number + 2]
-        return following[0].base_offset if following else None
+        is_newest = number == len(self.segments) - 1
+        return None if is_newest else self.segments[number + 1].base_offset
 
     def _gap_before(self, number: int) -> str | None:
         if number == 0 or self.segments[number - 1].end_offset == self.segments[number].base_offset:
@@ -421,7 +423,7 @@ class LogRecovery:
             raise self._damaged(segment, why)
         later = self.segments[number + 1 :]
         lost_bytes = segment.log.size() - position + sum(lost.log.size() for lost in later)
-        self.cut = Cut(offset, lost_bytes, f"{place}: {reason}")
+        self.cut = Cut(lost_bytes, f"{place}: {reason}")
         yield 0
         for lost in later:
             lost.close()
@@ -444,12 +446,12 @@ class LogRecovery:
 
     def _must_scan(self, segment: Segment, *, up_to: int | None = None) -> Steps:
         """Read a segment that was durable: the indexes are made anew, a fault is damage."""
-        fault = yield from self._scan(segment, is_durable=True, up_to=up_to)
+        fault = yield from self._scan(segment, up_to=up_to)
         if fault is not None:
             raise self._damaged(segment, fault)
 
     def _scan(
-        self, segment: Segment, *, is_durable: bool = False, up_to: int | None = None
+        self, segment: Segment, *, up_to: int | None = None
     ) -> Generator[int, None, str | None]:
         """Check every batch and rebuild the indexes; returns what is wrong where it stopped.
 
@@ -468,13 +470,13 @@ class LogRecovery:
                 self._check_place(header, segment.end_offset)
                 self._check_epoch(header)
                 is_above = header.last_offset >= self._trusted_end
-                if is_above and segment.size_bytes and not (is_durable or self._snapshot):
+                if is_above and segment.size_bytes and not self._snapshot:
                     self._snapshot = encode_snapshot(self.producers, self._source.now_ms)
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
                 if not is_above:
                     above = _Above(segment.size_bytes, segment.end_offset)
                     self._above[segment.base_offset] = above
-                if not is_durable and header.last_offset >= self.producers.end_offset:
+                if header.last_offset >= self.producers.end_offset:
                     self.producers.record(header, header.base_offset)
                 unreported_bytes += header.size_bytes
                 if unreported_bytes >= _SCAN_BYTES:
@@ -559,13 +561,6 @@ class LogRecovery:
         config = self._source.config
         settings = IndexSettings(config.index_interval_bytes, config.segment_index_bytes)
         return Segment(self._disk, self._source.directory, base_offset, settings)
-
-    def _has_indexes(self, segment: Segment) -> bool:
-        names = (
-            segment_file(segment.base_offset, INDEX_SUFFIX),
-            segment_file(segment.base_offset, TIME_INDEX_SUFFIX),
-        )
-        return all(name in self._names for name in names) and segment.indexes_are_whole()
 
     def _remove_segment(self, base_offset: int) -> None:
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):

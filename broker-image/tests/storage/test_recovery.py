@@ -1,18 +1,21 @@
 """Opening what a crash, a failing disk or a careless hand left behind."""
 
 import asyncio
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from crc32c import crc32c
 
-from chiplog_broker.records.batch import iter_batches, read_header
+from chiplog_broker.records.batch import iter_batches, read_header, set_place
 from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.directory_report import PartitionReport, Verdict
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
+from chiplog_broker.storage.recovery import LogRecovery, LogSource
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -51,6 +54,11 @@ def reopen(kit: "StorageKit") -> PartitionReport:
     else:
         log = directory.logs[kit.orders]
         assert log.durable_end_offset == log.end_offset == report.end_offset
+        *older, newest = log._segments
+        assert [one.sealed for one in older] == [True] * len(older)
+        assert newest.sealed is False
+        # How old they are is not known: it counts from the start.
+        assert {one.created_ms for one in log._segments} == {kit.clock.now_ms()}
         data = b"".join(segment.log.read(0, segment.size_bytes) for segment in log._segments)
         offsets = [header.base_offset for _, header in iter_batches(data)]
         assert offsets == list(range(0, log.end_offset, 2))
@@ -210,14 +218,96 @@ def test_a_missing_segment_below_the_recovery_point_quarantines(
     kit.kill()
     if base == 0:
         # Only a durable log start can tell a lost segment from an expired one.
-        kit.disk.make_directory("")
         set_log_start(kit, 0)
-    assert reopen(kit).verdict is Verdict.QUARANTINED
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    if base == 0:
+        assert report.reason == (
+            "the segment of log start 0 is missing, the log was durable up to 14"
+        )
 
 
 def set_log_start(kit: "StorageKit", offset: int) -> None:
     file = kit.disk.open("log-start-offset-checkpoint", create=True)
+    file.truncate(0)
     file.append(b"0\n1\norders 0 %d\n" % offset)
+
+
+def stems(kit: "StorageKit") -> set[str]:
+    """Of the files that belong to segments."""
+    names = (name.partition(".")[0] for name in kit.disk.names("orders-0"))
+    return {stem for stem in names if stem.isdigit()}
+
+
+def test_where_nothing_was_durable_a_missing_segment_takes_the_others_along(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch, checkpointed=0))
+    kit.disk.remove(kit.path(f"{FIRST}.log"))
+    set_log_start(kit, 0)
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 0)
+    assert report.cut_bytes == 7 * BATCH_BYTES
+    assert report.reason == "the segments it held are not there"
+    assert stems(kit) == {FIRST}
+
+
+def test_a_log_without_any_segment_begins_at_its_log_start(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Where it was durable up to there and no further."""
+    kit.run(write(kit, make_batch, checkpointed=18))
+    for name in kit.disk.names("orders-0"):
+        if name.endswith(".log"):
+            kit.disk.remove(kit.path(name))
+    set_log_start(kit, 18)
+    kit.kill()
+    directory = kit.run(kit.open())
+    (report,) = directory.report.partitions
+    assert (report.verdict, report.log_start_offset, report.end_offset) == (Verdict.INTACT, 18, 18)
+    logs = [name for name in kit.disk.names("orders-0") if name.endswith(".log")]
+    assert logs == [f"{LAST}.log"]
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The log start was raised before; it may be where a segment begins."""
+    kit.run(write(kit, make_batch, checkpointed=18))
+    set_log_start(kit, 18)
+    kit.kill()
+    (report,) = kit.run(kit.open()).report.partitions
+    assert (report.verdict, report.log_start_offset, report.end_offset) == (Verdict.INTACT, 18, 20)
+    assert stems(kit) == {LAST}
+
+
+@pytest.mark.parametrize(
+    ("log_start", "verdict", "reason"),
+    [(20, Verdict.INTACT, ""), (30, Verdict.TAIL_CUT, "it lies below the log start")],
+)
+def test_what_lies_wholly_below_the_log_start_goes(
+    kit: "StorageKit", make_batch: "MakeBatch", log_start: int, verdict: Verdict, reason: str
+) -> None:
+    kit.run(write(kit, make_batch))
+    set_log_start(kit, log_start)
+    kit.kill()
+
+    async def use() -> None:
+        directory = await kit.open()
+        (report,) = directory.report.partitions
+        assert (report.verdict, report.reason) == (verdict, reason)
+        assert (report.log_start_offset, report.end_offset) == (log_start, log_start)
+        log = directory.logs[kit.orders]
+        assert log._producers.end_offset == log_start
+        assert (log._producers.get(5) is None) is (log_start == 30)
+        log.append_as_leader(make_batch([b"x"]), 9, NOW)
+        await log.flush()
+
+    kit.run(use())
+    kit.kill()
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (log_start, log_start + 1)
 
 
 def test_a_missing_segment_above_the_recovery_point_cuts(
@@ -289,11 +379,195 @@ def test_a_lost_epoch_history_is_learned_from_the_batches(
     kit.disk.content(path)[:] = b"0\n1\n"
     if damage == "missing":
         kit.disk.remove(path)
+    for _ in range(2):
+        kit.kill()
+        log = kit.run(kit.open()).logs[kit.orders]
+        assert log._epochs.entries == ((0, 0), (1, 8), (2, 16))
+
+
+def test_a_batch_that_cannot_be_read_is_damage_after_a_clean_shutdown_too(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Nothing is scanned there but for the epochs, when their history is lost."""
+    directory = kit.run(write(kit, make_batch))
+    kit.run(directory.close({}, 1))
+    kit.disk.remove(kit.path("leader-epoch-checkpoint"))
+    kit.disk.content(kit.path(f"{FIRST}.log"))[16] = 7
     kit.kill()
-    assert reopen(kit).verdict is Verdict.INTACT
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert "magic 7" in report.reason
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_that_ends_below_what_was_durable_is_damaged(
+    kit: "StorageKit", make_batch: "MakeBatch", clean: bool
+) -> None:
+    directory = kit.run(write(kit, make_batch, checkpointed=20))
+    if clean:
+        kit.run(directory.close({}, 1))
+    kit.disk.content(kit.path(f"{LAST}.log")).clear()
     kit.kill()
-    log = kit.run(kit.open()).logs[kit.orders]
-    assert log._epochs.entries == ((0, 0), (1, 8), (2, 16))
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert "was durable up to 20" in report.reason
+    assert "ends at 18" in report.reason if clean else f"{LAST}.log at byte 0" in report.reason
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_an_empty_log_is_whole_and_keeps_its_last_epoch(kit: "StorageKit", clean: bool) -> None:
+    """Somebody may have led here without writing anything."""
+
+    async def lead() -> None:
+        directory, log = await kit.new_log()
+        log.begin_epoch(4)
+        await log.flush()
+        if clean:
+            await directory.close({}, 1)
+
+    kit.run(lead())
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset, report.cut_bytes) == (Verdict.INTACT, 0, 0)
+    kit.kill()
+    assert kit.run(kit.reopened())._epochs.entries == ((4, 0),)
+
+
+def test_an_epoch_that_wrote_nothing_after_others_is_forgotten(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def lead() -> None:
+        _, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 1, NOW)
+        log.begin_epoch(3)
+        await log.flush()
+
+    kit.run(lead())
+    kit.kill()
+    assert kit.run(kit.reopened())._epochs.entries == ((1, 0),)
+
+
+def test_a_sealed_segment_that_does_not_lead_up_to_the_next_one_is_damaged(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    directory = kit.run(write(kit, make_batch))
+    kit.run(directory.close({}, 1))
+    del kit.disk.content(kit.path(f"{SECOND}.log"))[2 * BATCH_BYTES :]
+    kit.disk.remove(kit.path(f"{SECOND}.index"))
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert report.reason.endswith("ends at 10, the next segment begins at 12")
+
+
+def test_a_fault_that_is_found_when_an_index_is_made_anew_is_named(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    directory = kit.run(write(kit, make_batch))
+    kit.run(directory.close({}, 1))
+    kit.disk.flip_bit(kit.path(f"{SECOND}.log"), 70, 3)
+    kit.disk.remove(kit.path(f"{SECOND}.index"))
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert "checksum" in report.reason.lower() or "crc" in report.reason.lower()
+
+
+@pytest.mark.parametrize(("last_offset_delta", "record_count"), [(1, 3), (-1, 0)])
+def test_a_batch_with_more_records_than_offsets_is_none(
+    kit: "StorageKit", make_batch: "MakeBatch", last_offset_delta: int, record_count: int
+) -> None:
+    """Though its checksum is right."""
+    kit.run(write(kit, make_batch))
+    batch = bytearray(make_batch([b"10", b""], timestamp_ms=NOW))
+    set_place(memoryview(batch), 20, len(batch) - 12, 2)
+    struct.pack_into(">i", batch, 23, last_offset_delta)
+    struct.pack_into(">i", batch, 57, record_count)
+    struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
+    kit.disk.content(kit.path(f"{LAST}.log")).extend(batch)
+    kit.kill()
+    report = reopen(kit)
+    assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 20)
+    assert f"{record_count} records in {last_offset_delta + 1} offsets" in report.reason
+
+
+def test_the_epoch_of_the_very_record_at_the_log_start_is_checked(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch))
+    set_log_start(kit, 13)
+    kit.disk.content(kit.path("leader-epoch-checkpoint"))[:] = b"0\n3\n0 0\n1 14\n2 16\n"
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    assert "offset 13 has epoch 1, the history says 0" in report.reason
+
+
+def steps(kit: "StorageKit", *, clean: bool, log_start_offset: int | None = None) -> list[int]:
+    """What a recovery says, step by step, of how much it has read."""
+    source = LogSource(
+        disk=kit.disk,
+        directory=kit.orders.directory,
+        config=kit.config,
+        now_ms=NOW,
+        clean=clean,
+        log_start_offset=log_start_offset,
+        recovery_point=0,
+    )
+    return list(LogRecovery(source).run())
+
+
+def test_every_byte_that_was_read_is_told_once(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def fill() -> int:
+        kit.config = LogConfig()
+        _, log = await kit.new_log()
+        batch = bytes(make_batch([b"x" * 500_000]))
+        for _ in range(7):
+            log.append_as_leader(memoryview(batch), 0, NOW)
+        await log.flush()
+        return len(batch)
+
+    batch_bytes = kit.run(fill())
+    kit.kill()
+    assert steps(kit, clean=False) == [3 * batch_bytes, 3 * batch_bytes, batch_bytes]
+    # That made its index anew, which nobody has written out; then the epochs are learned.
+    kit.disk.remove(kit.path("leader-epoch-checkpoint"))
+    once = [3 * batch_bytes, 3 * batch_bytes]
+    assert steps(kit, clean=True) == [*once, batch_bytes, *once]
+
+
+@pytest.mark.parametrize("is_first_missing", [False, True])
+def test_a_cut_is_a_step_in_which_nothing_was_read(
+    kit: "StorageKit", make_batch: "MakeBatch", *, is_first_missing: bool
+) -> None:
+    kit.run(write(kit, make_batch, checkpointed=0))
+    if is_first_missing:
+        kit.disk.remove(kit.path(f"{FIRST}.log"))
+    else:
+        kit.disk.content(kit.path(f"{FIRST}.log"))[16] = 7
+    kit.kill()
+
+    assert set(steps(kit, clean=False, log_start_offset=0)) == {0}
+
+
+def test_the_times_of_a_split_segment_are_found_after_a_clean_shutdown(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Neither half of it is read again."""
+    kit.run(write(kit, make_batch, checkpointed=2))
+    kit.kill()
+
+    async def start_and_stop() -> None:
+        directory = await kit.open()
+        assert directory.logs[kit.orders].segment_count == 5
+        await directory.close({}, 1)
+
+    kit.run(start_and_stop())
+    log = kit.run(kit.reopened())
+    for number in range(10):
+        found = log.offset_for_timestamp(NOW + number, 20)
+        assert found is not None
+        assert found.offset == 2 * number
 
 
 def test_an_epoch_that_contradicts_the_history_quarantines(

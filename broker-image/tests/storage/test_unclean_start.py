@@ -15,6 +15,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.directory_report import Verdict
 from chiplog_broker.storage.errors import DirectoryOfflineError
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.producer_snapshot import decode_snapshot
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -104,13 +105,17 @@ def test_only_what_lies_above_the_recovery_point_is_written_again(
     assert values + bytes(kit.disk.content(kit.path(f"{18:020d}.log"))) == before[last]
 
 
+@pytest.mark.parametrize("checkpointed", [4, 16])
 def test_a_power_cut_at_every_step_of_writing_again(
-    kits: "Callable[[], StorageKit]", make_batch: "MakeBatch", power_cut: type[Exception]
+    kits: "Callable[[], StorageKit]",
+    make_batch: "MakeBatch",
+    power_cut: type[Exception],
+    checkpointed: int,
 ) -> None:
     """The next start finds old bytes, new ones or both, and loses nothing that was durable."""
     for step in range(1, 80):
         machine = kits()
-        machine.run(write(machine, make_batch))
+        machine.run(write(machine, make_batch, checkpointed=checkpointed))
         machine.kill()
         machine.disk.cut_power_at(step)
         with suppress(power_cut):
@@ -119,6 +124,145 @@ def test_a_power_cut_at_every_step_of_writing_again(
         log = machine.run(machine.reopened())
         assert log.end_offset == RECORDS, step
         assert machine.run(machine.open_again()).committed_before_cut(machine.orders) is None
+
+
+def test_what_no_checkpoint_covers_is_written_again_under_its_own_names(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    _, log = kit.run(write(kit, make_batch, checkpointed=0))
+    count = log.segment_count
+    kit.kill()
+    renamed: list[str] = []
+    kit.disk.stepping = lambda operation, path: (
+        renamed.append(path) if operation == "rename" and ".log" in path else None
+    )
+
+    assert kit.run(kit.open()).logs[kit.orders].segment_count == count == len(renamed)
+
+
+def test_a_single_record_that_no_checkpoint_covers_is_written_again(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def begin() -> None:
+        _, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 1, NOW)
+        await log.flush()
+
+    kit.run(begin())
+    kit.kill()
+    renamed: list[str] = []
+    kit.disk.stepping = lambda operation, path: (
+        renamed.append(path) if operation == "rename" and ".log" in path else None
+    )
+    kit.run(kit.open())
+    assert renamed == [kit.path(f"{0:020d}.log.tmp")]
+
+
+def test_the_segments_of_a_split_are_sealed_but_for_the_newest(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    for checkpointed, count in ((4, 4), (18, 4)):
+        kit.run(write(kit, make_batch, checkpointed=checkpointed))
+        kit.kill()
+        log = kit.run(kit.open()).logs[kit.orders]
+        assert [one.sealed for one in log._segments] == [True] * (count - 1) + [False]
+        assert {one.created_ms for one in log._segments} == {kit.clock.now_ms()}
+        for one in list(log._segments)[:-1]:
+            assert one.indexes_are_whole()
+        kit.disk = type(kit.disk)()
+
+
+@pytest.mark.parametrize("is_all_torn", [False, True])
+def test_old_bytes_behind_a_split_may_be_torn(
+    kit: "StorageKit", make_batch: "MakeBatch", *, is_all_torn: bool
+) -> None:
+    """They were written again; the power failed before they were taken away."""
+    kit.run(write(kit, make_batch))
+    path = kit.path(f"{0:020d}.log")
+    before = bytes(kit.disk.content(path))
+    kit.kill()
+    kit.run(kit.open())
+    split = len(kit.disk.content(path))
+    torn_bytes = len(before) - split if is_all_torn else 100
+    kit.disk.content(path)[:] = before[:-torn_bytes] + bytes(torn_bytes)
+    kit.kill()
+
+    directory = kit.run(kit.open())
+
+    assert directory.quarantined == {}
+    log = directory.logs[kit.orders]
+    assert (log.end_offset, log.segment_count) == (RECORDS, 4)
+    data = log.read(0, 10_000, RECORDS).read()
+    assert bytes(data) == before[: len(data)]
+
+
+def test_the_producers_of_a_split_are_those_that_wrote_below_it(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def begin() -> None:
+        directory, log = await kit.new_log()
+        for number in range(8):
+            mine = Producer(producer_id=7, epoch=0, base_sequence=number)
+            log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW)
+            await log.make_durable(log.end_offset)
+            if number == 3:
+                await directory.checkpoint({kit.orders: 4})
+
+    kit.run(begin())
+    kit.kill()
+    kit.run(kit.open())
+    snapshot = bytes(kit.disk.content(kit.path(f"{4:020d}.snapshot")))
+    ((producer_id, entry),) = decode_snapshot(snapshot)
+    assert producer_id == 7
+    assert [one.last_offset for one in entry.batches] == [0, 1, 2, 3]
+
+
+def test_a_log_that_is_written_over_itself_keeps_its_bytes(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Piece by piece, and whatever a sync of the last process lost."""
+
+    async def begin() -> None:
+        kit.config = LogConfig()
+        directory, log = await kit.new_log()
+        for number in range(7):
+            log.append_as_leader(make_batch([b"%d" % number * 500_000]), 1, NOW)
+            if number == 0:
+                await log.flush()
+                await directory.checkpoint({kit.orders: 1})
+
+    kit.run(begin())
+    path = kit.path(f"{0:020d}.log")
+    before = bytes(kit.disk.content(path))
+    kit.kill()
+    usage = kit.disk.usage()
+    kit.disk.capacity_bytes = usage.total_bytes - usage.free_bytes + 1_000
+    written: list[str] = []
+    kit.disk.stepping = lambda operation, path: (
+        written.append(path) if operation == "write_at" else None
+    )
+
+    kit.disk.fail_next("sync", errno.EIO, path)
+
+    directory = kit.run(kit.open())
+
+    assert written == [path] * 3
+    assert bytes(kit.disk.content(path)) == before
+    assert directory.logs[kit.orders].durable_end_offset == 7
+    kit.cut_power()
+    assert bytes(kit.disk.content(path)) == before
+
+
+def test_without_room_for_the_epochs_a_log_counts_as_durable_up_to_its_checkpoint(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch))
+    kit.kill()
+    kit.disk.fail_next("replace", errno.ENOSPC, "leader-epoch-checkpoint")
+
+    log = kit.run(kit.open()).logs[kit.orders]
+
+    assert (log.durable_end_offset, log.end_offset) == (4, RECORDS)
 
 
 def test_a_log_that_was_cut_says_so_until_it_is_in_sync_again(
