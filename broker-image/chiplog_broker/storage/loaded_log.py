@@ -1,6 +1,6 @@
 """What a log starts from: found on disk by recovery, or just made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.producers import ProducerStates
@@ -18,3 +18,5 @@ class LoadedLog:
     durable_end_offset: int
     unsynced: list[Segment]
     """Segments that may hold bytes, or have names, that are not durable."""
+    snapshots: dict[int, bytes] = field(default_factory=dict)
+    """Producer snapshots to be written with the first sync, by their offsets."""

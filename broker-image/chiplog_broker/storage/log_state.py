@@ -114,6 +114,8 @@ class LogState:
         for segment in loaded.unsynced:
             self._sync.wrote_to(segment, 0)
             self._sync.names_changed()
+        for offset, snapshot in loaded.snapshots.items():
+            self._sync.add_snapshot(offset, snapshot)
         self.configure(config)
 
     @property

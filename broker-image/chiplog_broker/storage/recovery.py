@@ -20,6 +20,7 @@ event loop: it yields the bytes it has read since the last time.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -124,6 +125,8 @@ class LogRecovery:
         """Segments whose end was written again into the next one before the last start ended."""
         self._snapshot = b""
         """The producers as of where the bytes above the recovery point begin."""
+        self._snapshots: dict[int, bytes] = {}
+        """The producers as of where each later segment begins: those on disk were not durable."""
         self.had_no_room = False
         """What lies above the recovery point could be written only over itself."""
         self._above: dict[int, _Above] = {}
@@ -235,6 +238,7 @@ class LogRecovery:
             log_start_offset=self.log_start_offset,
             durable_end_offset=self.durable_end_offset,
             unsynced=self.unsynced,
+            snapshots=self._snapshots,
         )
 
     def close(self) -> None:
@@ -264,9 +268,7 @@ class LogRecovery:
             for name in self._names
             if (offset := offset_in_name(name, LOG_SUFFIX)) is not None
         ]
-        # A deletion that the crash interrupted: the log start had been raised before it.
-        while len(bases) > 1 and bases[1] <= self.log_start_offset:
-            self._remove_segment(bases.pop(0))
+        self._finish_deletion(bases)
         self.segments = [self._segment(base) for base in bases]
         first = bases[0] if bases else None
         checkpointed = self._source.log_start_offset
@@ -276,6 +278,18 @@ class LogRecovery:
             yield from self._replace_all(
                 self.log_start_offset, "the segments it held are not there"
             )
+
+    def _finish_deletion(self, bases: list[int]) -> None:
+        """What lies below the log start goes, which had been raised before the crash.
+
+        Not if the segment ended only afterwards and its producers are in no snapshot yet: then
+        the batches are all that is known of them.
+        """
+        below = bisect_right(bases, self.log_start_offset) - 1
+        if below > 0 and segment_file(bases[below], SNAPSHOT_SUFFIX) in self._names:
+            for base_offset in bases[:below]:
+                self._remove_segment(base_offset)
+            del bases[:below]
 
     def _require_nothing_durable(self) -> None:
         recovery_point = self._source.recovery_point
@@ -350,6 +364,8 @@ class LogRecovery:
             if fault is not None:
                 yield from self._cut_after(number - 1, fault)
                 break
+            if number > suspect:
+                self._snapshots[segment.base_offset] = self._snapshot_now()
             fault = yield from self._scan(segment, up_to=self._base_after(number))
             if fault is not None:
                 yield from self._cut_after(number, fault)
@@ -471,7 +487,7 @@ class LogRecovery:
                 self._check_epoch(header)
                 is_above = header.last_offset >= self._trusted_end
                 if is_above and segment.size_bytes and not self._snapshot:
-                    self._snapshot = encode_snapshot(self.producers, self._source.now_ms)
+                    self._snapshot = self._snapshot_now()
                 segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
                 if not is_above:
                     above = _Above(segment.size_bytes, segment.end_offset)
@@ -543,11 +559,15 @@ class LogRecovery:
             self.unsynced = list(self.segments)
             self.durable_end_offset = self.log_start_offset
             self.producers = ProducerStates(self.log_start_offset)
+            self._snapshots.clear()
             self.epochs.clear()
 
     @property
     def _end_offset(self) -> int:
         return self.segments[-1].end_offset
+
+    def _snapshot_now(self) -> bytes:
+        return encode_snapshot(self.producers, self._source.now_ms)
 
     def _snapshot_up_to(self, offset: int) -> ProducerStates:
         return load_snapshot(
