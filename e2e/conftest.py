@@ -1,6 +1,7 @@
 """Fixtures of the end-to-end tests: a running cluster, kubectl, and a namespace a test."""
 
 import gc
+import logging
 import os
 import re
 import warnings
@@ -112,6 +113,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("measured")
         for line in lines:
             terminalreporter.line(line)
+
+
+@pytest.fixture
+def no_log_lines() -> Iterator[None]:
+    """A simulated cluster under faults has much to say."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(before)
 
 
 @pytest.fixture(scope="session")

@@ -226,8 +226,6 @@ def read_fields(disk: Disk, path: str, *fields: str) -> list[object]:
     """These fields of a small file of ours. Raises `ValueError` naming a file that is not."""
     try:
         found = read_json(disk, path)
-        if not isinstance(found, dict):
-            raise TypeError("it is not an object")
         return [found[field] for field in fields]
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(f"{path} is not what this broker wrote: {error!r}") from error

@@ -19,8 +19,8 @@ def with_checksum(content: bytes, mark: bytes = b"") -> bytes:
     return content + _line_for(content, mark)
 
 
-def without_checksum(data: bytes, mark: bytes = b"") -> tuple[bytes, bool]:
-    """The content, and whether a checksum vouches for it: files of earlier versions have none.
+def without_checksum(data: bytes, mark: bytes = b"") -> bytes:
+    """The content, checked if a checksum is there: files of earlier versions have none.
 
     Where a bit of the line itself changed, so that nobody takes it for one, it is left in the
     content, which then has a line too many. Raises `ChecksumError`.
@@ -29,10 +29,10 @@ def without_checksum(data: bytes, mark: bytes = b"") -> tuple[bytes, bool]:
     size = len(name) + _DIGITS_AND_END_BYTES
     content, line = data[:-size], data[-size:]
     if not line.startswith(name):
-        return data, False
+        return data
     if line != _line_for(content, mark):
         raise ChecksumError("the checksum does not fit")
-    return content, True
+    return content
 
 
 def _line_for(content: bytes, mark: bytes) -> bytes:

@@ -105,7 +105,7 @@ def _read(disk: Disk) -> dict[TopicPartition, Damage]:
     if not disk.exists(DAMAGED_REPLICAS):
         return {}
     try:
-        content, _ = without_checksum(read_file(disk, DAMAGED_REPLICAS))
+        content = without_checksum(read_file(disk, DAMAGED_REPLICAS))
         rows = parse_lines(content, columns=6)
         return {
             TopicPartition(topic, int(partition)): Damage(

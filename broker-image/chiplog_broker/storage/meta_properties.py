@@ -32,7 +32,7 @@ def encode_identity(identity: Identity) -> bytes:
 
 def decode_identity(data: bytes) -> Identity:
     """`ValueError` for anything that does not name node, cluster and directory."""
-    content, _ = without_checksum(data, COMMENT)
+    content = without_checksum(data, COMMENT)
     properties = dict(_properties(content.decode()))
     if properties.get("version") != VERSION:
         raise ValueError("not a meta.properties file of version 1")

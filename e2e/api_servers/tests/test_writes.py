@@ -1,6 +1,5 @@
 """What operator and brokers write in simulated clusters, the real API server takes and keeps."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,11 @@ from e2e.sim.kubelet import NAMESPACE
 from e2e.sim.operators import HOME
 from e2e.sim.seed import mix_of, replicas_of, run_seed
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("no_log_lines"),
+]
 
 CHOSEN = 2
 """A seed in which everything is written that `EXPECTED` names."""
@@ -38,14 +41,6 @@ EXPECTED = frozenset(
         *("apply Secret", "apply Service", "apply ServiceAccount", "apply StatefulSet"),
     }
 )
-
-
-@pytest.fixture(autouse=True)
-def no_log_lines() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(before)
 
 
 @cache

@@ -1,8 +1,6 @@
 """Simulated consumer groups: they consume, recover, and what a coordinator knows is in its log."""
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,16 +17,10 @@ from e2e.sim.seed import Result, groups_of, mix_from, mix_of, mix_of_groups, run
 from e2e.sim.table import table
 from e2e.sim.world import World
 
+pytestmark = pytest.mark.usefixtures("no_log_lines")
+
 FEW = GroupHabits(groups=1, members=2, commit_s=2.0)
 AN_HOUR = range(1, 3)
-
-
-@pytest.fixture(autouse=True)
-def no_log_lines() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(before)
 
 
 def test_a_group_without_faults() -> None:

@@ -1,23 +1,14 @@
 """Planted bugs are seen, and the same faults without them show nothing."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from e2e.sim.mutants import MUTANTS
 from e2e.sim.mutants.run import main, named, shown, stored
 from e2e.sim.seed import run_seed
 
+pytestmark = pytest.mark.usefixtures("no_log_lines")
+
 QUICK = ("acknowledged before fsync", "a retry is not recognised")
-
-
-@pytest.fixture(autouse=True)
-def no_log_lines() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(before)
 
 
 def test_there_is_a_seed_of_every_planted_bug() -> None:

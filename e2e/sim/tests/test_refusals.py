@@ -1,22 +1,13 @@
 """Ended processes are seen by their connections; a network that lies about it costs a session."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from e2e.sim.faults import Mix
 from e2e.sim.seed import run_seed
 
+pytestmark = pytest.mark.usefixtures("no_log_lines")
+
 FALSELY = "fenced although it lives"
-
-
-@pytest.fixture(autouse=True)
-def no_log_lines() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(before)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -1,11 +1,9 @@
 """Some seeds, whole: nothing goes wrong that must not, and what happened once happens again."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,18 +16,11 @@ from e2e.sim.run import kept_seeds
 from e2e.sim.seed import FIRST_LATER, Result, mix_from, mix_of, replicas_of, run_seed
 from e2e.sim.table import table
 
+pytestmark = pytest.mark.usefixtures("no_log_lines")
+
 ROOT = Path(__file__).parents[3]
 SHORT_S = 25.0
 HOUR_S = 3600.0
-
-
-@pytest.fixture(autouse=True)
-def no_log_lines() -> Iterator[None]:
-    """A simulated cluster under faults has much to say."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(before)
 
 
 def sound(result: Result) -> bool:

@@ -57,8 +57,6 @@ class MapFiles:
     def _read(self, path: str) -> PartitionMapSpec:
         try:
             found = read_json(self._disk, path)
-            if not isinstance(found, dict):
-                raise TypeError("it is not an object")
             manifest = {
                 "apiVersion": API_VERSION,
                 "kind": PartitionMap.KIND.kind,

@@ -40,10 +40,7 @@ def read_session(disk: Disk) -> SessionRecord | None:
     if not disk.exists(SESSION_FILE):
         return None
     try:
-        found = read_json(disk, SESSION_FILE)
-        if not isinstance(found, dict):
-            raise TypeError("it is not an object")
-        record = SessionRecord(**found)
+        record = SessionRecord(**read_json(disk, SESSION_FILE))
         for field in fields(SessionRecord):
             value = getattr(record, field.name)
             if type(value) is not field.type:

@@ -403,7 +403,7 @@ class MemberKit:
 
     def kept_session(self) -> dict[str, Any]:
         """What the next process would find of this one."""
-        content, _ = without_checksum((self.folder / "metadata/session.json").read_bytes())
+        content = without_checksum((self.folder / "metadata/session.json").read_bytes())
         found: dict[str, Any] = json.loads(content)
         return found
 

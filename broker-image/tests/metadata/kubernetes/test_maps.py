@@ -21,7 +21,7 @@ OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
 def kept(member: "MemberKit", topic: str = "orders") -> Any:
     """The map on disk."""
     path = member.folder / f"metadata/maps/{topic}.json"
-    content, _ = without_checksum(path.read_bytes())
+    content = without_checksum(path.read_bytes())
     return json.loads(content)["spec"]
 
 
