@@ -54,6 +54,7 @@ ROOMS: Final = (
         "test_recovery",
         "test_unclean_start",
         "test_damage",
+        "test_retries",
         mix="torn",
     ),
     _in_storage("producers", "test_producers", mix="disks"),

@@ -270,16 +270,34 @@ def test_a_log_without_any_segment_begins_at_its_log_start(
     assert logs == [f"{LAST}.log"]
 
 
+@pytest.mark.parametrize(
+    ("log_start", "bases"), [(4, (0, 6, 12, 18)), (6, (6, 12, 18)), (13, (12, 18)), (18, (18,))]
+)
 def test_a_deletion_that_a_crash_interrupted_is_finished(
-    kit: "StorageKit", make_batch: "MakeBatch"
+    kit: "StorageKit", make_batch: "MakeBatch", log_start: int, bases: tuple[int, ...]
 ) -> None:
     """The log start was raised before; it may be where a segment begins."""
     kit.run(write(kit, make_batch, checkpointed=18))
-    set_log_start(kit, 18)
+    set_log_start(kit, log_start)
     kit.kill()
     (report,) = kit.run(kit.open()).report.partitions
-    assert (report.verdict, report.log_start_offset, report.end_offset) == (Verdict.INTACT, 18, 20)
-    assert stems(kit) == {LAST}
+    assert (report.verdict, report.log_start_offset) == (Verdict.INTACT, log_start)
+    assert report.end_offset == 20
+    assert stems(kit) == {f"{base:020d}" for base in bases}
+
+
+def test_a_segment_whose_index_is_whole_must_lead_up_to_the_next_one(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch))
+    for suffix in ("index", "timeindex"):
+        del kit.disk.content(kit.path(f"{SECOND}.{suffix}"))[:]
+    del kit.disk.content(kit.path(f"{SECOND}.log"))[-BATCH_BYTES:]
+    kit.kill()
+    report = reopen(kit)
+    assert report.verdict is Verdict.QUARANTINED
+    place = f"orders-0/{SECOND}.log at byte {2 * BATCH_BYTES}"
+    assert report.reason == f"{place}: ends at 10, the next segment begins at 12"
 
 
 @pytest.mark.parametrize(
@@ -637,12 +655,13 @@ def test_a_snapshot_above_the_recovery_point_is_not_believed(
 ) -> None:
     """It may be of records that were cut off; later it would be below the recovery point."""
     kit.run(write(kit, make_batch))
-    states = ProducerStates(18)
+    states = ProducerStates(16)
     for number, sequence in enumerate((0, 998)):
         producer = Producer(producer_id=5, epoch=0, base_sequence=sequence)
         batch = make_batch([b"", b""], producer=producer)
         states.record(read_header(batch), number * 2)
-    kit.disk.content(kit.path(f"{LAST}.snapshot"))[:] = encode_snapshot(states, NOW)
+    path = kit.path(f"{16:020d}.snapshot")
+    kit.run(kit.disk.replace(path, encode_snapshot(states, NOW)))
 
     async def use() -> None:
         directory = await kit.open()
@@ -655,6 +674,7 @@ def test_a_snapshot_above_the_recovery_point_is_not_believed(
     for _ in range(2):
         kit.kill()
         kit.run(use())
+        assert not kit.disk.exists(path)
 
 
 def test_an_index_that_was_finished_after_the_recovery_point_is_not_believed(
