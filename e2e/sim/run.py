@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from e2e.sim.checkers import Anomaly
 from e2e.sim.faults import Mix
 from e2e.sim.seed import Result, mix_from, mix_of, mix_of_groups, quiet, replicas_of, run_seed
 from e2e.sim.table import table
@@ -34,12 +36,22 @@ def results(runs: Sequence[Run], jobs: int) -> Iterator[Result]:
     """One after another, as they are done."""
     if jobs == 1:
         quiet()
-        yield from (run_seed(*one) for one in runs)
+        yield from (ended(*one) for one in runs)
         return
     with concurrent.futures.ProcessPoolExecutor(jobs, initializer=quiet) as pool:
-        begun = [pool.submit(run_seed, *one) for one in runs]
+        begun = [pool.submit(ended, *one) for one in runs]
         for done in concurrent.futures.as_completed(begun):
             yield done.result()
+
+
+def ended(seed: int, mix: Mix) -> Result:
+    """What came of a seed. One in which the simulator itself fails does not end the others."""
+    try:
+        return run_seed(seed, mix)
+    except Exception as error:  # noqa: BLE001 - it is the result
+        what = "".join(traceback.format_exception(error)[-3:])
+        anomalies = [Anomaly("not-finished", "", what)]
+        return Result(seed=seed, mix=mix, replicas=mix.replicas, anomalies=anomalies)
 
 
 def options_of(given: Sequence[str] | None) -> argparse.Namespace:

@@ -240,8 +240,9 @@ class MemoryDisk:
         directory.durable[name] = node
 
     def usage(self) -> DiskUsage:
-        used = _size(self._root)
-        return DiskUsage(self.capacity_bytes, self.capacity_bytes - used)
+        # Files that are replaced need no room here, so there may be less than none.
+        free_bytes = max(self.capacity_bytes - _size(self._root), 0)
+        return DiskUsage(self.capacity_bytes, free_bytes)
 
     def lock(self, path: str) -> None:
         if path in self._locked:
@@ -454,7 +455,7 @@ class MemoryFile:
             raise
         except OSError:
             # There was room for a part.
-            self._write_part(position, written[: max(self._disk.usage().free_bytes, 0)])
+            self._write_part(position, written[: self._disk.usage().free_bytes])
             self._cut_back(position)
             raise
         self._size_bytes = position + len(written)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chiplog_broker.ports.disk import DiskUsage
 from tests.storage.memory_disk import MemoryDisk, MemoryFile
 
 PATH = "a.log"
@@ -115,6 +116,13 @@ def test_by_chance_a_failed_sync_loses_some_writes_or_all_or_only_their_bytes() 
         assert seen(disk) == b"ab"
         left.add(seen(disk.after_power_cut(seed)))
     assert left == {b"", b"\0", b"\0\0", b"a", b"a\0", b"\0b", b"ab"}
+
+
+def test_a_disk_with_more_on_it_than_it_holds_has_no_room() -> None:
+    disk, file = new_disk()
+    file.append(b"ab")
+    disk.capacity_bytes = 1
+    assert disk.usage() == DiskUsage(1, 0)
 
 
 def test_a_truncation_outlives_a_failed_sync() -> None:

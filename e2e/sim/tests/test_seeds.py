@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.sim import run
 from e2e.sim.clients import SPARING, Habits
 from e2e.sim.faults import FAULT_NAMES, LATER, OF_USERS, Mix, cascades, restores
 from e2e.sim.groups.habits import GroupHabits
@@ -162,6 +163,18 @@ def test_another_seed_does_something_else() -> None:
 @pytest.mark.parametrize(("seed", "mix"), kept_seeds())
 def test_seeds_that_failed_once(seed: int, mix: Mix) -> None:
     assert run_seed(seed, mix).anomalies == []
+
+
+def test_a_seed_that_ends_by_an_error_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_seed: int, _mix: Mix) -> Result:
+        raise LookupError("no such thing")
+
+    monkeypatch.setattr(run, "run_seed", fail)
+    result = run.ended(7, mix_of(7))
+    assert result.seed == 7
+    (anomaly,) = result.anomalies
+    assert anomaly.name == "not-finished"
+    assert "no such thing" in anomaly.what
 
 
 def test_what_is_kept_of_a_seed_is_the_same_seed() -> None:
