@@ -55,9 +55,11 @@ class LogSurgery(LogChecks):
             raise OffsetOutOfRangeError(f"{offset} is past the end of {self.partition}")
         async with self._surgery:
             if offset > self.log_start_offset:
-                await self._raise_log_start(offset)
+                # Counted before: one that ends meanwhile has no snapshot to follow it yet.
                 passed = sum(1 for segment in self._segments if segment.end_offset <= offset)
-                self._retire_oldest(min(passed, len(self._segments) - 1), now_ms)
+                count = min(passed, len(self._segments) - 1)
+                await self._raise_log_start(offset)
+                self._retire_oldest(count, now_ms)
         return self.log_start_offset
 
     async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:

@@ -97,6 +97,10 @@ class Opening:
             topic_id = self._topic_id(partition)
             self._check_mark(partition)
             await finish_swaps(self._env.disk, partition.directory)
+            if not clean:
+                # The last start may have split a segment and been killed before the new name was
+                # durable. The old bytes go in this one: without the name they would be missing.
+                await self._env.disk.sync_directory(partition.directory)
             was_cut = False
             for scanned_bytes in recovery.run():
                 meter.scanned(scanned_bytes)

@@ -24,6 +24,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from chiplog_broker.ports.disk import Disk, SyncFailedError
@@ -126,7 +127,7 @@ class LogRecovery:
         self._snapshot = b""
         """The producers as of where the bytes above the recovery point begin."""
         self._snapshots: dict[int, bytes] = {}
-        """The producers as of where each later segment begins: those on disk were not durable."""
+        """The producers as of where those segments begin that have no snapshot on disk."""
         self.had_no_room = False
         """What lies above the recovery point could be written only over itself."""
         self._above: dict[int, _Above] = {}
@@ -268,7 +269,7 @@ class LogRecovery:
             for name in self._names
             if (offset := offset_in_name(name, LOG_SUFFIX)) is not None
         ]
-        self._finish_deletion(bases)
+        yield from self._finish_deletion(bases)
         self.segments = [self._segment(base) for base in bases]
         first = bases[0] if bases else None
         checkpointed = self._source.log_start_offset
@@ -279,17 +280,40 @@ class LogRecovery:
                 self.log_start_offset, "the segments it held are not there"
             )
 
-    def _finish_deletion(self, bases: list[int]) -> None:
+    def _finish_deletion(self, bases: list[int]) -> Steps:
         """What lies below the log start goes, which had been raised before the crash.
 
         Not if the segment ended only afterwards and its producers are in no snapshot yet: then
-        the batches are all that is known of them.
+        the batches are all that is known of them. A deletion may have taken any of the segments,
+        and a fault there is no reason to give up what lies above: it makes them go all the same.
         """
-        below = bisect_right(bases, self.log_start_offset) - 1
-        if below > 0 and segment_file(bases[below], SNAPSHOT_SUFFIX) in self._names:
-            for base_offset in bases[:below]:
-                self._remove_segment(base_offset)
-            del bases[:below]
+        gone = max(bisect_right(bases, self.log_start_offset) - 1, 0)
+        while gone and segment_file(bases[gone], SNAPSHOT_SUFFIX) not in self._names:
+            is_whole = yield from self._leads_up_to(bases[gone - 1], bases[gone])
+            if not is_whole:
+                break
+            gone -= 1
+        for base_offset in bases[:gone]:
+            self._remove_segment(base_offset)
+        del bases[:gone]
+
+    def _leads_up_to(self, base_offset: int, next_base: int) -> Generator[int, None, bool]:
+        """Whether nothing is missing or wrong in a segment up to where the next one begins."""
+        end_offset = base_offset
+        file = self._disk.open(self._path(segment_file(base_offset, LOG_SUFFIX)))
+        try:
+            for header, batch in read_batches(file, 0, file.size(), _SCAN_BYTES):
+                if end_offset == next_base:
+                    break
+                check_crc(batch, header)
+                self._check_place(header, end_offset)
+                end_offset = header.last_offset + 1
+                yield header.size_bytes
+        except CorruptBatchError:
+            pass  # what was read counts
+        finally:
+            file.close()
+        return end_offset == next_base
 
     def _require_nothing_durable(self) -> None:
         recovery_point = self._source.recovery_point
@@ -415,8 +439,12 @@ class LogRecovery:
             if offset > believed:
                 self._disk.remove(self._path(segment_file(offset, SNAPSHOT_SUFFIX)))
         self.producers = self._snapshot_up_to(believed)
-        base_offset = self.segments[suspect].base_offset
-        yield from replay(self.producers, self.segments[:suspect], base_offset)
+        for segment, following in pairwise(self.segments[: suspect + 1]):
+            offset = following.base_offset
+            if offset > self.producers.end_offset:
+                # There was no room for it, or an earlier version has not written one.
+                yield from replay(self.producers, [segment], offset)
+                self._snapshots[offset] = self._snapshot_now()
 
     def _base_after(self, number: int) -> int | None:
         """Where the next segment begins; None for the newest."""

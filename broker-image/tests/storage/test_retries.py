@@ -7,6 +7,7 @@ all be in flight, is sent again: it must be answered with the offsets that it go
 """
 
 import asyncio
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -392,6 +393,39 @@ def test_retries_of_records_whose_segment_ended_after_they_were_deleted(
         check_all_known(log, make_batch)
 
     kit.run(scenario())
+
+
+def test_a_snapshot_for_which_there_was_no_room(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    """It waits in memory only. The next process does not miss it, and lets the batches go."""
+    mine = Producer(producer_id=7, epoch=0, base_sequence=0)
+
+    async def first() -> None:
+        kit.config = LogConfig(durability=Durability.FSYNC)
+        directory, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW)
+        log.roll(NOW)
+        log.append_as_leader(make_batch([b"other"]), 1, NOW)
+        kit.disk.fail_next("replace", errno.ENOSPC, ".snapshot")
+        await log.make_durable(2)
+        await directory.checkpoint({kit.orders: 2})
+
+    async def second() -> None:
+        log = await kit.reopened()
+        await log.flush()
+        await log.delete_records_before(1, NOW)
+        await log.flush()
+        assert log.segment_count == 1
+        assert log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW).duplicate
+
+    async def third() -> None:
+        log = await kit.reopened()
+        assert log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW).duplicate
+
+    kit.run(first())
+    kit.kill()
+    kit.run(second())
+    kit.kill()
+    kit.run(third())
 
 
 def test_what_is_not_sent_for_a_day_is_forgotten(

@@ -25,10 +25,10 @@ RECORDS = 20
 
 
 async def write(
-    kit: "StorageKit", make_batch: "MakeBatch", *, checkpointed: int = 4
+    kit: "StorageKit", make_batch: "MakeBatch", *, checkpointed: int = 4, segment_bytes: int = 500
 ) -> tuple[LogDirectory, PartitionLog]:
     """As many records as batches, all durable, of which a checkpoint covers some."""
-    kit.config = LogConfig(segment_bytes=500)
+    kit.config = LogConfig(segment_bytes=segment_bytes)
     directory, log = await kit.new_log()
     for number in range(RECORDS):
         log.append_as_leader(make_batch([b"%02d" % number]), 1, NOW)
@@ -443,3 +443,35 @@ def test_retries_are_known_when_the_segment_below_the_split_is_gone(
     log = kit.run(kit.reopened())
     mine = Producer(producer_id=7, epoch=0, base_sequence=0)
     assert log.append_as_leader(make_batch([b"mine"], producer=mine), 1, NOW).duplicate
+
+
+@pytest.mark.parametrize("killed_at", range(1, 15))
+def test_power_fails_in_the_start_after_one_that_was_killed(
+    kits: "Callable[[], StorageKit]",
+    make_batch: "MakeBatch",
+    power_cut: type[Exception],
+    killed_at: int,
+) -> None:
+    """A segment may have been split, and the name of what was written again not be durable."""
+    for cut_at in range(1, 60):
+        kit = kits()
+        kit.run(write(kit, make_batch, segment_bytes=10_000))
+        kit.kill()
+        kit.disk.cut_power_at(killed_at)
+        with pytest.raises(power_cut):
+            kit.run(kit.open())
+        kit.kill()
+        kit.disk.cut_power_at(cut_at)
+        was_cut = True
+        with suppress(power_cut):
+            kit.run(kit.open())
+            was_cut = False
+        for seed in range(3):
+            again = kits()
+            again.disk, again.config = kit.disk.after_power_cut(seed), kit.config
+            log = again.run(again.open()).logs[kit.orders]
+            assert log.end_offset == RECORDS, (cut_at, seed)
+        if not was_cut:
+            break
+    else:
+        pytest.fail("the start does more than was tried")
