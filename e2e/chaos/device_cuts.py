@@ -68,7 +68,6 @@ class Load:
         self.producer.ask_to_stop()
         self.producer.wait_stopped()
 
-    @property
     def has_given_up(self) -> bool:
         """Whether the producer's library found that records are lost, and sends no more."""
         return bool(self.ledger.errors)
@@ -77,7 +76,7 @@ class Load:
         enough = self.ledger.acknowledged() + more
         wait_until(
             f"{more} records more are acknowledged",
-            lambda: self.ledger.acknowledged() >= enough or self.has_given_up,
+            lambda: self.ledger.acknowledged() >= enough or self.has_given_up(),
             LIMIT_S,
         )
 
@@ -96,7 +95,12 @@ def device_fails(cluster: Cluster, broker_id: int) -> None:
     """
     disk = cluster.disks[broker_id]
     disk.fill()
-    wait_until(f"broker {broker_id} is offline", lambda: is_offline(cluster, broker_id), LIMIT_S)
+
+    def is_noticed() -> bool:
+        disk.stay_full()
+        return is_offline(cluster, broker_id)
+
+    wait_until(f"broker {broker_id} is offline", is_noticed, LIMIT_S)
     cluster.kill(broker_id)
     disk.make_room()
     cluster.start_again(broker_id)

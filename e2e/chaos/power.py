@@ -18,7 +18,8 @@ from e2e.loopback.cluster import SIZE, LoopbackCluster
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # The kernel of this machine goes on; its processes are shown another name of it.
 SHOW_IT = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
-UNDER_ANOTHER_KERNEL = ("unshare", "--mount", "sh", "-c", SHOW_IT)
+# It hears of what is unmounted here, so that it keeps no file system that is gone here.
+UNDER_ANOTHER_KERNEL = ("unshare", "--mount", "--propagation", "slave", "sh", "-c", SHOW_IT)
 BROKERS = range(1, SIZE + 1)
 
 

@@ -3,10 +3,12 @@
 Each is mounted from a loop device, and gone with its file after the `with` block.
 """
 
+import fcntl
 import os
 import re
+import struct
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -20,8 +22,17 @@ KINDS: Final = ("ext4", "xfs")
 PACKAGES: Final = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 # xfs takes no less than 300 MB. The file is sparse.
 SIZE_BYTES: Final = 512 * 2**20
-# ext4 would otherwise write by itself every five seconds, and spare what was not synced.
-OPTIONS: Final = {"ext4": "loop,noatime,commit=600", "xfs": "loop,noatime"}
+OPTIONS: Final = {
+    # It would otherwise write by itself every five seconds, and spare what was not synced.
+    "ext4": "loop,noatime,discard,commit=600",
+    # A mount namespace that was made meanwhile, by whomever, keeps an image mounted as it was
+    # before a power cut, and xfs takes none of the same UUID beside it unless told to. Files that
+    # grow have no more blocks than they need: it would take them from files that are gone.
+    "xfs": "loop,noatime,discard,nouuid,allocsize=4k",
+}
+# EXT4_IOC_SHUTDOWN, which xfs has as XFS_IOC_GOINGDOWN; how: the log is not flushed either.
+SHUTDOWN: Final = 0x8004587D
+WITHOUT_LOG_FLUSH: Final = struct.pack("I", 2)
 # Whatever a file system knows of itself lies in the beginning, and is written when it is made.
 MAKE: Final = {
     "ext4": (
@@ -74,6 +85,9 @@ class FileSystem:
         run("truncate", "--size", str(SIZE_BYTES), str(self.image))
         run(*MAKE[self.kind], str(self.image))
 
+    def _reserve(self, image: Path) -> None:
+        """Give room in this file to what must always have some. It is not mounted yet."""
+
     def mount(self) -> None:
         run("mount", "-o", OPTIONS[self.kind], str(self.image), str(self.path))
 
@@ -90,9 +104,16 @@ class FileSystem:
         """Forget everything that was not synced. Whoever used it must be dead.
 
         What a program wrote but did not sync is in the kernel's memory only, not yet in the file.
+        From the shutdown on nothing more of it gets there: the copy is of one moment.
         """
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(folder, SHUTDOWN, WITHOUT_LOG_FLUSH)
+        finally:
+            os.close(folder)
         after = self.image.with_suffix(".after")
         run("cp", "--sparse=always", str(self.image), str(after))
+        self._reserve(after)
         self.unmount()
         after.replace(self.image)
         self.mount()
@@ -110,14 +131,17 @@ class DroppingFileSystem(FileSystem):
     """One whose device drops what it is given, from `fill` to `make_room`.
 
     The file lies on a tmpfs. Where that is full, no block gets room that has none yet: those of
-    files' data, mostly, as journal, bitmaps and inodes have theirs from the beginning.
+    files' data, mostly. The log of an xfs, and journal, bitmaps and inodes of an ext4, have room
+    reserved: the file system would end without.
     """
 
     ROOM: Final = "2G"
 
     def __init__(self, kind: str, folder: Path) -> None:
         super().__init__(kind, folder)
+        self._reserved = range(0)
         self.device = folder / "device"
+        self.path = self.device / "mounted"
         self.image = self.device / f"image.{kind}"
 
     def _enter(self, entered: ExitStack) -> None:
@@ -125,6 +149,9 @@ class DroppingFileSystem(FileSystem):
         # Undone also where making the file system, or what is undone after this, fails.
         entered.enter_context(Undone(unmounted(self.device)))
         run("mount", "-t", "tmpfs", "-o", f"size={self.ROOM}", "none", str(self.device))
+        # What is unmounted on it is unmounted in slave namespaces too, where processes run that
+        # are shown another boot id: they would keep the file system, with its cache, alive.
+        run("mount", "--make-shared", str(self.device))
         super()._enter(entered)
 
     def _undoing(self) -> Sequence[Sequence[str]]:
@@ -133,14 +160,24 @@ class DroppingFileSystem(FileSystem):
 
     def _make(self) -> None:
         super()._make()
-        if self.kind == "ext4":
-            described = run("dumpe2fs", str(self.image))
-            free = min(
-                int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE)
-            )
-            (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
-            with self.image.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, free * int(block_bytes))
+        self._reserved = {"ext4": ext4_metadata, "xfs": xfs_log}[self.kind](self.image)
+        self._reserve(self.image)
+
+    def _reserve(self, image: Path) -> None:
+        # Nothing that is written already changes.
+        with image.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), self._reserved.start, len(self._reserved))
+
+    def mount(self) -> None:
+        super().mount()
+        self._trim()
+
+    def _trim(self) -> None:
+        """Blocks of files that are gone have no room: what comes next would find it there.
+
+        Those of files that are deleted while it is mounted lose theirs soon, by `discard`.
+        """
+        run("fstrim", str(self.path))
 
     def fill(self) -> None:
         """There is no room left on the device."""
@@ -148,19 +185,42 @@ class DroppingFileSystem(FileSystem):
         # system would end, and be read-only.
         for how in ("--freeze", "--unfreeze"):
             run("fsfreeze", how, str(self.path))
+        self._trim()
+        self.stay_full()
+
+    def stay_full(self) -> None:
+        """Nor is there any of what was deleted since `fill`."""
         for _ in range(20):
             usage = os.statvfs(self.device)
-            used_bytes = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
-            try:
-                run(*resized(self.device, str(used_bytes)))
-            except CommandFailed:
-                continue  # something has been written meanwhile
-            if os.statvfs(self.device).f_bfree == 0:
+            if usage.f_bfree == 0:
                 return
+            used_bytes = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+            with suppress(CommandFailed):  # something has been written meanwhile
+                run(*resized(self.device, str(used_bytes)))
         raise TimeoutError(f"{self.device} does not become full")
 
     def make_room(self) -> None:
         run(*resized(self.device, self.ROOM))
+
+
+def ext4_metadata(image: Path) -> range:
+    """The bytes of a new ext4 that hold what it knows of itself, the journal too."""
+    described = run("dumpe2fs", str(image))
+    free = min(int(one) for one in re.findall(r"^  Free blocks: (\d+)", described, re.MULTILINE))
+    (block_bytes,) = re.findall(r"^Block size: +(\d+)", described, re.MULTILINE)
+    return range(free * int(block_bytes))
+
+
+def xfs_log(image: Path) -> range:
+    """The bytes of the log of an xfs. Its address has the allocation group in its upper bits."""
+    wanted = ("logstart", "logblocks", "agblocks", "agblklog", "blocksize")
+    described = run("xfs_db", "-r", "-c", "sb 0", "-c", f"p {' '.join(wanted)}", str(image))
+    start, blocks, group_blocks, group_bits, block_bytes = (
+        int(re.findall(rf"^{name} = (\d+)", described, re.MULTILINE)[0]) for name in wanted
+    )
+    group, within = divmod(start, 1 << group_bits)
+    first = (group * group_blocks + within) * block_bytes
+    return range(first, first + blocks * block_bytes)
 
 
 def unmounted(path: Path) -> Sequence[str]:

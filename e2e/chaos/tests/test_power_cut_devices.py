@@ -54,9 +54,11 @@ def cut_again_and_again(
     chance = random.Random(13)  # noqa: S311 - moments, not secrets
     load, cuts, led = Load(cluster.bootstrap, name, PARTITIONS), 0, 0
     with load.at_work():
-        while cuts < CUTS and not load.has_given_up:
+        while cuts < CUTS and not load.has_given_up():
             hit = chance.choice(BROKERS)
             load.wait_acknowledged(chance.randint(FEWEST, MOST))
+            if load.has_given_up():
+                break  # nothing would be written to a device that fails
             before(hit)
             load.wait_acknowledged(FEWEST)
             cluster.cut_power()

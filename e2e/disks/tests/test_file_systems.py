@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,20 @@ from e2e import measured
 from e2e.cluster import mounts
 from e2e.cluster.processes import wait_until
 from e2e.disks.file_systems import DroppingFileSystem
+from e2e.kafka.process import DIE_WITH_US
 
 pytestmark = pytest.mark.clients
 
 PAGE_BYTES = 4096
 KEPT_BYTES = 16 * PAGE_BYTES
 LOST_BYTES = 64 * PAGE_BYTES
+GONE_BYTES = 100 * 2**20
 LIMIT_S = 60
+# So many syncs write more than the 2 MiB of its log that an xfs clears when it is mounted.
+ROUNDS = 4_000
+IN_A_NAMESPACE = ("unshare", "--mount", "--propagation")
+# Until it is killed.
+WAITS = ("sh", "-c", "echo started; read line")
 
 # What a new process finds: syncing, which may fail, and reading.
 LOOK = """
@@ -82,6 +91,98 @@ def test_after_a_failed_sync_all_looks_well_until_the_cache_is_gone(
             f"{LOST_BYTES // PAGE_BYTES} are, in a file of {len(content)} bytes"
         )
         assert pages == 0
+
+
+@contextmanager
+def a_mount_namespace(propagation: str) -> Iterator[None]:
+    """One that is made in the beginning of the block, and there until its end."""
+    command = [*DIE_WITH_US, *IN_A_NAMESPACE, propagation, *WAITS]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == "started\n"
+            yield
+        finally:
+            child.kill()
+
+
+def test_a_power_cut_leaves_what_was_synced(kind: str, tmp_path: Path) -> None:
+    with DroppingFileSystem(kind, tmp_path / "one") as one:
+        file = one.path / "file"
+        for cuts in range(1, 4):
+            append(file, b"k" * PAGE_BYTES)
+            with file.open("ab") as unsynced:
+                unsynced.write(b"l" * LOST_BYTES)
+            one.cut_power()
+            assert file.read_bytes() == b"k" * PAGE_BYTES * cuts
+
+
+def test_the_power_is_cut_beside_mount_namespaces_of_others(kind: str, tmp_path: Path) -> None:
+    with (
+        DroppingFileSystem(kind, tmp_path / "one") as one,
+        a_mount_namespace("private"),
+    ):
+        append(one.path / "file", b"kept")
+        one.cut_power()
+        assert (one.path / "file").read_bytes() == b"kept"
+
+
+def test_the_cache_is_forgotten_beside_namespaces_of_brokers(kind: str, tmp_path: Path) -> None:
+    with (
+        DroppingFileSystem(kind, tmp_path / "one") as one,
+        a_mount_namespace("slave"),
+    ):
+        one.unmount()
+        wait_until("no loop device is left", lambda: not mounts.loop_devices(tmp_path), LIMIT_S)
+        one.mount()
+
+
+def test_the_journal_has_room_on_a_full_device_after_a_power_cut(kind: str, tmp_path: Path) -> None:
+    with DroppingFileSystem(kind, tmp_path / "one") as one:
+        file = one.path / "file"
+        append(file, b"kept")
+        one.cut_power()
+        one.fill()
+        for second in range(ROUNDS):
+            os.utime(file, (second, second))
+            sync(file)
+        one.make_room()
+        one.cut_power()
+        assert file.stat().st_mtime == ROUNDS - 1
+
+
+def test_a_full_device_has_no_room_of_files_that_are_gone(kind: str, tmp_path: Path) -> None:
+    """Nor have files that take some beforehand, since they grow."""
+    with DroppingFileSystem(kind, tmp_path / "one") as one:
+        append(one.path / "gone", b"k" * GONE_BYTES)
+        (one.path / "gone").unlink()
+        with (one.path / "growing").open("wb", buffering=0) as growing:
+            for _ in range(10):
+                growing.write(b"k" * LOST_BYTES)
+                os.fsync(growing.fileno())
+            one.fill()
+            growing.write(b"l" * LOST_BYTES)
+            with pytest.raises(OSError, match="No space left on device"):
+                os.fsync(growing.fileno())
+        one.make_room()
+
+
+def append(path: Path, content: bytes) -> None:
+    """And sync it, and its name."""
+    with path.open("ab", buffering=0) as file:
+        file.write(content)
+        os.fsync(file.fileno())
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def test_nothing_is_left_of_one_whose_process_was_killed(kind: str, tmp_path: Path) -> None:
