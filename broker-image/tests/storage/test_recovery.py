@@ -286,6 +286,42 @@ def test_a_deletion_that_a_crash_interrupted_is_finished(
     assert stems(kit) == {f"{base:020d}" for base in bases}
 
 
+@pytest.mark.parametrize(
+    ("snapshots", "bases"),
+    [((), (0, 6, 12, 18)), ((6,), (6, 12, 18)), ((6, 12), (12, 18)), ((6, 12, 18), (18,))],
+)
+def test_segments_whose_producers_are_in_no_snapshot_stay(
+    kit: "StorageKit",
+    make_batch: "MakeBatch",
+    snapshots: tuple[int, ...],
+    bases: tuple[int, ...],
+) -> None:
+    """All lie below the log start but the last one."""
+    kit.run(write(kit, make_batch, checkpointed=18))
+    for base in {6, 12, 18}.difference(snapshots):
+        kit.disk.remove(kit.path(f"{base:020d}.snapshot"))
+    set_log_start(kit, 19)
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert stems(kit) == {f"{base:020d}" for base in bases}
+    assert directory.logs[kit.orders]._producers.get(5) is not None
+
+
+def test_a_segment_stays_only_where_it_leads_up_to_the_next_one(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """What is missing below the log start does not count."""
+    kit.run(write(kit, make_batch, checkpointed=18))
+    for base in (6, 12, 18):
+        kit.disk.remove(kit.path(f"{base:020d}.snapshot"))
+    kit.disk.remove(kit.path(f"{SECOND}.log"))
+    set_log_start(kit, 19)
+    kit.kill()
+    (report,) = kit.run(kit.open()).report.partitions
+    assert (report.verdict, report.log_start_offset) == (Verdict.INTACT, 19)
+    assert stems(kit) == {f"{base:020d}" for base in (12, 18)}
+
+
 def test_a_segment_whose_index_is_whole_must_lead_up_to_the_next_one(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
