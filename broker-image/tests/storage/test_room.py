@@ -178,3 +178,22 @@ def test_what_cannot_be_flushed_does_not_keep_retention_from_making_room(
         assert log.durable_end_offset == 1
 
     kit.run(scenario())
+
+
+def test_what_cannot_be_flushed_does_not_keep_records_from_being_deleted(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The ended segment is to be synced first, with its producers."""
+
+    async def scenario() -> None:
+        _, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"x"]), 0, NOW)
+        log.roll(NOW)
+        kit.disk.fail_next("replace", errno.ENOSPC, "leader-epoch-checkpoint")
+        await log.delete_records_before(1, NOW)
+        assert (log.log_start_offset, log.segment_count) == (1, 1)
+        assert log.durable_end_offset == 0
+        await log.flush()
+        assert log.durable_end_offset == 1
+
+    kit.run(scenario())
