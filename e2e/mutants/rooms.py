@@ -67,7 +67,14 @@ ROOMS: Final = (
         "test_recovery",
         mix="disks",
     ),
-    _in_storage("log_surgery", "test_log_surgery", "test_log_read", "test_producers", mix="disks"),
+    _in_storage(
+        "log_surgery",
+        "test_log_surgery",
+        "test_log_read",
+        "test_producers",
+        "test_room",
+        mix="disks",
+    ),
     _in_storage("retention", "test_retention", "test_log_surgery", mix="disks"),
     _in_storage(
         "rewrite", "test_rewrite", "test_compaction", mix="disks", file="compaction/rewrite"
