@@ -71,7 +71,7 @@ class Watch:
             for log in _logs(node):
                 label = label_of(log)
                 self._note_policy(label, log.config)
-                self._note_start(node, label, log.log_start_offset)
+                self._note_start(node, label, log)
             for partition in _partitions(node):
                 label = label_of(partition.log)
                 known = self._committed.get(label, 0)
@@ -92,8 +92,10 @@ class Watch:
             self._history.in_force.append(known)
         known.to_s, known.newest_ms = now_s, max(known.newest_ms, self._newest_ms)
 
-    def _note_start(self, node: Node, label: str, offset: int) -> None:
+    def _note_start(self, node: Node, label: str, log: PartitionLog) -> None:
         is_in_sync = label in self._decisions.known and self._is_listed(node, label)
+        is_in_sync = is_in_sync and not _is_owing(node, log)
+        offset = log.log_start_offset
         now = LogStart(self._now_s(), int(node.broker_id), label, offset, is_in_sync)
         before = self._starts.get((now.broker_id, label))
         if before is None or before[3:] != now[3:]:
@@ -131,7 +133,7 @@ class Watch:
             if member not in decision.after.isr:
                 continue
             for log in _logs(node):
-                if label_of(log) == label:
+                if label_of(log) == label and not _is_owing(node, log):
                     self._vouch(node, log, member)
 
     def _vouch(self, node: Node, log: PartitionLog, member: str) -> None:
@@ -169,6 +171,16 @@ def _logs(node: Node) -> Iterator[PartitionLog]:
 
 def _partitions(node: Node) -> Iterator[Partition]:
     yield from getattr(node.broker, "_replicas", None) or ()
+
+
+def _is_owing(node: Node, log: PartitionLog) -> bool:
+    """Whether it is the copy of a replica that was found damaged, and not as long as that was.
+
+    It counts for nothing, though the map may list it for a while still.
+    """
+    replicas = getattr(node.broker, "_replicas", None)
+    found = replicas.damaged() if replicas is not None else ()
+    return any(one.is_owing and (one.topic, one.partition) == log.partition for one in found)
 
 
 def _session(node: Node) -> int:

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Final
 
 from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTOR_CLASS
@@ -20,7 +21,7 @@ from e2e.sim.decisions import DecisionTrace
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
-from e2e.sim.maps import damaged_in, in_sync_in, partitions_in
+from e2e.sim.maps import damaged_in, in_sync_in, partitions_in, states_in
 from e2e.sim.network import Network
 from e2e.sim.operators import HOME, Operator, causes
 from e2e.sim.pipelining import PipeliningProducer
@@ -305,6 +306,23 @@ class World:
                 return f"broker {number} is not ready"
         if self.has_new_wishes and not self._is_quiesced():
             return "the brokers are not all as they should be"
+        return self._went_back_unseen()
+
+    def _went_back_unseen(self) -> str:
+        """What a broker knows and the API server forgot, when etcd was restored; else empty.
+
+        Until the operator looks again, every ten seconds, all else there looks as it should.
+        """
+        stored = {
+            (one.topic_id, one.number): (str(one), int(state.partition_epoch))
+            for one, state in states_in(self.store)
+        }
+        for number, node in self.nodes.items():
+            for topic in getattr(node.broker, "_cluster", ()):
+                for view in topic.partitions:
+                    label, epoch = stored.get((topic.topic_id, view.index), ("", inf))
+                    if view.partition_epoch > epoch:
+                        return f"the map of {label} is older than what broker {number} knows"
         return ""
 
     def _is_quiesced(self) -> bool:

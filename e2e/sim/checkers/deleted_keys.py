@@ -112,18 +112,25 @@ def _written_s(history: History, partition: str, record: Known) -> float:
 
 
 def _was_copied_too_late(history: History, partition: str, tombstone: Known) -> bool:
-    """Whether some broker's appends stepped over it when it had been there for so long."""
+    """Whether some broker's copy went on without it when it had been there for so long.
+
+    The copy steps over its batch, or holds what compaction left of that.
+    """
     written_s = _written_s(history, partition, tombstone)
     if written_s == inf:
         return False
     written = Seen(*tombstone, written_s)
     ends: dict[str, int] = {}
+    known: set[int] = set()
     for one in history.appends:
         if one.partition != partition:
             continue
         broker = one.process.partition("#")[0]
-        is_stepped_over = ends.get(broker, inf) <= tombstone.offset < one.base_offset
-        if is_stepped_over and _was_slow(history, partition, written, one.at_s):
+        lacks_it = ends.get(broker, inf) <= tombstone.offset < one.base_offset
+        if one.base_offset <= tombstone.offset <= one.last_offset:
+            lacks_it = bool(known) and one.digest not in known
+            known.add(one.digest)
+        if lacks_it and _was_slow(history, partition, written, one.at_s):
             return True
         ends[broker] = one.last_offset + 1
     return False

@@ -44,14 +44,39 @@ class LettingGo:
             self._in_force[one.partition].append(one)
         self._latest = _latest_of_keys(history)
         self.offsets = _offsets(history)
+        self._values: dict[str, dict[int, str]] = defaultdict(dict)
+        for (partition, value), offset in self.offsets.items():
+            self._values[partition][offset] = value
 
     def why(self, partition: str, offset: int, value: str = "") -> str:
         """The rule; empty where there is none."""
         return next(self._reasons(partition, offset, value), "")
 
     def why_below(self, partition: str, offset: int) -> str:
-        """The same for what takes whole beginnings of a log: compaction does not."""
-        return next(self._of_beginnings(partition, offset), "")
+        """The same for what takes whole beginnings of a log: compaction does not.
+
+        It may have taken whole batches before, though: a segment is as old as what is left in it.
+        So the first batch that compaction did not take says why the log begins behind it.
+        """
+        reason = next(self._of_beginnings(partition, offset), "")
+        while not reason:
+            after = self._after_compacted(partition, offset)
+            if after is None:
+                return ""
+            offset = after
+            reason = next(self._of_beginnings(partition, offset), "")
+        return reason
+
+    def _after_compacted(self, partition: str, offset: int) -> int | None:
+        """Where the next batch begins, if compaction took everything of this one."""
+        batch = self._batch(partition, offset)
+        if batch is None:
+            return None
+        values = self._values[partition]
+        for one in range(batch.base_offset, batch.last_offset + 1):
+            if one not in values or not next(self._by_compaction(partition, one, values[one]), ""):
+                return None
+        return batch.last_offset + 1
 
     def why_event(self, event: Event) -> str:
         """The same for a record that a client wrote or read.
@@ -146,12 +171,16 @@ class LettingGo:
 
 
 def _by_partition(history: History) -> dict[str, dict[int, Append]]:
-    """The first time that each batch was written; of two at one offset the one written last."""
+    """The first time that each batch was written; of two at one offset the one written last.
+
+    Offset and leader epoch say which batch it is: a replica that copies what was compacted
+    meanwhile writes other bytes, of a batch that is as old as it was.
+    """
+    first: dict[tuple[str, int, int], Append] = {}
     found: dict[str, dict[int, Append]] = defaultdict(dict)
     for one in history.appends:
-        known = found[one.partition].get(one.base_offset)
-        if known is None or known.digest != one.digest:
-            found[one.partition][one.base_offset] = one
+        batch = one.partition, one.base_offset, one.leader_epoch
+        found[one.partition][one.base_offset] = first.setdefault(batch, one)
     return found
 
 

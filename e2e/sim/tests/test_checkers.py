@@ -419,6 +419,21 @@ def test_a_position_that_was_let_go_may_be_out_of_range() -> None:
     assert names(history) == set()
 
 
+@pytest.mark.parametrize(
+    ("compacts", "found"), [(True, set()), (False, {"lost-write", "out-of-range"})]
+)
+def test_a_position_whose_record_compaction_took_before_retention(
+    found: set[str], *, compacts: bool
+) -> None:
+    """The segment is as old as what is left in it: the batch behind is of long ago."""
+    history = compacted(0, 1, compacts=compacts, deletes=True, retention_ms=8_000)
+    history.asked_policies["orders"] = {("retention.ms", "8000")}
+    history.appends[0] = history.appends[0]._replace(newest_ms=9_000)
+    history.starts[P] = 2
+    add(history, Kind.OUT_OF_RANGE, offset=0, client="c1")
+    assert names(history) == found
+
+
 def test_a_position_that_was_let_go_where_nobody_knows_the_start() -> None:
     history = begins_at(1)
     for known in (history.starts, history.final, history.ends):
@@ -647,7 +662,7 @@ def test_epochs_that_go_back_or_are_shared(after: dict[str, Any]) -> None:
 # -- compaction
 
 
-def compacted(*gone: int, delete_retention_ms: int = 20_000) -> History:
+def compacted(*gone: int, delete_retention_ms: int = 20_000, **policy: Any) -> History:
     """Two values of one key, its tombstone, and a record with another key."""
     history = History()
     history.keys = {"a": "k", "b": "k", "-k": "k", "c": "other"}
@@ -657,9 +672,10 @@ def compacted(*gone: int, delete_retention_ms: int = 20_000) -> History:
         add(history, Kind.SENT, value)
         add(history, Kind.ACKED, value, offset)
     stored(history)
-    policy = Policy(deletes=False, compacts=True, delete_retention_ms=delete_retention_ms)
+    obeyed = Policy(deletes=False, compacts=True, delete_retention_ms=delete_retention_ms)
+    obeyed = obeyed._replace(**policy)
     history.in_force.append(
-        InForce(partition=P, policy=policy, from_s=0.0, to_s=60.0, newest_ms=10_000)
+        InForce(partition=P, policy=obeyed, from_s=0.0, to_s=60.0, newest_ms=10_000)
     )
     kept = [offset for offset in range(4) if offset not in gone]
     history.final[P] = [(offset, values[offset]) for offset in kept]
@@ -685,6 +701,13 @@ def test_a_tombstone_goes_after_its_time() -> None:
     """It was written at 2 s, clocks say 10 s at most and are believed by 2 s."""
     assert names(compacted(0, 1, 2, delete_retention_ms=10_001)) == {"lost-write"}
     assert names(compacted(0, 1, 2, delete_retention_ms=10_000)) == set()
+
+
+def test_a_tombstone_is_as_old_where_its_batch_is_copied_later() -> None:
+    """By a replica that fetches what compaction left of the batch: other bytes, the same epoch."""
+    history = compacted(0, 1, 2, delete_retention_ms=10_000)
+    history.appends.append(Append(59.0, "broker-2#1", P, 5, 2, 99, 2, 50, 1_002))
+    assert names(history) == set()
 
 
 def test_a_tombstone_does_not_go_before_what_it_deletes() -> None:
@@ -760,6 +783,19 @@ def test_a_replica_that_was_away_for_longer_than_tombstones_stay_has_the_value(
         ("broker-2#2", 3, at_s),
     ):
         history.appends.append(Append(when_s, process, P, 5, offset, offset, offset, 100))
+    assert names(history) == found
+
+
+@pytest.mark.parametrize(
+    ("at_s", "digest", "found"),
+    [(9.9, 99, {"deleted-key-back"}), (10.0, 2, {"deleted-key-back"}), (10.0, 99, set())],
+)
+def test_a_replica_that_copied_what_compaction_left_of_a_batch_has_the_value(
+    at_s: float, digest: int, found: set[str]
+) -> None:
+    """The same, where the batch of the tombstone has other records."""
+    history = compacted(0, 2, delete_retention_ms=8_000)
+    history.appends.append(Append(at_s, "broker-2#2", P, 5, 2, digest, 2, 100))
     assert names(history) == found
 
 
