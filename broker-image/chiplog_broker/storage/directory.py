@@ -160,29 +160,16 @@ class LogDirectory:
             await self.damage.forget(partition)
             mark = None
         try:
-            segment = await self._make_directory(partition, topic_id, config)
-        except OSError as error:
-            self.health.write_failed(error)
-        log = PartitionLog(
-            self._env,
-            partition,
-            topic_id,
-            config,
-            LoadedLog(
-                segments=[segment],
-                epochs=EpochHistory(),
-                producers=ProducerStates(),
-                log_start_offset=0,
-                durable_end_offset=0,
-                unsynced=[],
-            ),
-        )
-        if config.compacts:
-            await log.allow_gaps()
-        if mark is not None:
-            # Only now that it is whole: what a crash leaves half made is begun anew.
-            refetching = Damage(topic_id, DamageState.REFETCHING, mark.file, mark.offset)
-            await self.damage.put(partition, refetching)
+            log = await self._make_replica(partition, topic_id, config)
+            if mark is not None:
+                # Only now that it is whole: what a crash leaves half made is begun again.
+                refetching = Damage(topic_id, DamageState.REFETCHING, mark.file, mark.offset)
+                await self.damage.put(partition, refetching)
+        except (OSError, StorageError) as error:
+            self._remove_half_made(partition)
+            if isinstance(error, OSError):
+                self.health.write_failed(error)
+            raise
         self.logs[partition] = log
         return log
 
@@ -372,9 +359,9 @@ class LogDirectory:
                     found.append(name)
         return found
 
-    async def _make_directory(
+    async def _make_replica(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig
-    ) -> Segment:
+    ) -> PartitionLog:
         directory = partition.directory
         self._disk.make_directory(directory)
         segment = Segment(self._disk, directory, 0, index_settings(config))
@@ -385,7 +372,30 @@ class LogDirectory:
         )
         await self._disk.sync_directory(directory)
         await self._disk.sync_directory(ROOT)
-        return segment
+        log = PartitionLog(
+            self._env,
+            partition,
+            topic_id,
+            config,
+            LoadedLog(
+                segments=[segment],
+                epochs=EpochHistory(),
+                producers=ProducerStates(),
+                log_start_offset=0,
+                durable_end_offset=0,
+                unsynced=[],
+            ),
+        )
+        if config.compacts:
+            await log.allow_gaps()
+        return log
+
+    def _remove_half_made(self, partition: TopicPartition) -> None:
+        """Nobody was told of it; what is left of it would stand in the way of the next attempt."""
+        try:
+            self._disk.remove(partition.directory)
+        except OSError as error:
+            self.health.take_offline(error)
 
     def _retire(self, log: PartitionLog, directory: str | None) -> None:
         remove_at_ms = self._clock.now_ms() + log.config.file_delete_delay_ms

@@ -7,10 +7,12 @@ from uuid import UUID
 import pytest
 
 from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.damage import Damage, DamageState
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.directory_report import Progress, Verdict
 from chiplog_broker.storage.errors import (
     DirectoryOfflineError,
+    DiskFullError,
     InconsistentTopicIdError,
     LogClosedError,
     StorageError,
@@ -78,6 +80,56 @@ def test_creating_twice(kit: "StorageKit") -> None:
             await directory.create(kit.orders, OTHER_ID, LogConfig())
 
     kit.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ("make_directory", "orders-0"),
+        ("open", "orders-0"),
+        ("replace", "partition.metadata"),
+        ("replace", "cleaner-offset-checkpoint"),
+        ("replace", "damaged-replicas"),
+    ],
+)
+def test_a_replica_for_which_there_was_no_room(
+    kit: "StorageKit", operation: str, path: str
+) -> None:
+    """What was begun of it does not stand in the way when there is room again."""
+
+    async def scenario() -> None:
+        directory = await kit.open()
+        found = Damage(kit.topic_id, DamageState.FOUND, "orders-0", 0)
+        await directory.damage.put(kit.orders, found)
+        config = LogConfig(compacts=True)
+        kit.disk.fail_next(operation, errno.ENOSPC, path)
+        with pytest.raises(DiskFullError):
+            await directory.create(kit.orders, kit.topic_id, config)
+        assert not kit.disk.exists(kit.orders.directory)
+        log = await directory.create(kit.orders, kit.topic_id, config)
+        assert directory.logs == {kit.orders: log}
+        assert directory.is_refetching(kit.orders)
+
+    kit.run(scenario())
+    kit.kill()
+    directory = kit.run(kit.open())
+    assert directory.is_refetching(kit.orders)
+    assert list(directory.logs) == [kit.orders]
+
+
+def test_a_replica_that_can_neither_be_made_nor_removed(kit: "StorageKit") -> None:
+    """The next start finds it half made, and removes it."""
+
+    async def scenario() -> None:
+        directory = await kit.open()
+        kit.disk.fail_next("replace", errno.ENOSPC, "partition.metadata")
+        kit.disk.fail_next("remove", errno.EIO, "orders-0")
+        with pytest.raises(DirectoryOfflineError):
+            await directory.create(kit.orders, kit.topic_id, LogConfig())
+
+    kit.run(scenario())
+    kit.kill()
+    assert kit.run(kit.open()).report.partitions == ()
 
 
 def test_a_deleted_replica_goes_in_two_steps(kit: "StorageKit", make_batch: "MakeBatch") -> None:
