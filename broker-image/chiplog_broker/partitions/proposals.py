@@ -11,7 +11,6 @@ from uuid import UUID
 from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.partitions.isr import Promise, is_answered
 from chiplog_core.ids import LeaderEpoch, PartitionEpoch, PartitionIndex, Session, TopicId
-from chiplog_core.limits import MAX_PROPOSALS
 from chiplog_core.model.broker_status import IsrProposal
 
 
@@ -25,9 +24,9 @@ class Proposals:
     def __len__(self) -> int:
         return len(self._standing)
 
-    def oldest(self) -> tuple[IsrProposal, ...]:
+    def oldest(self, most: int) -> tuple[IsrProposal, ...]:
         """What the operator is told; what is beyond the limit comes when others are answered."""
-        return tuple(islice(self._standing.values(), MAX_PROPOSALS))
+        return tuple(islice(self._standing.values(), most))
 
     def standing(self, topic_id: UUID, index: int) -> Promise | None:
         """What was promised for a partition and not answered."""

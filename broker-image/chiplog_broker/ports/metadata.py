@@ -22,8 +22,8 @@ class Proposals(Protocol):
 
     changed: Callable[[], None]
 
-    def oldest(self) -> tuple[IsrProposal, ...]:
-        """As many as a Broker's status takes, the oldest first."""
+    def oldest(self, most: int) -> tuple[IsrProposal, ...]:
+        """So many, the oldest first."""
 
 
 class MetadataStore(Protocol):

@@ -92,7 +92,7 @@ class Leader:
 
     @property
     def promised(self) -> tuple[ReplicaRef, ...] | None:
-        standing = self.proposals.oldest()
+        standing = self.proposals.oldest(9)
         return standing[0].isr if standing else None
 
 
@@ -175,7 +175,7 @@ def test_a_follower_that_is_proposed_out_holds_back_the_high_watermark_until_the
     assert leader.promised == (L, A)
     assert leader.high_watermark == 8
     leader.apply(view((L, A), 2))
-    assert not leader.proposals.oldest()
+    assert not leader.proposals.oldest(9)
     assert leader.high_watermark == 30
 
 
@@ -193,7 +193,7 @@ def test_after_each_refusal_the_leader_waits_for_longer() -> None:
         assert not leader.propose()
         leader.now_s += 0.02
     assert leader.propose()
-    (again,) = leader.proposals.oldest()
+    (again,) = leader.proposals.oldest(9)
     assert again.base_partition_epoch == 9
     leader.apply(view((L, A, B), 10))
     leader.now_s += 11
@@ -268,7 +268,7 @@ class History:
 
     def answer(self) -> None:
         """The operator accepts or refuses what it has seen, or changes something else."""
-        one, sent = self.leader.view, self.leader.proposals.oldest()
+        one, sent = self.leader.view, self.leader.proposals.oldest(9)
         isr = one.isr_refs
         if sent and self.random.random() < 0.7:
             assert sent[0].base_partition_epoch == one.partition_epoch

@@ -17,7 +17,6 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
-from chiplog_core.limits import MAX_PROPOSALS
 from chiplog_core.model.broker_status import IsrProposal
 
 ORDERS, CLICKS = UUID(int=7), UUID(int=8)
@@ -52,9 +51,9 @@ class Counted(Proposals):
 
 def test_what_the_operator_is_told_names_all_that_it_builds_on() -> None:
     made = Counted()
-    assert (len(made), made.oldest(), made.standing(ORDERS, 2)) == (0, (), None)
+    assert (len(made), made.oldest(9), made.standing(ORDERS, 2)) == (0, (), None)
     made.make(ORDERS, view(2), promise())
-    assert made.oldest() == (
+    assert made.oldest(9) == (
         IsrProposal(
             topic_id=TopicId(ORDERS.bytes),
             partition=PartitionIndex(2),
@@ -96,15 +95,14 @@ def test_with_the_topic_go_its_promises_only() -> None:
     for topic_id, index in ((ORDERS, 0), (CLICKS, 0), (ORDERS, 1)):
         made.make(topic_id, view(index), promise())
     made.forget(ORDERS)
-    assert [one.topic_id for one in made.oldest()] == [TopicId(CLICKS.bytes)]
+    assert [one.topic_id for one in made.oldest(9)] == [TopicId(CLICKS.bytes)]
     assert made.changes == 5
 
 
 def test_the_oldest_are_told_first() -> None:
     made = Proposals()
-    for index in range(MAX_PROPOSALS + 2):
+    for index in range(5):
         made.make(ORDERS, view(index), promise())
-    assert len(made.oldest()) == MAX_PROPOSALS
-    assert made.oldest()[0].partition == 0
+    assert [one.partition for one in made.oldest(3)] == [0, 1, 2]
     made.applied(applied(view(0, 10)))
-    assert made.oldest()[-1].partition == MAX_PROPOSALS
+    assert [one.partition for one in made.oldest(3)] == [1, 2, 3]

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
+from chiplog_broker.metadata.kubernetes.status_room import MAX_MESSAGE, Room, room_for
 from chiplog_broker.ports.disk import DiskUsage
-from chiplog_broker.ports.metadata import Damaged, Node
+from chiplog_broker.ports.metadata import Damaged, Halted, Node
 from chiplog_core.ids import (
     NEVER_ADMITTED,
     LeaderEpoch,
@@ -17,7 +18,7 @@ from chiplog_core.ids import (
     StorageUuid,
     TopicId,
 )
-from chiplog_core.limits import MAX_DAMAGED_PARTITIONS, MAX_REPLICA_REPORTS
+from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
 from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.broker_status import (
     BrokerStatus,
@@ -31,8 +32,6 @@ from chiplog_core.model.broker_status import (
 )
 
 MIB = 1024 * 1024
-MAX_DAMAGE_TEXT = 1_024
-MAX_FILE_TEXT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +68,31 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
     to_answer, broker_id = parts.maps.to_answer(), parts.process.broker_id
     log_end = parts.node.replicas.log_end
     unasked, asked = replica_reports(to_answer, parts.maps.regressed, broker_id, log_end)
-    is_all = len(unasked) <= MAX_REPLICA_REPORTS
+    damaged, halted = _damaged_here(parts), parts.node.replicas.halted()
+    room = room_for(len(unasked) + len(asked), len(damaged) + len(halted))
     return BrokerStatus(
         incarnation=parts.process.incarnation,
         session=None if parts.session == NEVER_ADMITTED else parts.session,
         version=parts.process.version or None,
         rack=parts.rack,
         draining=parts.is_draining,
-        directories=(_directory(parts),),
-        proposals=parts.node.replicas.proposals.oldest(),
+        directories=(_directory(parts, damaged, room),),
+        proposals=parts.node.replicas.proposals.oldest(room.proposals),
         requests=parts.requests,
         refetches=parts.refetches,
         # Those that were asked for and find no room follow when others are decided.
-        replica_reports=(*unasked, *asked)[:MAX_REPLICA_REPORTS],
+        replica_reports=(*unasked, *asked)[: room.reports],
         # The answer vouches for the reports beside it: that there is nothing more to tell.
-        maps_checked=parts.maps_checked or None if is_all else None,
-        halted_replicas=_halted(parts),
+        maps_checked=parts.maps_checked or None if len(unasked) <= room.reports else None,
+        halted_replicas=_halted(halted, room),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(to_answer, parts.maps.deleted, broker_id),
     )
 
 
-def _directory(parts: StatusParts) -> DataDirectory:
+def _directory(
+    parts: StatusParts, damaged: list[tuple[TopicId, Damaged]], room: Room
+) -> DataDirectory:
     attested, usage = parts.attested, parts.usage
     return DataDirectory(
         storage_uuid=attested.storage_uuid,
@@ -101,19 +103,19 @@ def _directory(parts: StatusParts) -> DataDirectory:
         total_bytes=_whole_mib(usage.total_bytes) if usage else None,
         usable_bytes=_whole_mib(usage.free_bytes) if usage else None,
         full=parts.node.replicas.is_short_of_space,
-        damaged=_damaged(parts),
+        damaged=tuple(_damage(*one, room) for one in damaged[:MAX_DAMAGED_PARTITIONS]),
         damage_history=_history(parts),
     )
 
 
-def _damaged(parts: StatusParts) -> tuple[DamagedPartition, ...]:
+def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
     """Damaged replicas of topics that there are; of others nobody waits for the data."""
     found = []
     for one in parts.node.replicas.damaged():
         spec = parts.maps.applied.get(one.topic)
         if spec is not None and spec.current is not None:
-            found.append(_damage(spec.current, one))
-    return tuple(found[:MAX_DAMAGED_PARTITIONS])
+            found.append((spec.current, one))
+    return found
 
 
 def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
@@ -124,9 +126,9 @@ def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
             topic_id=TopicId(one.topic_id.bytes),
             partition=PartitionIndex(one.partition.partition),
             kind=DamageKind.TRUNCATED if one.is_cut else DamageKind.CHANGED,
-            file=(one.file or one.partition.directory)[:MAX_FILE_TEXT],
+            file=(one.file or one.partition.directory)[: MAX_MESSAGE // 2],
             offset=None if one.offset is None else Offset(one.offset),
-            message=one.why[:MAX_DAMAGE_TEXT],
+            message=one.why[:MAX_MESSAGE],
             found_at=_moment(one.found_ms),
             whole_at=None if one.whole_ms is None else _moment(one.whole_ms),
         )
@@ -135,8 +137,7 @@ def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
     )
 
 
-def _halted(parts: StatusParts) -> tuple[HaltedReplica, ...]:
-    found = parts.node.replicas.halted()
+def _halted(halted: list[Halted], room: Room) -> tuple[HaltedReplica, ...]:
     return tuple(
         HaltedReplica(
             topic_id=TopicId(one.topic_id.bytes),
@@ -144,19 +145,19 @@ def _halted(parts: StatusParts) -> tuple[HaltedReplica, ...]:
             leader_epoch=LeaderEpoch(one.leader_epoch),
             log_end_offset=Offset(one.log_end_offset),
             high_watermark=Offset(one.high_watermark),
-            message=one.why[:MAX_DAMAGE_TEXT],
+            message=one.why[: room.message],
         )
-        for one in found[:MAX_DAMAGED_PARTITIONS]
+        for one in halted[:MAX_DAMAGED_PARTITIONS]
     )
 
 
-def _damage(topic_id: TopicId, one: Damaged) -> DamagedPartition:
+def _damage(topic_id: TopicId, one: Damaged, room: Room) -> DamagedPartition:
     return DamagedPartition(
         topic_id=topic_id,
         partition=PartitionIndex(one.partition),
-        file=(one.file or f"{one.topic}-{one.partition}")[:MAX_FILE_TEXT],
+        file=(one.file or f"{one.topic}-{one.partition}")[: room.file],
         offset=None if one.offset is None else Offset(one.offset),
-        message=one.why[:MAX_DAMAGE_TEXT],
+        message=one.why[: room.message],
         refetching=one.is_refetching and not one.is_owing,
     )
 

@@ -11,7 +11,6 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
-from chiplog_core.limits import MAX_ADMIN_REQUESTS_BYTES
 
 if TYPE_CHECKING:
     from chiplog_core.admin.operations import Operation
@@ -172,11 +171,6 @@ def test_all_requests_together_leave_room_in_the_object(
             first.cancel()
 
     member.run(scenario)
-
-
-def test_the_largest_requests_never_fill_the_object() -> None:
-    """100 bodies of 64 Ki would be four times what etcd takes."""
-    assert MAX_ADMIN_REQUESTS_BYTES <= 1024 * 1024
 
 
 def test_requests_of_the_process_before_go_with_its_registration(member: "MemberKit") -> None:

@@ -1,0 +1,106 @@
+"""Whatever a broker has to say fits into its object."""
+
+import json
+
+import pytest
+
+from chiplog_broker.metadata.kubernetes.status_room import room_for
+from chiplog_core.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionIndex,
+    ReplicaRef,
+    Session,
+    TopicId,
+)
+from chiplog_core.limits import (
+    MAX_ADMIN_REQUESTS_BYTES,
+    MAX_DAMAGED_PARTITIONS,
+    MAX_PROPOSALS,
+    MAX_REPLICA_REPORTS,
+)
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.broker_status import (
+    DamagedPartition,
+    HaltedReplica,
+    IsrProposal,
+    ReplicaReport,
+)
+
+ETCD_BYTES = 3 * 2**19
+REST_BYTES = 64 * 1024
+"""The object's metadata, its spec, and the lists that are short."""
+TOPIC_ID = TopicId(bytes(range(16)))
+PARTITION, EPOCH = PartitionIndex(1_999), 123_456
+OFFSET = Offset(10**13)
+REFS = tuple(ReplicaRef(BrokerId(100 + number), Session(1_000)) for number in range(3))
+REPORT = ReplicaReport(
+    topic_id=TOPIC_ID,
+    partition=PARTITION,
+    leader_epoch=LeaderEpoch(EPOCH),
+    partition_epoch=PartitionEpoch(EPOCH),
+    isr=REFS,
+    log_leader_epoch=LeaderEpoch(EPOCH),
+    log_end_offset=OFFSET,
+    high_watermark=OFFSET,
+)
+PROPOSAL = IsrProposal(
+    session=Session(1_000),
+    topic_id=TOPIC_ID,
+    partition=PARTITION,
+    leader_epoch=LeaderEpoch(EPOCH),
+    base_partition_epoch=PartitionEpoch(EPOCH),
+    isr=REFS,
+)
+
+
+def size_bytes(one: object) -> int:
+    return len(json.dumps(write(one))) + len(", ")
+
+
+@pytest.mark.parametrize("reports", [0, 100, 2_500, 5_000, 10_000])
+@pytest.mark.parametrize("damaged", [0, 1, 100, 130, 250, 500, 1_000, 5_000])
+@pytest.mark.parametrize("halted", [0, 100, 500, 5_000])
+def test_all_of_it_together(reports: int, damaged: int, halted: int) -> None:
+    room = room_for(reports, damaged + halted)
+    damage = DamagedPartition(
+        topic_id=TOPIC_ID,
+        partition=PARTITION,
+        file="f" * room.file,
+        offset=OFFSET,
+        message="m" * room.message,
+    )
+    halt = HaltedReplica(
+        topic_id=TOPIC_ID,
+        partition=PARTITION,
+        leader_epoch=LeaderEpoch(EPOCH),
+        log_end_offset=OFFSET,
+        high_watermark=OFFSET,
+        message="m" * room.message,
+    )
+    total = (
+        REST_BYTES
+        + MAX_ADMIN_REQUESTS_BYTES
+        + min(damaged, MAX_DAMAGED_PARTITIONS) * size_bytes(damage)
+        + min(halted, MAX_DAMAGED_PARTITIONS) * size_bytes(halt)
+        + min(reports, room.reports) * size_bytes(REPORT)
+        + room.proposals * size_bytes(PROPOSAL)
+    )
+    assert total <= ETCD_BYTES
+
+
+def test_there_is_room_for_all_where_little_is_to_be_said() -> None:
+    room = room_for(10, 1)
+    assert min(room.reports, room.proposals) > 3_900
+    assert (room.message, room.file) == (1_024, 512)
+
+
+@pytest.mark.parametrize(("reports", "damaged"), [(10_000, 0), (0, 10_000), (10_000, 10_000)])
+def test_each_list_goes_on(reports: int, damaged: int) -> None:
+    """What is told and dealt with makes room for the rest."""
+    room = room_for(reports, damaged)
+    assert 500 <= room.reports <= MAX_REPLICA_REPORTS
+    assert 500 <= room.proposals <= MAX_PROPOSALS
+    assert min(room.message, room.file) >= 32
