@@ -9,14 +9,14 @@ import contextlib
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.batch import Codec
 from chiplog_broker.records.reader import Header
 from chiplog_broker.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
 from chiplog_broker.records.writer import Producer as ProducerState
-from e2e.sim.history import Event, History, Kind
+from e2e.sim.history import Event, History, Kind, SequenceRefused
 from e2e.sim.wire import (
     EARLIEST,
     MAX_BYTES,
@@ -27,6 +27,7 @@ from e2e.sim.wire import (
     Wire,
 )
 
+UNANSWERED: Final = -2
 DUPLICATE: Final = ErrorCode.duplicate_sequence_number
 OUT_OF_RANGE: Final = ErrorCode.offset_out_of_range
 METADATA_AGE_S: Final = 20.0
@@ -61,6 +62,18 @@ FOR_GOOD: Final = frozenset(
         ErrorCode.invalid_timestamp,
     }
 )
+
+
+class Answer(NamedTuple):
+    """What became of one attempt to write a batch."""
+
+    error: int
+    """`UNANSWERED` where nobody answered."""
+    offset: int
+    broker_id: int = -1
+    """Who answered."""
+    asked_s: float = 0.0
+    """When the request was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,18 +315,18 @@ class Producer(Client):
         assert state is not None
         attempts = 0
         while not self.notebook.is_deleted(partition):
-            error, offset = await self._attempt(partition, batch)
+            answer = await self._attempt(partition, batch)
+            error = answer.error
             attempts += 1
             if error in {0, DUPLICATE}:
-                self._stored(partition, values, offset)
+                self._stored(partition, values, answer.offset)
                 return ProducerState(
                     producer_id=state.producer_id,
                     epoch=state.epoch,
                     base_sequence=state.base_sequence + len(values),
                 )
             if error in LOST_STATE and not self.notebook.is_deleted(partition):
-                what = f"{self.name} was told {ErrorCode(error).name} for {values[0]}"
-                self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
+                self._sequence_refused(partition, values, answer)
                 return None
             if error in FOR_GOOD:
                 # An earlier attempt may have been stored.
@@ -330,19 +343,33 @@ class Producer(Client):
             at = offset + index if is_known else -1
             self.notebook.note(Kind.ACKED, self.name, partition, one, at)
 
-    async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int, int]:
-        """(error, offset); -2 where nobody answered."""
-        at = self.wire.leader(partition)
+    def _sequence_refused(
+        self, partition: TopicPartition, values: list[str], answer: Answer
+    ) -> None:
+        refused = SequenceRefused(
+            at_s=self.notebook.now_s(),
+            asked_s=answer.asked_s,
+            client=self.name,
+            partition=str(partition),
+            value=values[0],
+            broker_id=answer.broker_id,
+            error=ErrorCode(answer.error).name,
+        )
+        self.notebook.history.sequences_refused.append(refused)
+
+    async def _attempt(self, partition: TopicPartition, batch: bytes) -> Answer:
+        at, asked_s = self.wire.leader(partition), self.notebook.now_s()
         if at is None:
-            return -2, -1
+            return Answer(UNANSWERED, -1)
+        broker_id = self.wire.leaders[partition]
         try:
             error, offset = await self.wire.produce(at, partition, batch, self.acks)
         except UNREACHED as unreached:
             self.notebook.error(type(unreached).__name__)
-            return -2, -1
+            return Answer(UNANSWERED, -1)
         if error:
             self.notebook.error(ErrorCode(error).name)
-        return error, offset
+        return Answer(error, offset, broker_id, asked_s)
 
 
 class Consumer(Client):

@@ -163,6 +163,21 @@ class Vouched(NamedTuple):
     """The largest high watermark that any broker had had by then."""
 
 
+class SequenceRefused(NamedTuple):
+    """A producer was told that it had skipped something, though all before was acknowledged."""
+
+    at_s: float
+    asked_s: float
+    """When the request was sent."""
+    client: str
+    partition: str
+    value: str
+    """The first of the batch that was refused."""
+    broker_id: int
+    """Who said so."""
+    error: str
+
+
 class Span(NamedTuple):
     """A while in which all was well, and somebody wrote to all of these partitions."""
 
@@ -198,6 +213,7 @@ class History:
     clock_lead_ms: int = 0
     """The same for ahead."""
     deletes_asked: list[DeleteAsked] = field(default_factory=list)
+    sequences_refused: list[SequenceRefused] = field(default_factory=list)
     log_starts: list[LogStart] = field(default_factory=list)
     """A line whenever one of a replica is not what it was."""
     vouched: list[Vouched] = field(default_factory=list)

@@ -13,10 +13,9 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.batch import Codec
 from chiplog_broker.records.writer import Producer as ProducerState
-from e2e.sim.clients import DUPLICATE, FOR_GOOD, LOST_STATE, Producer
+from e2e.sim.clients import DUPLICATE, FOR_GOOD, LOST_STATE, Answer, Producer
 from e2e.sim.history import Kind
 from e2e.sim.wire import TopicPartition
 
@@ -28,7 +27,7 @@ class Flight:
     values: list[str]
     batch: bytes
     attempts: int = 0
-    answer: "asyncio.Task[tuple[int, int]] | None" = None
+    answer: "asyncio.Task[Answer] | None" = None
     was_first: bool = False
     """Whether all before it was acknowledged when it was sent the last time."""
 
@@ -103,10 +102,10 @@ class PipeliningProducer(Producer):
             assert flights[0].answer is not None
             await asyncio.wait({flights[0].answer})
         while flights and flights[0].answer is not None and flights[0].answer.done():
-            error, offset = flights[0].answer.result()
-            if error in {0, DUPLICATE}:
-                self._stored(partition, flights.popleft().values, offset)
-            elif not self._may_come_again(partition, flights[0], error):
+            answer = flights[0].answer.result()
+            if answer.error in {0, DUPLICATE}:
+                self._stored(partition, flights.popleft().values, answer.offset)
+            elif not self._may_come_again(partition, flights[0], answer):
                 return False
             else:
                 await self._send_again(partition, flights)
@@ -128,17 +127,16 @@ class PipeliningProducer(Producer):
             pause.cancel()
         return True
 
-    def _may_come_again(self, partition: TopicPartition, first: Flight, error: int) -> bool:
+    def _may_come_again(self, partition: TopicPartition, first: Flight, answer: Answer) -> bool:
         """What was answered to the first of all that are left."""
         if self.notebook.is_deleted(partition):
             return False
-        if error in LOST_STATE and not first.was_first:
+        if answer.error in LOST_STATE and not first.was_first:
             return True
-        if error in LOST_STATE:
-            what = f"{self.name} was told {ErrorCode(error).name} for {first.values[0]}"
-            self.notebook.problems.append(f"{what}, t={self.notebook.now_s():.3f}")
+        if answer.error in LOST_STATE:
+            self._sequence_refused(partition, first.values, answer)
             return False
-        if error in FOR_GOOD:
+        if answer.error in FOR_GOOD:
             for one in first.values if first.attempts == 1 else ():
                 self.notebook.note(Kind.FAILED, self.name, partition, one)
             return False
@@ -153,12 +151,12 @@ class PipeliningProducer(Producer):
         self._send_off(partition, first, flights)
         assert first.answer is not None
         await asyncio.wait({first.answer})
-        error, offset = first.answer.result()
-        if error not in {0, DUPLICATE}:
+        answer = first.answer.result()
+        if answer.error not in {0, DUPLICATE}:
             return
-        self._stored(partition, flights.popleft().values, offset)
+        self._stored(partition, flights.popleft().values, answer.offset)
         for one in flights:
-            if one.answer is None or one.answer.result()[0] not in {0, DUPLICATE}:
+            if one.answer is None or one.answer.result().error not in {0, DUPLICATE}:
                 self._send_off(partition, one, flights)
 
 

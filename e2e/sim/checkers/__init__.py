@@ -21,7 +21,14 @@ from e2e.sim.checkers.readers import (
 )
 from e2e.sim.checkers.replicas import epoch_fork, forked_files, replica_divergence
 from e2e.sim.checkers.vouching import not_durable
-from e2e.sim.checkers.writes import g1a, lost_write, nonmonotonic_send, reordered, unseen
+from e2e.sim.checkers.writes import (
+    g1a,
+    lost_write,
+    nonmonotonic_send,
+    reordered,
+    sequence_refused,
+    unseen,
+)
 from e2e.sim.history import History
 
 __all__ = ["CHECKERS", "Anomaly", "Checker", "check"]
@@ -33,6 +40,7 @@ CHECKERS: tuple[Checker, ...] = (
     duplicate,
     nonmonotonic_send,
     reordered,
+    sequence_refused,
     g1a,
     never_sent,
     old_in_new,

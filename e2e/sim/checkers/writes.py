@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from e2e.sim.checkers.anomaly import Anomaly, all_reads, events_of
 from e2e.sim.checkers.let_go import LettingGo
-from e2e.sim.history import Event, History, Kind
+from e2e.sim.history import Event, History, Kind, SequenceRefused
 
 
 def lost_write(history: History) -> Iterator[Anomaly]:
@@ -75,3 +75,26 @@ def reordered(history: History) -> Iterator[Anomaly]:
             if client and number < last[client]:
                 yield Anomaly("reordered", partition, f"{value} at {offset} is out of order")
             last[client] = max(last[client], number)
+
+
+def sequence_refused(history: History) -> Iterator[Anomaly]:
+    """An idempotent producer was told that it had skipped what was acknowledged before.
+
+    Not where a broker said so that another had replaced as leader before it was asked: it does
+    not know what that one acknowledged. A producer whose metadata is two elections old may come
+    to it, with Kafka as well. Java's producer goes on with a new epoch then.
+    """
+    for one in history.sequences_refused:
+        if _last_leader(history, one) in {None, one.broker_id}:
+            what = f"{one.client} was told {one.error} for {one.value}, t={one.at_s:.3f}"
+            yield Anomaly("client-problem", one.partition, what)
+
+
+def _last_leader(history: History, refused: SequenceRefused) -> int | None:
+    """The broker that the maps had named last when the request was sent."""
+    named = [
+        one.after.leader
+        for one in history.decisions
+        if one.partition == refused.partition and one.at_s <= refused.asked_s and one.after.leader
+    ]
+    return int(named[-1].partition("@")[0]) if named else None

@@ -19,6 +19,7 @@ from e2e.sim.history import (
     Policy,
     Reign,
     Replica,
+    SequenceRefused,
     Span,
     Vouched,
 )
@@ -107,6 +108,32 @@ def test_a_duplicate_of_what_retention_took_is_none() -> None:
     assert "duplicate" in names(history)
     history.deletes_asked.append(DeleteAsked(5.0, "orders", 0, 1))
     assert "duplicate" not in names(history)
+
+
+def refused_by(broker_id: int, asked_s: float, *reigns: tuple[float, str]) -> History:
+    """A producer was refused by a broker; who led since when."""
+    history = sound()
+    refused = SequenceRefused(9.0, asked_s, "p1", P, "d", broker_id, "out_of_order")
+    history.sequences_refused.append(refused)
+    for epoch, (at_s, leader) in enumerate(reigns):
+        before = Reign("", epoch, epoch, ("1@1", "2@1"))
+        after = Reign(leader, epoch + 1, epoch + 1, ("1@1", "2@1"))
+        history.decisions.append(Decision(at_s, P, before, after))
+    return history
+
+
+def test_a_leader_that_says_a_sequence_was_skipped() -> None:
+    assert names(refused_by(1, 8.0)) == {"client-problem"}
+    assert names(refused_by(1, 8.0, (5.0, "2@1"), (6.0, "1@1"))) == {"client-problem"}
+
+
+def test_a_broker_that_was_replaced_does_not_know_what_was_acknowledged_since() -> None:
+    assert names(refused_by(2, 8.0, (5.0, "2@1"), (6.0, "1@1"))) == set()
+    assert names(refused_by(2, 5.5, (5.0, "2@1"), (6.0, "1@1"))) == {"client-problem"}
+
+
+def test_a_broker_that_nobody_has_replaced_yet_knows_it() -> None:
+    assert names(refused_by(2, 8.0, (5.0, "2@1"), (6.0, ""))) == {"client-problem"}
 
 
 def test_duplicates_without_idempotence_are_allowed() -> None:

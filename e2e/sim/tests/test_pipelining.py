@@ -7,7 +7,7 @@ from uuid import UUID
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.records.batch import read_header
 from chiplog_broker.records.writer import Producer as ProducerState
-from e2e.sim.clients import Habits, Notebook
+from e2e.sim.clients import Answer, Habits, Notebook
 from e2e.sim.loop import SimLoop
 from e2e.sim.pipelining import PipeliningProducer
 from e2e.sim.wire import TopicPartition
@@ -36,16 +36,16 @@ class Refused(PipeliningProducer):
     async def _new_state(self) -> ProducerState:
         return ProducerState(producer_id=1, epoch=0, base_sequence=0)
 
-    async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int, int]:
+    async def _attempt(self, partition: TopicPartition, batch: bytes) -> Answer:
         header = read_header(batch)
         self.sent.append((self.notebook.now_s(), header.base_sequence))
         is_refused = len(self.sent) % 3 == 0
         await asyncio.sleep(0.01)
         if is_refused or header.base_sequence != self.stored:
             self.refused.append((len(self.sent), header.base_sequence))
-            return int(ErrorCode.not_leader_or_follower), -1
+            return Answer(int(ErrorCode.not_leader_or_follower), -1)
         self.stored += header.record_count
-        return 0, header.base_sequence
+        return Answer(0, header.base_sequence)
 
 
 def test_what_was_refused_is_sent_again_at_once_and_before_anything_new() -> None:
@@ -62,6 +62,7 @@ def test_what_was_refused_is_sent_again_at_once_and_before_anything_new() -> Non
     loop.run_until_complete(scenario())
     loop.close()
     assert producer.notebook.problems == []
+    assert producer.notebook.history.sequences_refused == []
     assert producer.stored > 50
     times: dict[int, list[float]] = {}
     for at_s, sequence in producer.sent:
