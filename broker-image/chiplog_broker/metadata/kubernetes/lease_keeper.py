@@ -51,6 +51,7 @@ class LeaseKeeper:
 
     async def renew(self) -> None:
         """Once; a failure is for the next time to mend."""
+        await self._renewals.count_on()
         patch = {
             "spec": {
                 "holderIdentity": self._process.incarnation,

@@ -1,16 +1,18 @@
 """The number by which a volume that was put back to an older copy is found out.
 
-Every 1.5 s an admitted process makes a number durable on its disk, one higher each time, and then
-publishes it in its Lease. The next process compares the two before anything else. A disk that
-knows less than the Lease says is an older copy: restored from a snapshot, or rolled back by the
-storage, and what was acknowledged since is not on it. A disk that knows more is usual, as a number
-is published after it is durable. What was acknowledged after the last number that was published is
-not found missing in this way; docs/guarantees.md says what that means.
+Before each renewal of its Lease, every 1.5 s, an admitted process makes a number durable on its
+disk, one higher each time, and the renewal publishes it. The next process compares the two before
+anything else. A disk that knows less than the Lease says is an older copy: restored from a
+snapshot, or rolled back by the storage, and what was acknowledged since is not on it. A disk that
+knows more is usual, as a number is published after it is durable. What was acknowledged after the
+last number that was published is not found missing in this way; docs/guarantees.md says what that
+means.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.process import Process
@@ -24,7 +26,8 @@ from chiplog_kube.kinds import LEASES
 logger = logging.getLogger(__name__)
 
 RENEWAL_FILE = "renewal"
-INTERVAL_S = 1.5
+PATIENCE_S = 0.2
+"""How long a renewal of the Lease waits for it: a disk that hangs does not end the Lease."""
 ASK_AGAIN_S = 1.0
 ASK_TIMEOUT_S = 10.0
 
@@ -40,6 +43,9 @@ class Renewals:
         self.durable: int | None = None
         """What the Lease may say; None before this process has made a number durable."""
         self._is_failing = False
+        self._is_counting = False
+        self._wanted = asyncio.Event()
+        self._tried = asyncio.Event()
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
         """Whether the disk is older than the Lease says; waits until the Lease can be read."""
@@ -52,8 +58,12 @@ class Renewals:
         return stored < published
 
     async def run(self) -> None:
-        """Count until cancelled. Only an admitted process may, whose disk the operator knows."""
+        """Count until cancelled, once for each `count_on`.
+
+        Only an admitted process may, whose disk the operator knows.
+        """
         number = self._highest
+        self._is_counting = True
         while True:
             number += 1
             try:
@@ -64,7 +74,20 @@ class Renewals:
                 self._is_failing = True
             else:
                 self.durable, self._is_failing = number, False
-            await self._clock.sleep(INTERVAL_S)
+            self._tried.set()
+            await self._wanted.wait()
+            self._wanted.clear()
+
+    async def count_on(self) -> None:
+        """Make the next number durable, just before it is published, so that a copy of the volume
+        is noticed that misses more than the time between two renewals."""
+        if not self._is_counting:
+            return
+        self._tried.clear()
+        self._wanted.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await self._tried.wait()
 
     async def _published(self, api: KubeApi, process: Process, outages: Outages) -> int:
         while True:

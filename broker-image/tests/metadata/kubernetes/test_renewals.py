@@ -53,6 +53,7 @@ async def count(renewals: Renewals, disk: MemoryDisk, number: int) -> None:
     for _ in range(1_000):
         if renewals.durable == number:
             break
+        await renewals.count_on()
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])
@@ -127,3 +128,38 @@ def test_a_number_that_is_not_durable_is_not_published() -> None:
     run(count(renewals, disk, 4))
 
     assert renewals.durable == 4
+
+
+def test_a_renewal_publishes_what_was_made_durable_just_before_it() -> None:
+    async def scenario() -> list[int | None]:
+        _, renewals = await compared(MemoryDisk(), lease("4"))
+        await renewals.count_on()
+        seen = [renewals.durable]
+        task = asyncio.get_running_loop().create_task(renewals.run())
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await renewals.count_on()
+            seen.append(renewals.durable)
+        task.cancel()
+        await asyncio.wait([task])
+        return seen
+
+    assert run(scenario()) == [None, 5, 6, 7]
+
+
+def test_a_disk_that_hangs_does_not_end_the_lease() -> None:
+    class Hanging(MemoryDisk):
+        async def replace(self, path: str, content: bytes) -> None:
+            await asyncio.sleep(3600)
+
+    async def scenario() -> int | None:
+        _, renewals = await compared(Hanging(), lease("4"))
+        task = asyncio.get_running_loop().create_task(renewals.run())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await renewals.count_on()
+        task.cancel()
+        await asyncio.wait([task])
+        return renewals.durable
+
+    assert run(scenario()) is None
