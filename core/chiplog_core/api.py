@@ -26,9 +26,9 @@ class ResourceKind:
         return f"{self.plural}.{GROUP}"
 
 
-BROKER_CLUSTER = ResourceKind("BrokerCluster", "brokerclusters", "bc")
-TOPIC = ResourceKind("Topic", "topics", "kt")
-CONSUMER_GROUP = ResourceKind("ConsumerGroup", "consumergroups", "cg")
+BROKER_CLUSTER = ResourceKind("BrokerCluster", "brokerclusters", "cbc")
+TOPIC = ResourceKind("Topic", "topics", "ct")
+CONSUMER_GROUP = ResourceKind("ConsumerGroup", "consumergroups", "ccg")
 BROKER = ResourceKind("Broker", "brokers", "brk")
 PARTITION_MAP = ResourceKind("PartitionMap", "partitionmaps", "pmap")
 VERIFICATION = ResourceKind("Verification", "verifications", "ver")

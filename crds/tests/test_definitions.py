@@ -129,18 +129,33 @@ def test_kinds_have_the_names_users_know() -> None:
         "listKind": "TopicList",
         "plural": "topics",
         "singular": "topic",
-        "shortNames": ["kt"],
+        "shortNames": ["ct"],
         "categories": ["chiplog"],
     }
     assert {kind: name["shortNames"] for kind, name in names.items()} == {
-        "BrokerCluster": ["bc"],
-        "Topic": ["kt"],
-        "ConsumerGroup": ["cg"],
+        "BrokerCluster": ["cbc"],
+        "Topic": ["ct"],
+        "ConsumerGroup": ["ccg"],
         "Verification": ["ver"],
         "Rebalance": ["reb"],
         "Broker": ["brk"],
         "PartitionMap": ["pmap"],
     }
+
+
+# Where two API groups share a short name, kubectl takes the group that it lists first, so an
+# installation of Chiplog could change what another product's users get. From `kubectl
+# api-resources` of Kubernetes, Strimzi, OpenShift and Antrea.
+TAKEN = (
+    "cm cs csr deploy ds ep ev hpa ing limits netpol no ns pc pdb po pv pvc quota rc rs sa sc sts"
+    " svc crd crds k kb kc kctr kmm kmm2 knp kr kt ku sps bc cg dc is istag"
+)
+
+
+def test_no_short_name_is_one_that_others_use() -> None:
+    short = {definition.model.KIND.short_name for definition in DEFINITIONS}
+
+    assert short.isdisjoint(TAKEN.split())
 
 
 def subresources(kind: str) -> dict[str, Any]:

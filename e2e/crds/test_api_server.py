@@ -84,8 +84,8 @@ def test_columns_tell_what_a_user_asks_first(namespace: Kubectl) -> None:
     }
     status = json.dumps({"status": {"readyReplicas": 2, "conditions": [condition]}})
     try:
-        namespace("patch", "bc", "demo", "--subresource=status", "--type=merge", "-p", status)
-        topics, clusters = namespace("get", "kt").splitlines(), namespace("get", "bc").splitlines()
+        namespace("patch", "cbc", "demo", "--subresource=status", "--type=merge", "-p", status)
+        topics, clusters = namespace("get", "ct").splitlines(), namespace("get", "cbc").splitlines()
         assert " ".join(topics[0].split()) == (
             "NAME CLUSTER PARTITIONS REPLICATION FACTOR READY REASON AGE"
         )
@@ -99,12 +99,12 @@ def test_columns_tell_what_a_user_asks_first(namespace: Kubectl) -> None:
 def test_a_cluster_is_scaled_like_a_deployment(namespace: Kubectl) -> None:
     namespace("apply", "-f", str(CRDS / "examples" / "brokercluster-minimal.yaml"))
     try:
-        namespace("scale", "bc/small", "--replicas=2")
-        assert namespace.get("bc", "small")["spec"]["replicas"] == 2
-        refused = namespace.fails("scale", "bc/small", "--replicas=0")
+        namespace("scale", "cbc/small", "--replicas=2")
+        assert namespace.get("cbc", "small")["spec"]["replicas"] == 2
+        refused = namespace.fails("scale", "cbc/small", "--replicas=0")
         assert "greater than or equal to 1" in refused
     finally:
-        namespace("delete", "bc", "small", "--wait=false")
+        namespace("delete", "cbc", "small", "--wait=false")
 
 
 def test_a_key_that_does_not_exist_reaches_the_operator(namespace: Kubectl) -> None:

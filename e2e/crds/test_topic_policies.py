@@ -120,7 +120,7 @@ def test_a_cluster_in_the_topics_own_namespace_is_found(team: Kubectl) -> None:
 def test_what_is_beside_the_spec_of_a_topic_from_before_is_not_judged(team: Kubectl) -> None:
     for case in CASES:
         if case.before is not None:
-            assert "labeled" in team("label", "kt", case.id, "checked=yes", "--overwrite")
+            assert "labeled" in team("label", "ct", case.id, "checked=yes", "--overwrite")
 
 
 def test_the_api_server_finds_nothing_wrong_with_the_policy(team: Kubectl) -> None:

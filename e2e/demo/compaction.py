@@ -67,7 +67,7 @@ def show(cluster: BrokerClusterUnderTest) -> None:
 def _apply(cluster: BrokerClusterUnderTest, config: Mapping[str, object]) -> None:
     manifest = topic_manifest(TOPIC, 1, cluster.name, replicas=3, config=config)
     cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", TOPIC)
+    cluster.wait_ready("ct", TOPIC)
 
 
 def produce(bootstrap: str) -> dict[str, str]:

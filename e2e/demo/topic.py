@@ -18,12 +18,12 @@ SPREAD_LIMIT_S = 120
 
 def apply(cluster: BrokerClusterUnderTest) -> None:
     """Apply the example as a user does; the cluster in it is the one helm has just installed."""
-    generation = cluster.kubectl.get("bc", cluster.name)["metadata"]["generation"]
+    generation = cluster.kubectl.get("cbc", cluster.name)["metadata"]["generation"]
     cluster.kubectl("apply", "--server-side", "-f", str(ORDERS))
-    same = cluster.kubectl.get("bc", cluster.name)["metadata"]["generation"] == generation
+    same = cluster.kubectl.get("cbc", cluster.name)["metadata"]["generation"] == generation
     assert same, "applied over helm's, examples/orders.yaml changed the cluster"
     cluster.wait_cluster_ready()
-    cluster.wait_ready("kt", TOPIC)
+    cluster.wait_ready("ct", TOPIC)
     bootstrap = cluster.bootstrap
     eventually("clients are told of it", lambda: told(bootstrap).is_whole(TOPIC, PARTITIONS), 30)
     # At once where all is new. After brokers were restarted by another image, leaderships go back
@@ -37,7 +37,7 @@ def apply(cluster: BrokerClusterUnderTest) -> None:
 
 def show(cluster: BrokerClusterUnderTest) -> None:
     """Leaders from the PartitionMap, held against what kcat is told."""
-    console.print(cluster.kubectl("get", "bc,kt").strip(), markup=False)
+    console.print(cluster.kubectl("get", "cbc,ct").strip(), markup=False)
     leaders = {
         int(one["partition"]): int(one["leader"].partition("@")[0])
         for one in cluster.partitions_of(TOPIC)

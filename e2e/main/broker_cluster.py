@@ -36,7 +36,7 @@ class BrokerClusterUnderTest:
     @property
     def bootstrap(self) -> str:
         """Where clients outside begin, as the status says."""
-        status = self.kubectl.get("bc", self.name).get("status", {})
+        status = self.kubectl.get("cbc", self.name).get("status", {})
         found = [
             one["bootstrapServers"]
             for one in status.get("listeners", ())
@@ -56,7 +56,7 @@ class BrokerClusterUnderTest:
         return eventually(f"{kind}/{name} is Ready", ready, limit_s)
 
     def wait_cluster_ready(self, limit_s: float = READY_LIMIT_S) -> float:
-        return self.wait_ready("bc", self.name, limit_s)
+        return self.wait_ready("cbc", self.name, limit_s)
 
     def wait_gone(self, kind: str, name: str, limit_s: float = READY_LIMIT_S) -> float:
         """Wait until there is no such object; returns seconds."""

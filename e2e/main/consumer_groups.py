@@ -34,11 +34,11 @@ class GroupUnderTest:
         self.kubectl.apply(json.dumps(manifest))
 
     def delete(self) -> None:
-        self.kubectl("delete", "cg", self.name, "--ignore-not-found", timeout_s=60)
+        self.kubectl("delete", "ccg", self.name, "--ignore-not-found", timeout_s=60)
 
     def status(self) -> dict[str, Any]:
         """As of the newest spec. Raises `AssertionError` where it is of an older one."""
-        found = self.kubectl.get("cg", self.name)
+        found = self.kubectl.get("ccg", self.name)
         status: dict[str, Any] = found.get("status", {})
         assert status.get("observedGeneration") == found["metadata"]["generation"], status
         return status

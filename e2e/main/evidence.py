@@ -18,7 +18,7 @@ CONDITIONS = (
 
 def gather(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
     """Title and text of everything worth reading; what cannot be had says why."""
-    yield "objects", said(kubectl, "get", "bc,kt", "-o", CONDITIONS)
+    yield "objects", said(kubectl, "get", "cbc,ct", "-o", CONDITIONS)
     yield "brokers and maps", said(kubectl, "get", "brk,pmap,sts,pods,pvc", "-o", "wide")
     yield "Spark jobs", said(kubectl, "get", "verifications,jobs", "-o", "yaml")
     yield "events", said(kubectl, "get", "events", "--sort-by=.lastTimestamp")

@@ -41,10 +41,10 @@ class Group:
     def apply(self, cluster: str, **spec: object) -> None:
         """Make the object and wait until its group is told of."""
         self.kubectl.apply(json.dumps(group_manifest(self.name, cluster, **spec)))
-        eventually(f"cg/{self.name} tells a state", lambda: "state" in self.status(), 30)
+        eventually(f"ccg/{self.name} tells a state", lambda: "state" in self.status(), 30)
 
     def status(self) -> dict[str, object]:
-        found: dict[str, object] = self.kubectl.get("cg", self.name).get("status", {})
+        found: dict[str, object] = self.kubectl.get("ccg", self.name).get("status", {})
         return found
 
     def told(self) -> dict[int, int]:
@@ -135,7 +135,7 @@ def seconds_until_shown(group: Group, limit_s: float) -> float:
 
     The group has to have consumed all before. May be negative by the time an acknowledgement takes.
     """
-    with TopicWatch(group.kubectl, "cg", LAG_LINE, "--watch") as watch:
+    with TopicWatch(group.kubectl, "ccg", LAG_LINE, "--watch") as watch:
         watch.until(group.name, "0;")
         ended_s = produce(group.bootstrap, group.topic, group.partitions, BURST_RECORDS)
         return watch.until(group.name, f"{BURST_RECORDS};", limit_s) - ended_s

@@ -39,7 +39,7 @@ def cluster_in(
 def take_down(one: BrokerClusterUnderTest) -> None:
     """Delete the cluster, then its namespace: of one with pods in it Kubernetes looks after them
     first, and again only when all the time is over that they have to end."""
-    one.kubectl("delete", "bc", one.name, "--ignore-not-found", "--wait=false")
+    one.kubectl("delete", "cbc", one.name, "--ignore-not-found", "--wait=false")
 
     def no_pod_is_left() -> bool:
         left = one.kubectl("delete", "pods", "--all", "--grace-period=1", "--wait=false")
@@ -56,7 +56,7 @@ def make_topic(
     """Applies a Topic; returns what clients call it, when they can use it."""
     manifest = topic_manifest(name, partitions, cluster.name, **spec)
     cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", name, TOPIC_LIMIT_S)
+    cluster.wait_ready("ct", name, TOPIC_LIMIT_S)
     topic = str(spec.get("topicName", name))
     wait_told(cluster, topic, partitions)
     return topic

@@ -21,7 +21,7 @@ class TopicWatch:
     """A watch on the Topics of a namespace, or on another kind, from when the block is entered."""
 
     def __init__(
-        self, kubectl: Kubectl, kind: str = "kt", line: str = LINE, how: str = "--watch-only"
+        self, kubectl: Kubectl, kind: str = "ct", line: str = LINE, how: str = "--watch-only"
     ) -> None:
         """`line` is what of each object is looked at: its name, `=`, and what `until` looks for.
 

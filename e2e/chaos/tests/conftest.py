@@ -61,7 +61,7 @@ def scene(
     make_topic(cluster, topic, PARTITIONS, replicas=3, config=SAFE)
     operator.wait_whole()
     yield Scene(cluster, operator, topic)
-    cluster.kubectl("delete", "kt", topic, "--wait=false")
+    cluster.kubectl("delete", "ct", topic, "--wait=false")
 
 
 @pytest.fixture(scope="module")

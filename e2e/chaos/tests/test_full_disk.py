@@ -84,7 +84,7 @@ class Impatient:
 def scene(cluster: BrokerClusterUnderTest, operator: Operator) -> Iterator[Scene]:
     make_topic(cluster, TOPIC, replicas=3, config=SAFE)
     yield Scene(cluster, operator, TOPIC)
-    cluster.kubectl("delete", "kt", TOPIC, "--wait=false")
+    cluster.kubectl("delete", "ct", TOPIC, "--wait=false")
 
 
 @pytest.mark.usefixtures("faults")

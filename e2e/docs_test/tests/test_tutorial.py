@@ -16,7 +16,7 @@ def test_every_command_of_the_tutorial_is_typed() -> None:
 
     prompts = [line for line in PAGE.splitlines() if line.startswith("$ ")]
     assert len(prompts) == len(commands(PAGE))
-    for begun in ("make cluster-up", "helm install", "kubectl delete pod", "kubectl patch kt"):
+    for begun in ("make cluster-up", "helm install", "kubectl delete pod", "kubectl patch ct"):
         assert begun in typed
     assert commands(PAGE)[-1].typed == "make cluster-down", "nothing is left running"
 

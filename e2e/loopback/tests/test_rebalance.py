@@ -84,7 +84,7 @@ def test_leaderships_move_while_clients_work(cluster: LoopbackCluster) -> None:
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS, replicas=SIZE)
     one = BrokerClusterUnderTest(Kubectl(cluster.server.administrator(), NAMESPACE), NAME)
     spark = json.dumps({"spec": {"spark": {"launcher": "Job", "image": "none"}}})
-    one.kubectl("patch", "bc", NAME, "--type=merge", "-p", spark)
+    one.kubectl("patch", "cbc", NAME, "--type=merge", "-p", spark)
     lead_all(one, TOPIC, 1)
     rebalance = RebalanceUnderTest(one.kubectl, NAME)
     rebalance.apply()

@@ -46,7 +46,7 @@ def cluster(tmp_path: Path) -> Iterator[LoopbackCluster]:
 
 def set_policies(kubectl: Kubectl, **policies: object) -> None:
     patch = json.dumps({"spec": {"topicPolicies": policies}})
-    kubectl("patch", "bc", NAME, "--type=merge", "-p", patch)
+    kubectl("patch", "cbc", NAME, "--type=merge", "-p", patch)
 
 
 def topic(name: str, partitions: int) -> str:
@@ -56,7 +56,7 @@ def topic(name: str, partitions: int) -> str:
 
 
 def condition(kubectl: Kubectl, name: str, type_: str) -> dict[str, Any]:
-    conditions = kubectl.get("kt", name)["status"]["conditions"]
+    conditions = kubectl.get("ct", name)["status"]["conditions"]
     return next((one for one in conditions if one["type"] == type_), {})
 
 
@@ -82,12 +82,12 @@ def test_nobody_gets_by_the_policies(cluster: LoopbackCluster) -> None:
         LIMIT_S,
     )
     assert condition(kubectl, "by-kubectl", "Ready")["message"] == TOO_MANY
-    kubectl("delete", "kt", "by-kubectl", "--timeout=60s")  # its number cannot shrink, made or not
+    kubectl("delete", "ct", "by-kubectl", "--timeout=60s")  # its number cannot shrink, made or not
     kubectl.apply(topic("by-kubectl", 6))
-    kubectl("wait", "kt/by-kubectl", "--for=condition=Ready", f"--timeout={LIMIT_S}s")
+    kubectl("wait", "ct/by-kubectl", "--for=condition=Ready", f"--timeout={LIMIT_S}s")
 
     clients_are_refused(AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET}))
-    kubectl("wait", "kt/by-client", "--for=condition=Ready", f"--timeout={LIMIT_S}s")
+    kubectl("wait", "ct/by-client", "--for=condition=Ready", f"--timeout={LIMIT_S}s")
 
     # With one, what breaks a policy is not even stored, and clients are told the same.
     install_admission_policy(kubectl)
@@ -107,8 +107,8 @@ def test_nobody_gets_by_the_policies(cluster: LoopbackCluster) -> None:
         LIMIT_S,
     )
     assert condition(kubectl, "by-client", "Ready")["status"] == "True"
-    kubectl("label", "kt", "by-client", "looked-at=yes")
-    kubectl("delete", "kt", "by-client", "by-kubectl", "--timeout=60s")
+    kubectl("label", "ct", "by-client", "looked-at=yes")
+    kubectl("delete", "ct", "by-client", "by-kubectl", "--timeout=60s")
 
 
 def clients_are_refused(admin: AdminClient) -> None:

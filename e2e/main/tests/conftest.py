@@ -33,7 +33,7 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
     """
     with cluster_in(target, NAMESPACE, example(CONFIG)) as one:
         with evidence.printed(one.kubectl):
-            topic_s = one.wait_ready("kt", "orders")
+            topic_s = one.wait_ready("ct", "orders")
             # The second is made with the cluster, whether anybody is in a group or not.
             for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
                 wait_told(one, topic, partitions)
@@ -56,4 +56,4 @@ def new_topic(cluster: BrokerClusterUnderTest) -> Iterator[NewTopic]:
 
     yield apply
     if made:
-        cluster.kubectl("delete", "kt", *made, "--ignore-not-found", "--wait=false")
+        cluster.kubectl("delete", "ct", *made, "--ignore-not-found", "--wait=false")

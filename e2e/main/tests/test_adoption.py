@@ -31,8 +31,8 @@ class Before:
 
     def __init__(self, cluster: BrokerClusterUnderTest) -> None:
         Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
-        self.cluster_id = cluster.kubectl.get("bc", cluster.name)["status"]["clusterId"]
-        self.topic_id = cluster.kubectl.get("kt", TOPIC)["status"]["topicId"]
+        self.cluster_id = cluster.kubectl.get("cbc", cluster.name)["status"]["clusterId"]
+        self.topic_id = cluster.kubectl.get("ct", TOPIC)["status"]["topicId"]
         self.claims = cluster.uids("pvc")
         self.kept = cluster.uids("brk,pmap")
         self.sessions = self.sessions_of(cluster)
@@ -53,8 +53,8 @@ class Before:
 
     def check_adopted(self, cluster: BrokerClusterUnderTest) -> None:
         """The same cluster, topic and volumes, and the same records at the same offsets."""
-        assert cluster.kubectl.get("bc", cluster.name)["status"]["clusterId"] == self.cluster_id
-        topic = cluster.kubectl.get("kt", TOPIC)
+        assert cluster.kubectl.get("cbc", cluster.name)["status"]["clusterId"] == self.cluster_id
+        topic = cluster.kubectl.get("ct", TOPIC)
         assert topic["status"]["topicId"] == self.topic_id
         spec = cluster.map_of(TOPIC)["spec"]
         assert spec["current"] == self.topic_id
@@ -114,13 +114,13 @@ def wait_no_pods(cluster: BrokerClusterUnderTest) -> None:
 
 def apply_again(cluster: BrokerClusterUnderTest) -> None:
     cluster.kubectl.apply(example(CONFIG))
-    cluster_s, topic_s = cluster.wait_cluster_ready(120), cluster.wait_ready("kt", TOPIC, 60)
+    cluster_s, topic_s = cluster.wait_cluster_ready(120), cluster.wait_ready("ct", TOPIC, 60)
     measured.note(f"Ready {cluster_s + topic_s:.1f} s after it was applied again")
 
 
 def test_a_cluster_deleted_and_applied_again(cluster: BrokerClusterUnderTest) -> None:
     before = Before(cluster)
-    cluster.kubectl("delete", "bc", cluster.name, "--timeout=60s")
+    cluster.kubectl("delete", "cbc", cluster.name, "--timeout=60s")
     wait_no_pods(cluster)
     before.check_kept(cluster)
     apply_again(cluster)

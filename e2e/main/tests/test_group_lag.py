@@ -54,7 +54,7 @@ def group(cluster: BrokerClusterUnderTest, new_topic: NewTopic) -> Iterator[Grou
     name = f"group-lag-{next(NUMBERS)}"
     topic = new_topic(name, PARTITIONS, replicas=3)
     yield Group(cluster.kubectl, cluster.bootstrap, name, topic, PARTITIONS)
-    cluster.kubectl("delete", "cg", name, "--ignore-not-found")
+    cluster.kubectl("delete", "ccg", name, "--ignore-not-found")
 
 
 def test_status_and_metric_are_list_offsets_minus_offset_fetch(
@@ -78,7 +78,7 @@ def test_status_and_metric_are_list_offsets_minus_offset_fetch(
     assert isinstance(conditions, list)
     found = {one["type"]: (one["status"], one["reason"]) for one in conditions}
     assert found["LagWithinObjective"] == ("False", "LagTooLarge")
-    shown = cluster.kubectl("get", "cg", group.name)
+    shown = cluster.kubectl("get", "ccg", group.name)
     assert re.search(rf"{group.name} +demo +Empty +0 +60 +60 +True", shown), shown
 
 

@@ -47,7 +47,7 @@ finally:
 
 def inside(cluster: BrokerClusterUnderTest) -> str:
     """Where clients in pods begin, as the status says."""
-    listeners = cluster.kubectl.get("bc", cluster.name)["status"]["listeners"]
+    listeners = cluster.kubectl.get("cbc", cluster.name)["status"]["listeners"]
     (found,) = [one["bootstrapServers"] for one in listeners if one["name"] == "plain"]
     return str(found)
 

@@ -42,7 +42,7 @@ def test_six_partitions_become_twelve_and_never_six_again(
         HANG_LIMIT_S,
     )
     took_s = time.monotonic() - started_s
-    cluster.wait_ready("kt", topic, HANG_LIMIT_S)
+    cluster.wait_ready("ct", topic, HANG_LIMIT_S)
     measured.note(
         f"6 to 12 partitions: {took_s:.1f} s after kubectl apply began (limit {GROWTH_LIMIT_S} s)"
     )
@@ -96,7 +96,7 @@ def test_retention_changed_by_kubectl(cluster: BrokerClusterUnderTest, new_topic
     before, end = cluster.broker_pods(), fill(cluster.bootstrap, topic)
     assert len(cluster.segments(leader_pod(cluster, topic), topic, 0)) > 2
     patch = '{"spec": {"config": {"retention.ms": 1}}}'
-    cluster.kubectl("patch", "kt", topic, "--type=merge", "-p", patch)
+    cluster.kubectl("patch", "ct", topic, "--type=merge", "-p", patch)
     measured.note(f"expired {wait_expired(cluster, topic, end):.1f} s after kubectl patch")
     assert cluster.broker_pods() == before
 
@@ -112,10 +112,10 @@ def test_retention_changed_by_config_command(cluster: BrokerClusterUnderTest) ->
         alter = ("kafka-configs.sh", "--bootstrap-server", bootstrap, "--topic", topic, "--alter")
         run_tool(*alter, "--add-config", "retention.ms=1")
         measured.note(f"expired {wait_expired(cluster, topic, end):.1f} s after kafka-configs.sh")
-        assert str(cluster.kubectl.get("kt", topic)["spec"]["config"]["retention.ms"]) == "1"
+        assert str(cluster.kubectl.get("ct", topic)["spec"]["config"]["retention.ms"]) == "1"
         assert cluster.broker_pods() == before
     finally:
-        cluster.kubectl("delete", "kt", topic, "--ignore-not-found", "--wait=false")
+        cluster.kubectl("delete", "ct", topic, "--ignore-not-found", "--wait=false")
 
 
 def test_what_kubectl_owns_a_client_may_not_change(
@@ -127,4 +127,4 @@ def test_what_kubectl_owns_a_client_may_not_change(
     assert "PolicyViolationException" in refused, refused
     assert "kubectl" in refused, "it names who owns the field"
     assert topic in refused, "it names the object"
-    assert cluster.kubectl.get("kt", topic)["spec"]["config"] == {"retention.ms": 60_000}
+    assert cluster.kubectl.get("ct", topic)["spec"]["config"] == {"retention.ms": 60_000}

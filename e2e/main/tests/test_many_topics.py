@@ -42,7 +42,7 @@ def test_many_topics_at_once(cluster: BrokerClusterUnderTest, operator: Operator
     operator.wait_whole()
 
     def all_ready() -> bool:
-        items = cluster.kubectl.get("kt", *SELECTOR)["items"]
+        items = cluster.kubectl.get("ct", *SELECTOR)["items"]
         waiting = [one for one in items if not is_ready(one)]
         assert not waiting, f"{len(waiting)} of {len(items)} wait, like {shown(waiting[0])}"
         return len(items) == TOPICS
@@ -60,7 +60,7 @@ def test_many_topics_at_once(cluster: BrokerClusterUnderTest, operator: Operator
         produce_to_some(cluster.bootstrap, names)
         note_at_rest(operator)
     finally:
-        cluster.kubectl("delete", "kt", *SELECTOR, "--wait=false", timeout_s=180)
+        cluster.kubectl("delete", "ct", *SELECTOR, "--wait=false", timeout_s=180)
 
     def none_left() -> bool:
         left = [one for one in cluster.own("pmap") if one["spec"]["topicName"] in set(names)]

@@ -64,12 +64,12 @@ def kill_during(
         time.sleep(max(0, appeared_s + after_s - time.monotonic()))
         processes.end(processes_of_leader, signal.SIGKILL, 5)
         applied.result(60)
-    return cluster.wait_ready("kt", name, CONVERGE_LIMIT_S)
+    return cluster.wait_ready("ct", name, CONVERGE_LIMIT_S)
 
 
 def assert_made_once(cluster: BrokerClusterUnderTest, name: str) -> None:
     """The topic's object, its map and what clients are told agree, and there is one of each."""
-    topic = cluster.kubectl.get("kt", name)
+    topic = cluster.kubectl.get("ct", name)
     maps = [one for one in cluster.own("pmap") if one["spec"]["topicName"] == name]
     assert len(maps) == 1, [one["metadata"]["name"] for one in maps]
     spec = maps[0]["spec"]
@@ -92,7 +92,7 @@ def paired(cluster: BrokerClusterUnderTest) -> bool:
     maps = {one["spec"]["topicName"] for one in cluster.own("pmap") if "ownerUID" in one["spec"]}
     topics = {
         one["spec"].get("topicName", one["metadata"]["name"])
-        for one in cluster.kubectl.get("kt")["items"]
+        for one in cluster.kubectl.get("ct")["items"]
     }
     assert maps == topics, f"maps alone: {maps - topics}, Topics alone: {topics - maps}"
     return True
@@ -124,4 +124,4 @@ def test_a_topic_converges_wherever_its_creation_is_cut(
         assert cluster.broker_pods() == pods, "a broker was restarted"
         eventually("every map has its Topic and every Topic its map", lambda: paired(cluster), 60)
     finally:
-        cluster.kubectl("delete", "kt", *names, "--ignore-not-found", "--wait=false")
+        cluster.kubectl("delete", "ct", *names, "--ignore-not-found", "--wait=false")

@@ -20,8 +20,8 @@ def apply(cluster: BrokerClusterUnderTest, policy: str) -> str:
     """Apply the Topic and return its id once it is Ready."""
     manifest = topic_manifest(TOPIC, 1, cluster.name, deletionPolicy=policy)
     cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("kt", TOPIC, 60)
-    return str(cluster.kubectl.get("kt", TOPIC)["status"]["topicId"])
+    cluster.wait_ready("ct", TOPIC, 60)
+    return str(cluster.kubectl.get("ct", TOPIC)["status"]["topicId"])
 
 
 def test_a_retained_topic_serves_on_and_is_taken_over(cluster: BrokerClusterUnderTest) -> None:
@@ -30,11 +30,11 @@ def test_a_retained_topic_serves_on_and_is_taken_over(cluster: BrokerClusterUnde
     eventually("clients are told of it", lambda: told(bootstrap).is_whole(TOPIC, 1), 20)
     Librdkafka().produce(bootstrap, TOPIC, RECORDS[:1])
 
-    cluster.kubectl("delete", "kt", TOPIC, "--timeout=60s")
+    cluster.kubectl("delete", "ct", TOPIC, "--timeout=60s")
     Librdkafka().produce(bootstrap, TOPIC, RECORDS[1:])
     assert [one.record for one in Librdkafka().consume(bootstrap, TOPIC, 0, 2)] == RECORDS
 
     assert apply(cluster, "Delete") == topic_id
     assert [one.record for one in Librdkafka().consume(bootstrap, TOPIC, 0, 2)] == RECORDS
-    cluster.kubectl("delete", "kt", TOPIC, "--timeout=60s")
+    cluster.kubectl("delete", "ct", TOPIC, "--timeout=60s")
     eventually("the topic is gone", lambda: TOPIC not in told(bootstrap).leaders, 30)

@@ -36,7 +36,7 @@ def test_no_send_fails(
     # It stays: to take it back would be another restart of all.
     change = json.dumps({"spec": {"config": {"socket.request.max.bytes": 100_000_000}}})
     with Traffic(cluster.bootstrap, topic, PARTITIONS) as traffic:
-        cluster.kubectl("patch", "bc", cluster.name, "--type=merge", "-p", change)
+        cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", change)
         took_s = eventually("all brokers were restarted", restarted, ROLL_LIMIT_S)
         cluster.wait_cluster_ready()
         took_s += wait_in_sync(cluster)

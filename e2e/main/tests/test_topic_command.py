@@ -25,7 +25,7 @@ def listed(cluster: BrokerClusterUnderTest) -> set[str]:
 
 def managers(cluster: BrokerClusterUnderTest, topic: str) -> set[str]:
     """Who wrote what is in an object's spec."""
-    fields = cluster.kubectl("get", "kt", topic, "-o", "json", "--show-managed-fields")
+    fields = cluster.kubectl("get", "ct", topic, "-o", "json", "--show-managed-fields")
     entries = json.loads(fields)["metadata"]["managedFields"]
     return {one["manager"] for one in entries if "f:spec" in one["fieldsV1"]}
 
@@ -37,14 +37,14 @@ def test_create_makes_an_object_and_kubectl_delete_takes_the_topic(
     printed = topics(cluster, "--create", "--topic", "user-events", *arguments)
     assert "Created topic user-events." in printed
 
-    made = cluster.kubectl.get("kt", "user-events")
+    made = cluster.kubectl.get("ct", "user-events")
     assert made["spec"]["clusterRef"]["name"] == cluster.name
     assert (made["spec"]["partitions"], made["spec"]["replicas"]) == (3, 1)
     assert {name: str(value) for name, value in made["spec"]["config"].items()} == {
         "retention.ms": "60000"
     }
     assert managers(cluster, "user-events") == {labels.KAFKA_ADMIN}
-    cluster.wait_ready("kt", "user-events", 30)
+    cluster.wait_ready("ct", "user-events", 30)
     assert "PartitionCount: 3" in topics(cluster, "--describe", "--topic", "user-events")
 
     cluster.kubectl("delete", "topic", "user-events", "--timeout=60s")
@@ -58,22 +58,22 @@ def test_create_makes_an_object_and_kubectl_delete_takes_the_topic(
 
 def test_delete_by_a_client_takes_the_object(cluster: BrokerClusterUnderTest) -> None:
     topics(cluster, "--create", "--topic", "short-lived", "--partitions", "1")
-    cluster.wait_ready("kt", "short-lived", 30)
+    cluster.wait_ready("ct", "short-lived", 30)
     topics(cluster, "--delete", "--topic", "short-lived")
-    cluster.wait_gone("kt", "short-lived", 30)
+    cluster.wait_gone("ct", "short-lived", 30)
     assert "short-lived" not in listed(cluster)
 
 
 def test_a_name_kubernetes_cannot_have_works_from_a_client(cluster: BrokerClusterUnderTest) -> None:
     name = names.object_name("order_placed")
     topics(cluster, "--create", "--topic", "order_placed", "--partitions", "2")
-    made = cluster.kubectl.get("kt", name)
+    made = cluster.kubectl.get("ct", name)
     assert made["spec"]["topicName"] == "order_placed"
-    cluster.wait_ready("kt", name, 30)
+    cluster.wait_ready("ct", name, 30)
     topics(cluster, "--alter", "--topic", "order_placed", "--partitions", "3")
-    assert cluster.kubectl.get("kt", name)["spec"]["partitions"] == 3
+    assert cluster.kubectl.get("ct", name)["spec"]["partitions"] == 3
     topics(cluster, "--delete", "--topic", "order_placed")
-    cluster.wait_gone("kt", name, 30)
+    cluster.wait_gone("ct", name, 30)
 
 
 def test_a_name_kubernetes_cannot_have_works_from_kubectl(
@@ -87,13 +87,13 @@ def test_a_name_kubernetes_cannot_have_works_from_kubectl(
     try:
         eventually("the second one is refused", lambda: refused(cluster, "order-placed-again"), 30)
     finally:
-        cluster.kubectl("delete", "kt", "order-placed-again", "--timeout=60s")
+        cluster.kubectl("delete", "ct", "order-placed-again", "--timeout=60s")
     assert "PartitionCount: 2" in topics(cluster, "--describe", "--topic", "order_placed")
 
 
 def refused(cluster: BrokerClusterUnderTest, topic: str) -> bool:
     """Whether a Topic's Ready condition says False and names the object that has the name."""
-    status = cluster.kubectl.get("kt", topic).get("status", {})
+    status = cluster.kubectl.get("ct", topic).get("status", {})
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
     assert ready["status"] == "False", status
     assert "order-placed" in ready["message"], status

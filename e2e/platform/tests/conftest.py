@@ -70,7 +70,7 @@ def cluster(operator: Operator, files: Files) -> Iterator[BrokerClusterUnderTest
         operator.wait_whole()
         files.apply()
         one.wait_cluster_ready()
-        one.wait_ready("kt", TOPIC)
+        one.wait_ready("ct", TOPIC)
         wait_told(one, TOPIC, PARTITIONS)
     yield one
     take_down(one)

@@ -71,7 +71,7 @@ def test_turned_off_it_goes_and_comes_back(cluster: BrokerClusterUnderTest) -> N
 
     def turn(on: str) -> None:
         patch = f'{{"spec":{{"networkPolicy":{{"enabled":{on}}}}}}}'
-        kubectl("patch", "bc", cluster.name, "--type=merge", "-p", patch)
+        kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", patch)
 
     def is_there() -> bool:
         return bool(kubectl("get", "networkpolicy", name, "--ignore-not-found", "-o", "name"))

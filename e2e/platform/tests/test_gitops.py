@@ -12,7 +12,7 @@ from e2e.platform.tests.conftest import PARTITIONS, TOPIC
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(400)]
 
-OURS = "bc,kt,cg"
+OURS = "cbc,ct,ccg"
 MADE = "sts,svc,cm,pdb,sa,networkpolicy"
 REPAIR_LIMIT_S = 60
 
@@ -42,7 +42,7 @@ def test_a_change_in_a_file_is_carried_out(cluster: BrokerClusterUnderTest, file
         values["topics"].append({"name": "returns", "spec": {"partitions": 1, "replicas": 3}})
 
     files.change(edit)
-    cluster.wait_ready("kt", TOPIC)
+    cluster.wait_ready("ct", TOPIC)
     wait_told(cluster, TOPIC, PARTITIONS + 1)
     wait_told(cluster, "dev.returns", 1)
     assert files.diff() == ""
@@ -53,7 +53,7 @@ def test_what_hands_did_to_our_kinds_is_reported_and_taken_back(
     cluster: BrokerClusterUnderTest, files: Files
 ) -> None:
     change = json.dumps({"spec": {"config": {"retention.ms": 60_000}}})
-    cluster.kubectl("patch", "kt", TOPIC, "--type=merge", "-p", change)
+    cluster.kubectl("patch", "ct", TOPIC, "--type=merge", "-p", change)
     found = files.diff()
     assert "-    retention.ms: 60000" in found, found
     assert "+    retention.ms: 3600000" in found, found

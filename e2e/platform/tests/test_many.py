@@ -82,20 +82,20 @@ def test_many_topics_and_groups(cluster: BrokerClusterUnderTest, operator: Opera
             assert worst_ms / 1000 <= HANG * SCRAPE_LIMIT_S
         note_at_rest(operator)
     finally:
-        cluster.kubectl("delete", "kt,cg", *SELECTOR, "--wait=false", timeout_s=180)
+        cluster.kubectl("delete", "ct,ccg", *SELECTOR, "--wait=false", timeout_s=180)
     began_s = time.monotonic()
     eventually("they are gone", lambda: none_left(cluster), HANG * READY_LIMIT_S)
     measured.note(f"gone {time.monotonic() - began_s:.1f} s after they were deleted")
 
 
 def all_ready(cluster: BrokerClusterUnderTest) -> bool:
-    items = cluster.kubectl.get("kt", *SELECTOR)["items"]
+    items = cluster.kubectl.get("ct", *SELECTOR)["items"]
     ready = sum(map(is_ready, items))
     assert ready == TOPICS, f"{ready} of {len(items)} are Ready"
     return True
 
 
 def none_left(cluster: BrokerClusterUnderTest) -> bool:
-    left = cluster.kubectl.get("kt,cg", *SELECTOR)["items"]
+    left = cluster.kubectl.get("ct,ccg", *SELECTOR)["items"]
     assert not left, f"{len(left)} are left"
     return True

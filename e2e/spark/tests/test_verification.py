@@ -265,7 +265,7 @@ def launcher(cluster: BrokerClusterUnderTest, name: str) -> Iterator[None]:
 
     def patch(one: str) -> None:
         change = json.dumps({"spec": {"spark": {"launcher": one}}})
-        cluster.kubectl("patch", "bc", cluster.name, "--type=merge", "-p", change)
+        cluster.kubectl("patch", "cbc", cluster.name, "--type=merge", "-p", change)
 
     patch(name)
     try:
@@ -379,7 +379,7 @@ def test_damage_on_one_disk_is_named(
         ("tails", 0, tails),
     }
     for topic in topics:
-        cluster.kubectl("delete", "kt", topic, "--wait=false")
+        cluster.kubectl("delete", "ct", topic, "--wait=false")
 
 
 # A heap that is there from the beginning, in a pod that has no room for more.
