@@ -59,6 +59,8 @@ class Outcome:
     failed: int = 0
     unavailable: bool = False
     given_up: bool = False
+    results: int = 0
+    """Writes for admin clients to which the API server said yes or no."""
 
     @property
     def is_whole(self) -> bool:
@@ -124,7 +126,7 @@ class Executor:
             raise NotInCharge
         facts = {"cluster": str(cluster), "action": type(action).__name__, **facts_of(action)}
         try:
-            await self._do(cluster, action)
+            await self._do(cluster, action, outcome)
             outcome.done += 1
             self._acted(cluster, action)
             logger.debug("done", extra=facts)
@@ -142,7 +144,7 @@ class Executor:
                 level, "refused", extra={**facts, "error": f"{type(error).__name__}: {error}"}
             )
 
-    async def _do(self, cluster: ClusterKey, action: Action) -> None:
+    async def _do(self, cluster: ClusterKey, action: Action, outcome: Outcome) -> None:
         match action:
             case Create():
                 await self._create(action)
@@ -161,7 +163,7 @@ class Executor:
             case RestartPod():
                 await self._restart(cluster, action)
             case WriteTopic():
-                await self._write_topic(cluster, action)
+                outcome.results += await self._write_topic(cluster, action)
 
     async def _create(self, action: Create) -> None:
         kind = KIND_OF[action.resource.KIND.kind]
@@ -254,10 +256,12 @@ class Executor:
             )
         )
 
-    async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> None:
+    async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
+        """Whether there is a result now."""
         result = await write_topic(self._there, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
+        return result is not None
 
     async def _look_again(self, action: Action) -> None:
         """Somebody was first: see what is there now, whatever the watch says."""

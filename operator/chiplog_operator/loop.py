@@ -174,6 +174,10 @@ class ClusterLoop:
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))
         outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
+        if outcome.results:
+            # The client waits for the next plan, and a dry run or a refusal changes no object
+            # that a watch would tell of.
+            self.wake()
         applied = await self._apply(world, plan)
         return self._next_look_s(plan, outcome, applied), outcome.is_whole
 

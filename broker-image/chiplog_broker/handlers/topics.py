@@ -10,7 +10,7 @@ from typing import Any
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.config_entries import config_source
-from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
@@ -135,8 +135,11 @@ class TopicHandlers:
 
 def creation_result(types: Any, name: str, outcome: Outcome) -> object:
     """One topic of a CreateTopics answer, with the configuration it got (KIP-525)."""
-    view = outcome.topic
-    if view is None:
+    made = outcome.topic
+    planned = outcome.planned
+    if made is not None:
+        planned = PlannedTopic(len(made.partitions), made.replication_factor, made.config)
+    if planned is None:
         return types.CreatableTopicResult(
             name=name,
             topic_id=None,
@@ -154,14 +157,14 @@ def creation_result(types: Any, name: str, outcome: Outcome) -> object:
             config_source=config_source(entry.source),
             is_sensitive=False,
         )
-        for entry in view.config.entries()
+        for entry in planned.config.entries()
     )
     return types.CreatableTopicResult(
         name=name,
-        topic_id=view.topic_id,
+        topic_id=made and made.topic_id,
         error_code=ErrorCode.none,
         error_message=None,
-        num_partitions=len(view.partitions),
-        replication_factor=view.replication_factor,
+        num_partitions=planned.partitions,
+        replication_factor=planned.replicas,
         configs=configs,
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from chiplog_broker.metadata import standalone_plan as plan
 from chiplog_broker.metadata.json_files import read_json, write_json
-from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.standalone_plan import Defaults, TopicRecord
 from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.ports.disk import Disk
@@ -120,7 +120,11 @@ class StandaloneStore:
         if isinstance(operation, CreateTopic):
             topic_id = UUID(bytes=TopicId.draw(self._rng.token).value)
             record = plan.created(operation, self._topics, self._defaults, topic_id)
-            return await self._put(record, validate_only=operation.validate_only)
+            if operation.validate_only:
+                view = self._view(record)
+                planned = PlannedTopic(len(view.partitions), view.replication_factor, view.config)
+                return Outcome(planned=planned)
+            return await self._put(record, validate_only=False)
         old = self._topics.get(operation.name)
         if old is None:
             raise Refused(

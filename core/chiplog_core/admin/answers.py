@@ -25,6 +25,14 @@ class PartitionVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCounts:
+    """How large a topic would be."""
+
+    partitions: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What became of an operation."""
 
@@ -34,6 +42,8 @@ class Verdict:
     """metadata.uid of the Topic; None too where nothing was changed or the topic is deleted."""
     partitions: tuple[PartitionVerdict, ...] = ()
     """Where each partition has an answer of its own; then the rest says nothing."""
+    would_have: TopicCounts | None = None
+    """Of a creation that was only validated; None where an older operator answered."""
 
 
 def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
@@ -54,11 +64,14 @@ def to_answer(request_id: str, topic: str, verdict: Verdict) -> AdminAnswer:
                 for one in verdict.partitions
             ),
         )
+    counts = verdict.would_have
     result = AdminResult(
         topic=topic,
         error_code=int(verdict.code),
         error_message=message,
         topic_uid=verdict.topic_uid,
+        partitions=None if counts is None else counts.partitions,
+        replicas=None if counts is None else counts.replicas,
     )
     return AdminAnswer(id=request_id, results=(result,))
 
@@ -77,8 +90,14 @@ def from_answer(answer: AdminAnswer) -> Verdict:
     if of_partitions:
         return Verdict(partitions=of_partitions)
     result = answer.results[0]
+    counts = None
+    if result.partitions is not None and result.replicas is not None:
+        counts = TopicCounts(partitions=result.partitions, replicas=result.replicas)
     return Verdict(
-        code=_code(result.error_code), message=result.error_message, topic_uid=result.topic_uid
+        code=_code(result.error_code),
+        message=result.error_message,
+        topic_uid=result.topic_uid,
+        would_have=counts,
     )
 
 

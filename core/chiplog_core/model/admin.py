@@ -11,7 +11,12 @@ from enum import StrEnum
 from typing import Annotated
 
 from chiplog_core.ids import PartitionIndex
-from chiplog_core.limits import MAX_ADMIN_BODY_LENGTH, MAX_ADMIN_RESULTS
+from chiplog_core.limits import (
+    MAX_ADMIN_BODY_LENGTH,
+    MAX_ADMIN_RESULTS,
+    MAX_PARTITIONS_PER_TOPIC,
+    MAX_REPLICAS,
+)
 from chiplog_core.manifest.constraints import Items, Length, Range
 from chiplog_core.model.metadata import Uid
 from chiplog_core.model.references import TopicName
@@ -63,6 +68,16 @@ class AdminResult:
         Uid | None,
         "metadata.uid of the Topic object. The broker reports success when it has seen the map "
         "that this object owns.",
+    ] = None
+    partitions: Annotated[
+        int | None,
+        "Of a CreateTopics that was only validated: how many partitions the topic would have.",
+        Range(1, MAX_PARTITIONS_PER_TOPIC),
+    ] = None
+    replicas: Annotated[
+        int | None,
+        "Of a CreateTopics that was only validated: how many replicas each would have.",
+        Range(1, MAX_REPLICAS),
     ] = None
 
 

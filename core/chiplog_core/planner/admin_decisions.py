@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from chiplog_core import api, labels
-from chiplog_core.admin.answers import PartitionVerdict, Verdict
+from chiplog_core.admin.answers import PartitionVerdict, TopicCounts, Verdict
 from chiplog_core.admin.checks import (
     check_configuration,
     check_creation,
@@ -119,6 +119,9 @@ class Decider:
     def _after(self, operation: Operation, result: WriteResult) -> Decision:
         if not result.accepted:
             return Verdict(code=Code.POLICY_VIOLATION, message=result.message)
+        if isinstance(operation, CreateTopic) and operation.validate_only:
+            new = check_creation(operation, self._facts)
+            return Verdict(would_have=TopicCounts(partitions=new.partitions, replicas=new.replicas))
         if isinstance(operation, DeleteTopic) or operation.validate_only:
             return Verdict()
         topic = self._names.named(operation.name).topic

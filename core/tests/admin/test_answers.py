@@ -2,7 +2,7 @@
 
 import pytest
 
-from chiplog_core.admin.answers import Verdict, from_answer, to_answer
+from chiplog_core.admin.answers import TopicCounts, Verdict, from_answer, to_answer
 from chiplog_core.admin.codes import Code
 from chiplog_core.model.admin import AdminAnswer, AdminResult
 
@@ -12,6 +12,7 @@ from chiplog_core.model.admin import AdminAnswer, AdminResult
     [
         ("orders", Verdict()),
         ("orders", Verdict(topic_uid="uid")),
+        ("orders", Verdict(would_have=TopicCounts(partitions=6, replicas=3))),
         ("orders", Verdict(code=Code.POLICY_VIOLATION, message="because")),
         ("a/b", Verdict(code=Code.INVALID_TOPIC_EXCEPTION, message="because")),
         ("", Verdict(code=Code.INVALID_REQUEST, message="because")),

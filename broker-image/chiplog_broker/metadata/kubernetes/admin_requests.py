@@ -8,12 +8,12 @@ server is away.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
@@ -30,6 +30,7 @@ from chiplog_core.admin.operations import (
     GrowTopic,
     Request,
 )
+from chiplog_core.config.effective import TopicConfig, topic_defaults
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_ADMIN_REQUESTS_BYTES
 from chiplog_core.manifest.writing import write
@@ -70,11 +71,17 @@ class AdminRequests:
     """The requests of this broker's clients."""
 
     def __init__(
-        self, cluster: ClusterView, clock: Clock, prefix: str, changed: Callable[[], None]
+        self,
+        cluster: ClusterView,
+        clock: Clock,
+        prefix: str,
+        changed: Callable[[], None],
+        config: Mapping[str, str],
     ) -> None:
         """`prefix` keeps the ids of this process apart from those of any other; `changed` is
-        called when `outstanding` is another."""
+        called when `outstanding` is another; `config` is the broker's, as it is now."""
         self._cluster = cluster
+        self._config = config
         self._clock = clock
         self._prefix = prefix
         self._changed = changed
@@ -163,7 +170,7 @@ class AdminRequests:
             await self._effect(operation, verdict)
             return elected(verdict)
         if not isinstance(operation, DeleteTopic) and operation.validate_only:
-            return Outcome()
+            return self._validated(operation, verdict)
         if isinstance(operation, ConfigureTopic):
             try:
                 # Another client may set the key anew at once; then this state never shows.
@@ -172,6 +179,15 @@ class AdminRequests:
             except TimeoutError:
                 return Outcome()
         return await self._effect(operation, verdict)
+
+    def _validated(self, operation: Request, verdict: Verdict) -> Outcome:
+        """What a topic would be, as Kafka answers a CreateTopics that makes none (KIP-525)."""
+        counts = verdict.would_have
+        if not isinstance(operation, CreateTopic) or counts is None:
+            return Outcome()
+        own = given_topic_config(operation.config).values
+        config = TopicConfig(own, topic_defaults(self._config))
+        return Outcome(planned=PlannedTopic(counts.partitions, counts.replicas, config))
 
     async def _effect(self, operation: Request, verdict: Verdict) -> Outcome:
         """Wait until this broker's view shows what was done."""

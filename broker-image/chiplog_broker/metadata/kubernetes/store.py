@@ -84,7 +84,7 @@ class KubernetesStore:
         parts.node.replicas.proposals.changed = self._writer.changed
         parts.node.replicas.troubled = self._writer.changed
         self._admin = AdminRequests(
-            self._cluster, clock, process.incarnation[:12], self._writer.changed
+            self._cluster, clock, process.incarnation[:12], self._writer.changed, parts.config
         )
         self._refetches = Refetches(
             self._cluster,

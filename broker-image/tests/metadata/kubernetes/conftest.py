@@ -279,9 +279,11 @@ class Operator:
         """Of broker 1; it must read as the operator reads it."""
         return BrokerObject.from_manifest(self.api.objects["brokers", f"{CLUSTER}-1"]).status
 
-    def answer(self, request_id: str, code: int = 0, uid: str | None = OWNER) -> None:
+    def answer(
+        self, request_id: str, code: int = 0, uid: str | None = OWNER, **more: object
+    ) -> None:
         assert request_id in [one.id for one in self.status.requests]
-        result = {"topic": "orders", "errorCode": code, "errorMessage": "told so"}
+        result = {"topic": "orders", "errorCode": code, "errorMessage": "told so", **more}
         if uid:
             result["topicUID"] = uid
         self.write_broker(answers=[{"id": request_id, "results": [result]}])

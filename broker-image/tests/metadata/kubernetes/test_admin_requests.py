@@ -64,6 +64,36 @@ def test_a_refusal_is_passed_on(member: "MemberKit") -> None:
     member.run(scenario)
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_validated_creation_says_what_the_topic_would_be(
+    member: "MemberKit", is_old: bool
+) -> None:
+    """An operator of the version before says only that it could be made."""
+
+    async def scenario() -> None:
+        async with member.admitted(1):
+            member.operator.write_broker(config={"log.retention.hours": "2"})
+            config = {"cleanup.policy": "compact"}
+            task = await asked(
+                member, CreateTopic(name="orders", config=config, validate_only=True)
+            )
+            counts = {} if is_old else {"partitions": 6, "replicas": 3}
+            request_id = member.operator.status.requests[0].id
+            member.operator.answer(request_id, uid=None, **counts)
+            outcome = await task
+            assert outcome.code is ErrorCode.none
+            assert outcome.topic is None
+            if is_old:
+                assert outcome.planned is None
+                return
+            assert outcome.planned is not None
+            assert (outcome.planned.partitions, outcome.planned.replicas) == (6, 3)
+            values = {one.name: one.value for one in outcome.planned.config.entries()}
+            assert (values["cleanup.policy"], values["retention.ms"]) == ("compact", "7200000")
+
+    member.run(scenario)
+
+
 def test_deleted_is_told_when_the_topic_is_gone(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.write_map("orders", [member.partition(1, 0)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_core import api, labels
+from chiplog_core.admin.answers import TopicCounts
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import (
@@ -80,6 +81,7 @@ def test_a_name_that_kubernetes_does_not_allow_is_kept_in_the_spec(
 def test_a_dry_run_makes_nothing_and_says_no_uid(kubernetes: "Kubernetes") -> None:
     verdict = kubernetes.outcome(CreateTopic(name="orders", validate_only=True))
     assert (verdict.code, verdict.topic_uid) == (Code.NONE, None)
+    assert verdict.would_have == TopicCounts(partitions=4, replicas=1)
     assert not kubernetes.topics
 
 
