@@ -35,6 +35,9 @@ from chiplog_core.model.spark_run import (
 from chiplog_core.model.topic import Partitioner
 from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Violation
 
+MAX_NOTICES = 100
+"""Listed of a run; more say no more."""
+
 MAX_CHECKS = 20
 """There are fewer."""
 
@@ -96,6 +99,23 @@ class MeasuredPartitioner:
     share: Annotated[
         int | None, "Percent of the records with a key that it fits.", Range(0, 100)
     ] = None
+    others: Annotated[
+        tuple[Annotated[str, Length(63)], ...],
+        "Hashes of further kinds of clients that write to the topic; more than one hash is no "
+        "violation, but a key may be in two partitions.",
+        Items(10),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that is no violation and should be known."""
+
+    topic: Annotated[TopicName, "Name of the topic."]
+    reason: Annotated[
+        str, "In one word: MixedPlacement or KeysInTwoPartitions.", Length(128, minimum=1)
+    ]
+    message: Annotated[str, "In a sentence, with numbers.", Length(1_024)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +209,7 @@ class VerificationStatus:
     conditions: Annotated[
         tuple[Condition, ...],
         "Ready says whether the last run did what the spec asks for; Verified, whether the last "
-        "completed run found nothing wrong.",
+        "completed run found nothing wrong; Warning, that it found something else to know.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
     phase: Annotated[VerificationPhase | None, "Where it stands."] = None
@@ -236,6 +256,12 @@ class VerificationStatus:
         tuple[MeasuredPartitioner, ...],
         "The hash that producers use, by topic, where it was measured.",
         Items(MAX_VERIFIED_TOPICS),
+    ] = ()
+    notices: Annotated[
+        tuple[Notice, ...],
+        "What the last completed run found that is no violation and should be known, like a topic "
+        "to which clients with different partitioners write.",
+        Items(MAX_NOTICES),
     ] = ()
     history: Annotated[
         tuple[PastRun, ...],

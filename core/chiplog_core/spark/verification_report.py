@@ -12,8 +12,10 @@ from chiplog_core.model.references import TopicName
 from chiplog_core.model.spark_run import Coverage, Outcome
 from chiplog_core.model.verification import (
     MAX_CHECKS,
+    MAX_NOTICES,
     CheckCount,
     MeasuredPartitioner,
+    Notice,
     Verification,
     VerificationPhase,
     VerificationStatus,
@@ -56,6 +58,7 @@ class VerificationSummary:
     coverage: Coverage
     by_check: Annotated[tuple[CheckCount, ...], Items(MAX_CHECKS, key=("check",))] = ()
     partitioners: Annotated[tuple[MeasuredPartitioner, ...], Items(MAX_VERIFIED_TOPICS)] = ()
+    notices: Annotated[tuple[Notice, ...], Items(MAX_REFUSED)] = ()
     refused: Annotated[tuple[RefusedRead, ...], Items(MAX_REFUSED)] = ()
     accused: Annotated[tuple[Accused, ...], Items(MAX_ACCUSED)] = ()
     """All of them, or none of too many."""
@@ -74,6 +77,7 @@ class Finding:
     coverage: Coverage | None = None
     by_check: tuple[CheckCount, ...] = ()
     partitioners: tuple[MeasuredPartitioner, ...] = ()
+    notices: tuple[Notice, ...] = ()
     accused: tuple[Accused, ...] = ()
     accused_total: int = 0
     is_complete: bool = False
@@ -117,6 +121,7 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
         coverage=summary.coverage,
         by_check=by_check,
         partitioners=summary.partitioners,
+        notices=summary.notices[:MAX_NOTICES],
         accused=summary.accused,
         accused_total=summary.accused_total,
         is_complete=is_complete,
@@ -165,6 +170,10 @@ def verdicts(
         ready = _ready(verification, status, is_wish_met=is_wish_met)
     verified = _verified(verification, finding)
     found = [ready] if verified is None else [ready, verified]
+    if status.notices:
+        first, more = status.notices[0], len(status.notices) - 1
+        message = f"{first.topic}: {first.message}" + (f"; and {more} more" if more else "")
+        found.append(holds(ConditionType.WARNING, first.reason, message))
     if paused(verification.metadata):
         found.append(paused_verdict())
     return found

@@ -35,6 +35,8 @@ from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics
 from chiplog_core.spark.verification_report import Finding, finding_of, verdicts
 
 MAX_LOOK_AGAIN_MS = 3_600_000
+MAX_TOLD_NOTICES = 5
+"""Events of one run; the status has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._set(
                 coverage=finding.coverage,
                 partitioners=finding.partitioners,
+                notices=finding.notices,
                 violations_by_check=finding.by_check,
                 violations=finding.result.violations[:MAX_VIOLATIONS],
                 violations_total=total,
@@ -140,6 +143,8 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
             self._set(last_success=self._now)
         self._finding = finding
         self._step.told.append(finding.told(phase))
+        for notice in finding.notices[:MAX_TOLD_NOTICES]:
+            self._tell(notice.reason, f"{notice.topic}: {notice.message}", is_warning=True)
 
     _finding: Finding | None = None
 

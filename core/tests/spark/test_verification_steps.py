@@ -196,6 +196,26 @@ def test_violations_are_told_with_where_they_are() -> None:
     assert "Crc in orders-2 at offset 7 on broker 3: bad and 129 more" in verified.message
 
 
+def test_mixed_placements_are_a_warning_and_no_violation() -> None:
+    world = World()
+    world.look()
+    message = "records lie by more than one hash: 480000 by murmur2, 25200 by crc32"
+    mixed = {"topic": "orders", "reason": "MixedPlacement", "message": message}
+    measured = {"topic": "orders", "partitioner": "murmur2", "share": 95.01, "others": ["crc32"]}
+    result = succeeded(world.name, notices=[mixed], partitioners=[measured])
+    world.run(Seen(state=RunState.SUCCEEDED, result=result))
+    assert world.status.phase is VerificationPhase.SUCCEEDED
+    told = {one.type: (one.reason, one.message) for one in world.status.conditions}
+    assert told["Verified"][0] == "NoViolations"
+    assert told["Warning"] == ("MixedPlacement", f"orders: {message}")
+    assert world.status.partitioners[0].others == ("crc32",)
+    assert world.told[-1] == "MixedPlacement"
+    world.change(checks=(Check.CRC,))
+    world.look()
+    world.run(Seen(state=RunState.SUCCEEDED, result=succeeded(world.name)))
+    assert [one.type for one in world.status.conditions] == ["Ready", "Verified"]
+
+
 def test_violations_are_counted_by_check_also_those_that_are_not_listed() -> None:
     world = World()
     world.look()

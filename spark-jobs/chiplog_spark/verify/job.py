@@ -101,6 +101,7 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
     summary = {
         "coverage": verdict.coverage,
         "partitioners": partitioners(verdict.chosen),
+        "notices": verdict.notices,
         "skipped": verdict.skipped,
         "refused": verdict.refused,
         **accused(accusations, judge.facts),
@@ -150,7 +151,7 @@ def _look(
             deadline_s=deadline_s,
         )
         log.info("planned", extra={"partitions": len(facts), "splits": len(splits)})
-        judge = Judge(facts, wanted.checks)
+        judge = Judge(facts, wanted.checks, wanted.partitioners)
         if splits:
             runner.run(task, splits, judge)
         verdict = judge.verdict(looked_after(client, facts))

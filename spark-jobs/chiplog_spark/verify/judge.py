@@ -6,14 +6,14 @@ violation.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from chiplog_core.spark.results import Check
 from chiplog_spark.verify.facts import PartitionFacts
 from chiplog_spark.verify.findings import Finding, explained_by_retention
-from chiplog_spark.verify.placement import Chosen, Fit, choose
+from chiplog_spark.verify.placement import Chosen, Tally, choose, notices
 from chiplog_spark.verify.reports import Found, Read
 from chiplog_spark.verify.surviving import Suspicion
 
@@ -49,6 +49,8 @@ class Verdict:
     suspects: dict[Suspect, Finding] = field(default_factory=dict)
     """To be looked at once more."""
     chosen: dict[str, Chosen] = field(default_factory=dict)
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    """What is no violation and should be known."""
     skipped: list[dict[str, Any]] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     coverage: dict[str, int] = field(default_factory=dict)
@@ -64,9 +66,15 @@ class Verdict:
 class Judge:
     """Gather what the tasks told by `add_read` and `add_found`; then `verdict`."""
 
-    def __init__(self, facts: Mapping[Place, PartitionFacts], checks: frozenset[Check]) -> None:
+    def __init__(
+        self,
+        facts: Mapping[Place, PartitionFacts],
+        checks: frozenset[Check],
+        partitioners: Sequence[str] = (),
+    ) -> None:
         self._facts = facts
         self._checks = checks
+        self._partitioners = partitioners
         self._reads: list[Read] = []
         self._found: list[Found] = []
 
@@ -120,37 +128,41 @@ class Judge:
 
     def _of_records(self, verdict: Verdict, told: "_Told") -> None:
         """Timestamps, and keys by the hash that fits the topic."""
-        for topic, fits in self._fits().items():
+        for topic, tally in self._tallies().items():
             partitions = next(
                 one.partitions for (name, _), one in self._facts.items() if name == topic
             )
-            verdict.chosen[topic] = choose(fits, partitions)
+            chosen = choose(tally, self._partitioners, partitions)
+            verdict.chosen[topic] = chosen
+            verdict.notices += notices(topic, chosen, tally)
+        verdict.notices = verdict.notices[:MAX_TOLD]
         for read in self._reads:
             for finding in read.findings:
                 told.add(finding)
             told.count_more(read, {Check.TIMESTAMP.value: Check.TIMESTAMP})
-            chosen = verdict.chosen.get(read.topic)
-            if chosen is None or chosen.reason:
+            judged = verdict.chosen.get(read.topic)
+            if judged is None or judged.reason:
                 continue
-            for finding in read.misplaced.get(chosen.partitioner, ()):
+            for finding in read.misplaced:
                 told.add(finding)
-            told.count_more(read, {chosen.partitioner: Check.KEY_PLACEMENT})
+            told.count_more(read, {Check.KEY_PLACEMENT.value: Check.KEY_PLACEMENT})
 
-    def _fits(self) -> dict[str, dict[str, Fit]]:
-        """By topic and hash, of one replica of each partition, so that no record counts twice."""
+    def _tallies(self) -> dict[str, Tally]:
+        """By topic, of one replica of each partition, so that no record counts twice."""
+        if Check.KEY_PLACEMENT not in self._checks or not self._partitioners:
+            return {}
         measured: dict[Place, int] = {}
         for read in self._reads:
             place = read.topic, read.partition
             leader = self._facts[place].leader
             if read.records and (place not in measured or read.replica == leader):
                 measured[place] = read.replica
-        fits: dict[str, dict[str, Fit]] = {}
+        tallies: dict[str, Tally] = {}
         for read in self._reads:
-            if measured.get((read.topic, read.partition)) != read.replica:
-                continue
-            for name, fit in read.fits.items():
-                fits.setdefault(read.topic, {}).setdefault(name, Fit()).add(fit)
-        return fits
+            place = read.topic, read.partition
+            if measured.get(place) == read.replica and self._facts[place].partitions > 1:
+                tallies.setdefault(read.topic, Tally()).add(read.tally)
+        return tallies
 
     def _refusals(self, verdict: Verdict, told: "_Told") -> None:
         seen: set[tuple[str, int, int]] = set()
@@ -266,14 +278,16 @@ def coverage(reads: Iterable[Read]) -> dict[str, int]:
 
 def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
     """As the summary tells them."""
-    return [
-        {
+    told = []
+    for topic, one in sorted(chosen.items()):
+        others = [other.partitioner for other in one.others]
+        entry = {
             "topic": topic,
             "partitioner": one.partitioner,
             "share": round(one.share_percent, 2),
         }
-        for topic, one in sorted(chosen.items())
-    ]
+        told.append({**entry, "others": others} if others else entry)
+    return told
 
 
 def figures(reads: Iterable[Read], *, seconds: float, cores: int) -> dict[str, float | int | bool]:

@@ -48,10 +48,9 @@ class Looker:
         self._times = Check.TIMESTAMP in checks
         self._compares = facts.compacts and (only_keys or bool(COMPARING & wanted.checks))
         places = Check.KEY_PLACEMENT in checks and facts.partitions > 1
-        names = wanted.partitioners if places else ()
-        self._placements = [Placement(facts, name) for name in names]
-        read.fits = {one.partitioner: one.fit for one in self._placements}
-        read.misplaced = {one.partitioner: [] for one in self._placements}
+        self._placement = Placement(facts, wanted.partitioners) if places else None
+        if self._placement is not None:
+            read.tally = self._placement.tally
 
     def look(self, batch: Batch, header: BatchHeader, data: memoryview) -> list[Surviving]:
         """Judge a batch; returns its records where they are to be compared key by key."""
@@ -63,7 +62,9 @@ class Looker:
             return []
         if self._times:
             self._keep(check_bounds(self._facts, batch))
-        if not (self._times or self._placements or self._compares) or not batch.record_count:
+        if not batch.record_count:
+            return []
+        if not (self._times or self._placement is not None or self._compares):
             return []
         try:
             payload = payload_of(data, header)
@@ -78,8 +79,8 @@ class Looker:
         for records in scan_payload(payload, header.record_count):
             step_ms = max(record[3] for record in records)
             newest_delta_ms = max(step_ms, step_ms if newest_delta_ms is None else newest_delta_ms)
-            for placement in self._placements:
-                self._place(placement, batch, records)
+            if self._placement is not None:
+                self._place(self._placement, batch, records)
             if self._compares:
                 compared += self._records(batch, payload, records)
         if self._times and newest_delta_ms is not None:
@@ -88,7 +89,7 @@ class Looker:
         return compared
 
     def _place(self, placement: Placement, batch: Batch, records: list[ScannedRecord]) -> None:
-        kept = self._read.misplaced[placement.partitioner]
+        kept = self._read.misplaced
         for record in records:
             found = placement.see(batch.replica, batch.base_offset + record[0], record[4])
             if found is None:
@@ -96,7 +97,7 @@ class Looker:
             if len(kept) < self._wanted.limit:
                 kept.append(found)
             else:
-                self._count(placement.partitioner)
+                self._count(Check.KEY_PLACEMENT.value)
 
     def _records(
         self, batch: Batch, payload: bytes, records: list[ScannedRecord]

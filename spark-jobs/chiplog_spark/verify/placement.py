@@ -1,10 +1,15 @@
 """Whether records lie in the partition that their key's hash says.
 
-Which hash the producers use nobody stored. One that is named is believed, and `auto` measures:
-the share of keyed records that lie where each of them would put them. A hash that is not theirs
-puts one record in `partitions` into the right place, so even of two partitions it fits half; a
-topic whose producers use two hashes, or choose by themselves, fits none well. From `FITS_PERCENT`
-on the rest is taken for misplaced. Below, nothing is accused, and it is said why.
+Which hash the producers use nobody stored. One that is named is believed: each record is judged by
+it. With `auto` a topic may hold records of several kinds of clients, each with its own hash, and
+that is in good order. So only a record is misplaced that lies where *none* of the known hashes puts
+its key; where other hashes than the one that fits best are at work, it is told and nobody accused.
+What that cannot see is a misplaced record that another hash puts there by chance, one in
+`partitions` for each hash: who knows the hash names it.
+
+A producer that chooses partitions by itself fits no hash, but some of its records by chance. From
+those that fit none follows how many they are in all. Where they are `OTHERWISE_PERCENT` or more,
+nothing is accused, and it is said why.
 
 A topic that was given more partitions has older records where fewer partitions put them. When
 that was is not stored. So it is looked for among the misplaced: where there are many and fewer
@@ -12,9 +17,11 @@ partitions explain (nearly) all of them, they are not accused.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from hashlib import blake2b
+from math import sqrt
+from typing import Any, Final, NamedTuple
 
 from chiplog_core.spark.results import Check
 from chiplog_spark.verify.facts import PartitionFacts
@@ -23,9 +30,11 @@ from chiplog_spark.verify.hashes import IGNORES_EMPTY_KEY, PARTITIONERS
 
 AUTO: Final = "auto"
 NONE: Final = "none"
-FITS_PERCENT: Final = 95.0
-"""Far above what chance gives a foreign hash (100 / partitions), and so low that a defect which
-has hit one record in twenty is still told."""
+OTHERWISE_PERCENT: Final = 5.0
+"""Far below what producers that choose by themselves come to, and so high that a defect which has
+hit one record in twenty is still told."""
+EXPLAINED_PERCENT: Final = 95.0
+"""So many of the misplaced have to lie where fewer partitions put them."""
 MIN_KEYED_RECORDS: Final = 20
 """Fewer say nothing: two partitions and four keys fit any hash once in sixteen times."""
 MIN_GROWN_RECORDS: Final = 10
@@ -33,103 +42,167 @@ MIN_GROWN_RECORDS: Final = 10
 not."""
 MAX_GROWN_FROM: Final = 64
 """Numbers of partitions that are tried, from the present one down."""
+SAMPLED_KEYS: Final = 64
+"""Of a topic: those with the lowest digests, which are the same wherever a key lies."""
 
 _CACHED_KEYS: Final = 65_536
 
+NOWHERE: Final[frozenset[str]] = frozenset()
+"""The hashes that put a record where it lies, of one that none of them puts there."""
+
 
 @dataclass(slots=True)
-class Fit:
-    """How one hash fits, of the records of one partition on one replica, or of many."""
+class Tally:
+    """Records with a key, of one partition on one replica, or of many partitions."""
 
-    keyed: int = 0
-    fitting: int = 0
-    by_count: Counter[int] = field(default_factory=Counter)
-    """Of the misplaced ones: how many each smaller number of partitions explains."""
+    by_fit: Counter[frozenset[str]] = field(default_factory=Counter)
+    """How many lie where exactly these hashes put them."""
+    by_older: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Of those that no hash puts there: how many one does with a smaller number of partitions."""
+    keys: dict[int, frozenset[int]] = field(default_factory=dict)
+    """Partitions of the sampled keys, by their digests."""
 
-    def add(self, other: "Fit") -> None:
-        self.keyed += other.keyed
-        self.fitting += other.fitting
-        self.by_count.update(other.by_count)
+    def add(self, other: "Tally") -> None:
+        self.by_fit.update(other.by_fit)
+        self.by_older.update(other.by_older)
+        for digest, partitions in other.keys.items():
+            self.keys[digest] = self.keys.get(digest, frozenset()) | partitions
+        self.keys = {digest: self.keys[digest] for digest in sorted(self.keys)[:SAMPLED_KEYS]}
+
+    def sample(self, key: bytes, partition: int) -> None:
+        """Remember a key, if it is one of the sample."""
+        digest = int.from_bytes(blake2b(key, digest_size=6).digest())
+        if len(self.keys) < SAMPLED_KEYS:
+            self.keys[digest] = frozenset({partition})
+        elif digest not in self.keys and digest < (largest := max(self.keys)):
+            del self.keys[largest]
+            self.keys[digest] = frozenset({partition})
 
     @property
-    def share_percent(self) -> float:
-        return 100.0 * self.fitting / self.keyed if self.keyed else 0.0
+    def keyed(self) -> int:
+        return self.by_fit.total()
 
     @property
-    def grown_from(self) -> int | None:
+    def unplaced(self) -> int:
+        """How many lie where none of the hashes puts them."""
+        return self.by_fit[NOWHERE]
+
+    def fitting(self, partitioner: str) -> int:
+        return sum(count for hashes, count in self.by_fit.items() if partitioner in hashes)
+
+    def grown_from(self, partitioner: str) -> int | None:
         """The number of partitions under which the misplaced ones were written, if one was."""
-        misplaced = self.keyed - self.fitting
-        if misplaced < MIN_GROWN_RECORDS:
+        if self.unplaced < MIN_GROWN_RECORDS:
             return None
-        most = max(self.by_count.values(), default=0)
-        if most < misplaced * FITS_PERCENT / 100:
+        by_count = {count: n for (name, count), n in self.by_older.items() if name == partitioner}
+        most = max(by_count.values(), default=0)
+        if most < self.unplaced * EXPLAINED_PERCENT / 100:
             return None
-        return max(count for count, explained in self.by_count.items() if explained == most)
+        return max(count for count, explained in by_count.items() if explained == most)
+
+    @property
+    def split_keys(self) -> int:
+        """Of the sampled keys, how many have records in more than one partition."""
+        return sum(1 for partitions in self.keys.values() if len(partitions) > 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "by_fit": [[sorted(hashes), count] for hashes, count in self.by_fit.items()],
+            "by_older": [[*older, count] for older, count in self.by_older.items()],
+            "keys": [[digest, sorted(found)] for digest, found in self.keys.items()],
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "Tally":
+        return Tally(
+            Counter({frozenset(hashes): count for hashes, count in value["by_fit"]}),
+            Counter({(name, older): count for name, older, count in value["by_older"]}),
+            {digest: frozenset(found) for digest, found in value["keys"]},
+        )
 
 
 class Where(NamedTuple):
-    """What one hash says of a key in a partition."""
+    """What the hashes say of a key in a partition."""
 
-    partition: int
-    """Where it belongs."""
-    explained_by: tuple[int, ...]
-    """The smaller numbers of partitions that put it where it is."""
+    fit: frozenset[str]
+    """Those that put it there."""
+    belongs: str = ""
+    """Where they say it belongs, for people; empty where one of them puts it where it is."""
+    older: tuple[tuple[str, int], ...] = ()
+    """Hashes and smaller numbers of partitions that put it where it is."""
 
 
 class Placement:
-    """Judges the keys of one partition by one hash. Keys come again, so it remembers some."""
+    """Judges the keys of one partition. Keys come again, so it remembers some."""
 
-    def __init__(self, facts: PartitionFacts, partitioner: str) -> None:
+    def __init__(self, facts: PartitionFacts, partitioners: Sequence[str]) -> None:
         self._facts = facts
-        self.partitioner = partitioner
-        self._hash: Callable[[bytes, int], int] = PARTITIONERS[partitioner]
-        self._ignores_empty = partitioner in IGNORES_EMPTY_KEY
-        self._misplaced: dict[bytes, Where | None] = {}
-        self.fit = Fit()
+        self._hashes: dict[str, Callable[[bytes, int], int]] = {
+            name: PARTITIONERS[name] for name in partitioners
+        }
+        self._known: dict[bytes, Where] = {}
+        self.tally = Tally()
 
     def see(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
-        """Count a record; a finding where it lies elsewhere than the hash says."""
-        if key is None or (not key and self._ignores_empty):
-            return None
-        self.fit.keyed += 1
-        try:
-            where = self._misplaced[key]
-        except KeyError:
-            where = self._judge(key)
+        """Count a record; a finding where it lies elsewhere than every hash says."""
+        if key is None or (not key and not IGNORES_EMPTY_KEY.isdisjoint(self._hashes)):
+            return None  # a client may have spread it like one without a key
+        where = self._known.get(key)
         if where is None:
-            self.fit.fitting += 1
+            where = self._remember(key)
+        self.tally.by_fit[where.fit] += 1
+        if where.fit:
             return None
-        self.fit.by_count.update(where.explained_by)
+        self.tally.by_older.update(where.older)
         facts = self._facts
         message = (
-            f"the record at offset {offset} belongs into partition {where.partition} of"
-            f" {facts.partitions}, by the {self.partitioner} hash of its key"
+            f"the record at offset {offset} belongs into {where.belongs} of {facts.partitions}"
+            " by the hash of its key"
         )
         return Finding(Check.KEY_PLACEMENT, facts.topic, facts.partition, offset, replica, message)
 
-    def _judge(self, key: bytes) -> Where | None:
-        facts = self._facts
-        belongs, where = self._hash(key, facts.partitions), None
-        if belongs != facts.partition:
-            fewest = max(facts.partition + 1, facts.partitions - MAX_GROWN_FROM)
-            fewer = range(fewest, facts.partitions)
-            explained = (count for count in fewer if self._hash(key, count) == facts.partition)
-            where = Where(belongs, tuple(explained))
-        if len(self._misplaced) >= _CACHED_KEYS:
-            self._misplaced.clear()
-        self._misplaced[key] = where
+    def _remember(self, key: bytes) -> Where:
+        if len(self._known) >= _CACHED_KEYS:
+            self._known.clear()
+        where = self._known[key] = self._judge(key)
+        self.tally.sample(key, self._facts.partition)
         return where
+
+    def _judge(self, key: bytes) -> Where:
+        facts = self._facts
+        belongs = {name: of(key, facts.partitions) for name, of in self._hashes.items()}
+        fit = frozenset(name for name, place in belongs.items() if place == facts.partition)
+        if fit:
+            return Where(fit)
+        places = " or ".join(f"partition {place} ({name})" for name, place in belongs.items())
+        fewest = max(facts.partition + 1, facts.partitions - MAX_GROWN_FROM)
+        older = (
+            (name, count)
+            for name, of in self._hashes.items()
+            for count in range(fewest, facts.partitions)
+            if of(key, count) == facts.partition
+        )
+        return Where(NOWHERE, places, tuple(older))
+
+
+class Share(NamedTuple):
+    """A hash that producers use, and the records that it and no hash before it puts in place."""
+
+    partitioner: str
+    records: int
 
 
 class Chosen(NamedTuple):
-    """Which hash a topic's records are judged by."""
+    """Which hashes a topic's records are placed by."""
 
     partitioner: str
-    """`none` where they are not."""
+    """The one that fits most; `none` where none is believed."""
     share_percent: float
     """Of keyed records that fit it; of the best one where it is `none`."""
     reason: str
     """Why nothing is accused; empty where misplaced records are."""
+    others: tuple[Share, ...] = ()
+    """Further hashes that are at work."""
 
 
 def candidates(wanted: str) -> tuple[str, ...]:
@@ -137,24 +210,69 @@ def candidates(wanted: str) -> tuple[str, ...]:
     return tuple(PARTITIONERS) if wanted == AUTO else (wanted,)
 
 
-def choose(fits: dict[str, Fit], partitions: int) -> Chosen:
-    """Judge the whole topic; `fits` are those of the candidates, of all its partitions."""
+def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
+    """Judge the whole topic; `tally` is of all its partitions, for the candidates `names`."""
     if partitions == 1:
         return Chosen(NONE, 0.0, "a topic of one partition has no wrong place")
-    best = max(fits, key=lambda name: (fits[name].fitting, name))
-    fit = fits[best]
-    share = fit.share_percent
-    if fit.keyed < MIN_KEYED_RECORDS:
-        reason = f"{fit.keyed} records with a key are too few to tell"
-        return Chosen(NONE, share, reason)
-    grown_from = fit.grown_from
+    best = max(names, key=lambda name: (tally.fitting(name), name))
+    keyed, misplaced = tally.keyed, tally.unplaced
+    share = 100.0 * tally.fitting(best) / keyed if keyed else 0.0
+    if keyed < MIN_KEYED_RECORDS:
+        return Chosen(NONE, share, f"{keyed} records with a key are too few to tell")
+    others = _others(tally, best, names, partitions)
+    grown_from = tally.grown_from(best)
     if grown_from is not None:
         reason = (
-            f"{fit.keyed - fit.fitting} records lie where {best} puts them with {grown_from}"
+            f"{misplaced} records lie where {best} puts them with {grown_from}"
             f" partitions: they are older than the topic's growth to {partitions}"
         )
-        return Chosen(best, share, reason)
-    if share < FITS_PERCENT:
-        reason = f"{best} fits best, with {share:.1f} % of the keys, which is below"
-        return Chosen(NONE, share, f"{reason} {FITS_PERCENT:.0f} %: producers choose otherwise")
-    return Chosen(best, share, "")
+        return Chosen(best, share, reason, others)
+    # What one hash alone would call misplaced: of them, the others fit some by chance.
+    otherwise = misplaced / (1 - 1 / partitions) ** (len(names) - 1)
+    if otherwise >= keyed * OTHERWISE_PERCENT / 100:
+        reason = f"{best} fits best, with {share:.1f} % of the records with a key"
+        return Chosen(NONE, share, f"{reason}: producers choose partitions otherwise")
+    return Chosen(best, share, "", others)
+
+
+def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> tuple[Share, ...]:
+    """Hashes beside the best one that put more of its misplaced records in place than chance."""
+    hit = 1 / partitions
+    by_nobody = tally.unplaced / (1 - hit) ** len(names)
+    used, found = {best}, []
+    while len(used) < len(names):
+        rest = {hashes: n for hashes, n in tally.by_fit.items() if used.isdisjoint(hashes)}
+        counts = {
+            name: sum(n for hashes, n in rest.items() if name in hashes)
+            for name in names
+            if name not in used
+        }
+        name = max(counts, key=lambda one: (counts[one], one))
+        by_chance = by_nobody * hit * (1 - hit) ** len(used)
+        if counts[name] - by_chance < max(1.0, 3 * sqrt(by_chance)):
+            break
+        used.add(name)
+        found.append(Share(name, counts[name]))
+    return tuple(found)
+
+
+def notices(topic: str, chosen: Chosen, tally: Tally) -> list[dict[str, Any]]:
+    """What is no violation and should be known, for the summary."""
+    found = []
+    if chosen.others:
+        best = tally.fitting(chosen.partitioner)
+        parts = [Share(chosen.partitioner, best), *chosen.others]
+        listed = ", ".join(f"{one.records} by {one.partitioner}" for one in parts)
+        message = (
+            f"records lie by more than one hash: {listed}; clients that place keys in different"
+            " ways write to it, so a key may be in two partitions: let all use one partitioner"
+        )
+        found.append({"topic": topic, "reason": "MixedPlacement", "message": message})
+    if tally.split_keys and chosen.partitioner != NONE:
+        percent = max(1, round(100 * tally.split_keys / len(tally.keys)))
+        message = (
+            f"of {len(tally.keys)} keys that were looked at, {tally.split_keys} ({percent} %) have"
+            " records in more than one partition: of them there is no order"
+        )
+        found.append({"topic": topic, "reason": "KeysInTwoPartitions", "message": message})
+    return found

@@ -1,13 +1,12 @@
 """What tasks tell the driver, as JSON: bounded, whatever was found."""
 
 import json
-from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from chiplog_core.spark.results import Check
 from chiplog_spark.verify.findings import Finding
-from chiplog_spark.verify.placement import Fit
+from chiplog_spark.verify.placement import Tally
 from chiplog_spark.verify.surviving import Suspicion
 
 
@@ -41,11 +40,11 @@ class Read:
     """The time limit ended it."""
     refusal: Refusal | None = None
     findings: list[Finding] = field(default_factory=list)
-    misplaced: dict[str, list[Finding]] = field(default_factory=dict)
-    """By the hash they are judged by."""
+    misplaced: list[Finding] = field(default_factory=list)
+    """They count where the topic's placement is known."""
     more: dict[str, int] = field(default_factory=dict)
-    """How many findings there are beside those, by check, or by the hash."""
-    fits: dict[str, Fit] = field(default_factory=dict)
+    """How many findings there are beside those, by check."""
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def is_whole(self) -> bool:
@@ -53,21 +52,15 @@ class Read:
 
     def to_json(self) -> str:
         # Not `asdict` for all of it: a Counter is no dataclass, and is not made of pairs.
-        fits = {
-            name: {"keyed": one.keyed, "fitting": one.fitting, "by_count": dict(one.by_count)}
-            for name, one in self.fits.items()
-        }
-        return json.dumps({**asdict(replace(self, fits={})), "fits": fits})
+        return json.dumps({**asdict(replace(self, tally=Tally())), "tally": self.tally.to_json()})
 
     @staticmethod
     def from_json(text: str) -> "Read":
         value = json.loads(text)
         value["refusal"] = Refusal(*value["refusal"]) if value["refusal"] else None
         value["findings"] = [_finding(one) for one in value["findings"]]
-        value["misplaced"] = {
-            name: [_finding(one) for one in found] for name, found in value["misplaced"].items()
-        }
-        value["fits"] = {name: _fit(one) for name, one in value["fits"].items()}
+        value["misplaced"] = [_finding(one) for one in value["misplaced"]]
+        value["tally"] = Tally.from_json(value["tally"])
         return Read(**value)
 
 
@@ -92,8 +85,3 @@ class Found:
 
 def _finding(value: list[Any]) -> Finding:
     return Finding(Check(value[0]), *value[1:])
-
-
-def _fit(value: dict[str, Any]) -> Fit:
-    by_count = Counter({int(count): times for count, times in value["by_count"].items()})
-    return Fit(value["keyed"], value["fitting"], by_count)
