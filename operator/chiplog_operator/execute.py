@@ -252,7 +252,7 @@ class Executor:
                 ),
                 type=EventType.NORMAL,
                 reason=action.reason,
-                message=f"The operator restarts broker {action.broker_id}",
+                message=action.message or f"The operator restarts broker {action.broker_id}",
             )
         )
 

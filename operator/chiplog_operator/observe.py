@@ -25,7 +25,7 @@ from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.questions import Watch
 from chiplog_core.planner.refusals import Identity, identity
-from chiplog_core.planner.world import NodeState, PodState, Question, Unreadable, World
+from chiplog_core.planner.world import ClaimState, NodeState, PodState, Question, Unreadable, World
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, KubeApi, Manifest, NotFound
@@ -281,6 +281,7 @@ class Observer:
             renewing=self._liveness.alive(key),
             running=self._liveness.running(key),
             pods=self._pods(key),
+            claims=self._claims(key),
             nodes=self._node_states(),
             node_ports={
                 key_of(service).name: views.node_ports(service)
@@ -357,6 +358,16 @@ class Observer:
             if broker_id is not None:
                 pods[broker_id] = views.pod(manifest)
         return pods
+
+    def _claims(self, key: ClusterKey) -> dict[BrokerId, ClaimState]:
+        claims: dict[BrokerId, ClaimState] = {}
+        for manifest in self._caches.members(kinds.VOLUME_CLAIMS, key):
+            broker_id = views.broker_id_of(manifest)
+            if broker_id is not None and key_of(manifest).name == names.volume_claim(
+                key.name, broker_id
+            ):
+                claims[broker_id] = views.claim(manifest)
+        return claims
 
     def _node_states(self) -> dict[str, NodeState]:
         states: dict[str, NodeState] = {}

@@ -6,15 +6,19 @@ matters from one that does not.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from chiplog_core import labels
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.last_words import read_last_words
-from chiplog_core.planner.world import NodeState, PodState
+from chiplog_core.planner.world import ClaimState, NodeState, PodState
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata
 
+KEPT_OF_CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime")
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim: the node that the scheduler chose for its volume."""
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """Why a container waits that is on its way."""
 
@@ -93,7 +97,7 @@ def kept_pod(pod: Manifest) -> Manifest:
             "phase": status.get("phase", ""),
             "podIP": status.get("podIP", ""),
             "conditions": [
-                {name: condition.get(name, "") for name in ("type", "status", "reason", "message")}
+                {name: condition.get(name, "") for name in KEPT_OF_CONDITIONS}
                 for condition in status.get("conditions") or []
                 if condition.get("type") in {"Ready", "PodScheduled"}
             ],
@@ -111,17 +115,43 @@ def kept_pod(pod: Manifest) -> Manifest:
 
 def pod(manifest: Manifest) -> PodState:
     meta = metadata(manifest)
-    ready = condition_of(manifest, "Ready").get("status") == "True"
+    ready = _is_true(condition_of(manifest, "Ready"))
     return PodState(
         name=meta["name"],
         uid=meta.get("uid", ""),
         address=(manifest.get("status") or {}).get("podIP") or "",
         node=(manifest.get("spec") or {}).get("nodeName") or "",
+        bound_at=_bound_at(manifest),
         ready=ready,
         deleting="deletionTimestamp" in meta,
         revision=annotations_of(manifest).get(labels.REVISION, ""),
         message="" if ready else _why_not_running(manifest),
     )
+
+
+def _bound_at(manifest: Manifest) -> datetime | None:
+    scheduled = condition_of(manifest, "PodScheduled")
+    return _moment(scheduled.get("lastTransitionTime")) if _is_true(scheduled) else None
+
+
+def claim(manifest: Manifest) -> ClaimState:
+    meta, spec, status = metadata(manifest), manifest.get("spec") or {}, manifest.get("status")
+    return ClaimState(
+        name=meta["name"],
+        is_pending=(status or {}).get("phase") == "Pending",
+        has_node=bool(annotations_of(manifest).get(SELECTED_NODE)),
+        has_volume=bool(spec.get("volumeName")),
+        deleting="deletionTimestamp" in meta,
+        created_at=_moment(meta.get("creationTimestamp")),
+    )
+
+
+def _is_true(condition: Manifest) -> bool:
+    return condition.get("status") == "True"
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _why_not_running(manifest: Manifest) -> str:

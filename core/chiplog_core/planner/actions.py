@@ -106,6 +106,8 @@ class RestartPod:
     pod_uid: str
     reason: str
     """For the Event, like ConfigChangeRequiresRestart."""
+    message: str = ""
+    """For the Event, where the reason does not say it all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from chiplog_core.planner.regression import Answers, gather_reports, next_overdu
 from chiplog_core.planner.rollout import Rollout, plan_rollout
 from chiplog_core.planner.sessions import awaiting_admission
 from chiplog_core.planner.settings import Settings, find_settings
+from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
 from chiplog_core.planner.world import World
@@ -75,7 +76,10 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     )
     actions: list[Action] = [*brokers.actions, *maps.actions, *admin.writes]
     actions += finalizer_changes(world, settings)
-    if rollout.restart is not None:
+    stranded = find_stranded(world, settings, now)
+    if stranded.restarts:
+        actions += stranded.restarts
+    elif rollout.restart is not None:
         actions.append(rollout.restart)
     if world.is_complete:
         actions += topic_reports(situation, maps, counts.of_topic)
@@ -88,6 +92,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             maps.look_again_ms,
             admin.look_again_ms,
             moves.look_again_ms,
+            stranded.look_again_ms,
             next_word_ms(facts, now),
             next_overdue_ms(world),
         ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from chiplog_core import api
@@ -25,12 +26,29 @@ class PodState:
     address: str = ""
     """Its IP address; empty until it has one."""
     node: str = ""
+    bound_at: datetime | None = None
+    """When the scheduler gave it the node."""
     ready: bool = False
     deleting: bool = False
     revision: str = ""
     """The `labels.REVISION` annotation it was started with."""
     message: str = ""
     """Why it does not run, in the words of Kubernetes; empty where it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimState:
+    """A broker's volume claim, as far as decisions need it."""
+
+    name: str
+    is_pending: bool = False
+    """It has no volume yet (phase Pending)."""
+    has_node: bool = False
+    """The scheduler chose a node for its volume (`volume.kubernetes.io/selected-node`)."""
+    has_volume: bool = False
+    """It names its volume, bound to it or not."""
+    deleting: bool = False
+    created_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +142,7 @@ class World:
     """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`), also
     one that the Broker object does not know: where that was restored, it names another."""
     pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
+    claims: Mapping[BrokerId, ClaimState] = field(default_factory=dict)
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     node_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Service name -> listener name -> node port, as far as Kubernetes has allocated them."""

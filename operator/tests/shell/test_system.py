@@ -582,3 +582,44 @@ def test_what_hands_change_just_after_it_was_made_does_not_wait_for_the_next_loo
             assert bench.one(kinds.SERVICES, service)["spec"]["publishNotReadyAddresses"]
 
     bench.run(scenario())
+
+
+def test_a_pod_whose_claim_waits_for_it_to_be_scheduled_is_made_again(bench: Any) -> None:
+    """The scheduler bound the pod by the claim before; the one there is now never gets a volume."""
+
+    async def scenario() -> list[str]:
+        async with bench.running():
+            await start(bench)
+            await bench.add_pod(2, "")
+            pod = bench.one(kinds.PODS, "demo-broker-2-0")
+            since = bench.clock.now().isoformat()
+            placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": since}
+            status = {"phase": "Pending", "conditions": [placed]}
+            parts = ({"spec": {"nodeName": "node-a"}}, ""), ({"status": status}, "status")
+            for patch, subresource in parts:
+                await bench.api.patch(
+                    kinds.PODS,
+                    NAMESPACE,
+                    "demo-broker-2-0",
+                    patch,
+                    field_manager="scheduler",
+                    subresource=subresource,
+                )
+            claim = {
+                "metadata": {
+                    "namespace": NAMESPACE,
+                    "name": "data-demo-broker-2-0",
+                    "labels": pod["metadata"]["labels"],
+                    "creationTimestamp": since,
+                },
+                "spec": {},
+                "status": {"phase": "Pending"},
+            }
+            await bench.api.create(kinds.VOLUME_CLAIMS, claim, field_manager="kubelet")
+            await bench.live(3)
+            assert bench.api.all_of(kinds.PODS)
+            await bench.live(4.5)
+            return [one["reason"] for one in bench.api.all_of(kinds.EVENTS)]
+
+    assert bench.run(scenario()) == ["VolumeNotBound"]
+    assert not bench.api.all_of(kinds.PODS)

@@ -1,10 +1,12 @@
 """What is read of pods, nodes, Leases and Services, and which changes mean nothing."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from chiplog_core.planner.world import NodeState, PodState
+from chiplog_core.planner.world import ClaimState, NodeState, PodState
 from chiplog_kube import kinds
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
@@ -32,6 +34,31 @@ def test_a_pod_that_runs() -> None:
     assert views.pod(views.kept_pod(ready)) == PodState(
         name="demo-broker-7-0", uid="demo-broker-7-0", node="node-a", ready=True, revision="r1"
     )
+
+
+def test_when_a_pod_was_given_its_node() -> None:
+    at = "2026-01-01T00:00:05Z"
+    scheduled = pod(conditions=[condition("PodScheduled", "True", lastTransitionTime=at)])
+    waiting = pod(conditions=[condition("PodScheduled", "False", lastTransitionTime=at)])
+    assert views.pod(views.kept_pod(scheduled)).bound_at == datetime(
+        2026, 1, 1, 0, 0, 5, tzinfo=UTC
+    )
+    assert views.pod(views.kept_pod(waiting)).bound_at is None
+
+
+def test_a_claim_that_waits_for_its_first_consumer() -> None:
+    found = labelled("data-demo-broker-7-0", status={"phase": "Pending"}, spec={})
+    found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:05Z"
+    claim = ClaimState(
+        name="data-demo-broker-7-0",
+        is_pending=True,
+        created_at=datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC),
+    )
+    assert views.claim(found) == claim
+
+    found["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-a"}
+    found["spec"], found["status"] = {"volumeName": "pvc-1"}, {"phase": "Bound"}
+    assert views.claim(found) == replace(claim, is_pending=False, has_node=True, has_volume=True)
 
 
 def waiting_for(reason: str) -> dict[str, Any]:
