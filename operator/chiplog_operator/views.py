@@ -4,7 +4,7 @@ Pure functions from manifests to small values. The values are also what tells a 
 matters from one that does not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -146,7 +146,7 @@ def claim(manifest: Manifest) -> ClaimState:
     )
 
 
-def _is_true(condition: Manifest) -> bool:
+def _is_true(condition: Mapping[str, Any]) -> bool:
     return condition.get("status") == "True"
 
 
