@@ -19,6 +19,7 @@ from e2e.cluster.target import Target, current_target
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
+from e2e.main.shared import pytest_runtest_protocol  # noqa: F401 - a hook of all lanes
 from e2e.side_by_side import SideBySide
 
 # Asserts in classes that several test modules import say as much as those in test modules.

@@ -1,15 +1,18 @@
 """A cluster and its topics, as fixtures make them: applied, Ready, and known to clients."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from e2e import measured
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
-from e2e.main import evidence
+from e2e.main import evidence, shared
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
 from e2e.main.cluster_metadata import told
+from e2e.main.operator import Operator
+from e2e.main.shared import Remedy, Shared
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 TOPIC_LIMIT_S = 60
@@ -19,21 +22,66 @@ PODS_LIMIT_S = 60
 
 @contextmanager
 def cluster_in(
-    target: Target, namespace: str, manifests: str, name: str = "demo"
+    target: Target,
+    namespace: str,
+    manifests: str,
+    name: str = "demo",
+    *,
+    operator: Operator | None = None,
+    settled: Callable[[BrokerClusterUnderTest], None] = lambda _: None,
 ) -> Iterator[BrokerClusterUnderTest]:
     """A BrokerCluster that is Ready, in a namespace that admits restricted pods only.
 
-    What was found where that failed is printed. The namespace is gone afterwards.
+    `settled` waits for what else has to be there. What a test leaves broken is mended, with the
+    `operator` brought back where one is given. The namespace is gone afterwards.
     """
-    kubectl = Kubectl(target.kubeconfig, namespace)
-    kubectl.recreate_namespace()
-    kubectl("label", "namespace", namespace, RESTRICTED)
-    one = BrokerClusterUnderTest(kubectl, name)
-    with evidence.printed(kubectl):
-        kubectl.apply(manifests)
-        measured.note(f"{namespace}: cluster Ready after {one.wait_cluster_ready():.1f} s")
-    yield one
+    one = BrokerClusterUnderTest(Kubectl(target.kubeconfig, namespace), name)
+
+    def set_up() -> None:
+        kubectl = restricted_namespace(one)
+        with evidence.printed(kubectl):
+            kubectl.apply(manifests)
+            measured.note(f"{namespace}: cluster Ready after {one.wait_cluster_ready():.1f} s")
+            settled(one)
+
+    set_up()
+    with kept_whole(one, set_up, operator):
+        yield one
     take_down(one)
+
+
+def restricted_namespace(one: BrokerClusterUnderTest) -> Kubectl:
+    """The cluster's namespace, empty, where restricted pods alone are admitted."""
+    one.kubectl.recreate_namespace()
+    one.kubectl("label", "namespace", one.kubectl.namespace, RESTRICTED)
+    return one.kubectl
+
+
+def kept_whole(
+    one: BrokerClusterUnderTest, set_up: Callable[[], None], operator: Operator | None
+) -> AbstractContextManager[None]:
+    """While it is entered, what a test leaves broken is repaired, else replaced by `set_up`."""
+
+    def repair() -> None:
+        if operator is not None:
+            operator.install()
+            operator.wait_whole()
+        shared.repair(one)
+
+    def replace() -> None:
+        take_down(one)
+        set_up()
+
+    return shared.shared(
+        Shared(
+            name=f"{one.kubectl.namespace}/{one.name}",
+            wait_whole=partial(shared.wait_whole, one),
+            remedies=(
+                Remedy("repaired", repair, shared.REPAIR_LIMIT_S),
+                Remedy("replaced", replace, shared.REPLACE_LIMIT_S),
+            ),
+        )
+    )
 
 
 def take_down(one: BrokerClusterUnderTest) -> None:

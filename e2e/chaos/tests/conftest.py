@@ -47,7 +47,7 @@ def quiet() -> None:
 @pytest.fixture(scope="module")
 def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTest]:
     """Three brokers in a namespace of their own, which every test leaves whole."""
-    with cluster_in(target, NAMESPACE, broker_cluster(), NAME) as one:
+    with cluster_in(target, NAMESPACE, broker_cluster(), NAME, operator=operator) as one:
         yield one
 
 

@@ -9,7 +9,6 @@ from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR, REPLICA_SELECTO
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from e2e import measured
 from e2e.cluster.target import Target
-from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
 from e2e.main.setting_up import cluster_in, make_topic, wait_told
@@ -31,13 +30,16 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
 
     Tests may use `orders` and leave records in it; everything else they make they remove.
     """
-    with cluster_in(target, NAMESPACE, example(CONFIG)) as one:
-        with evidence.printed(one.kubectl):
-            topic_s = one.wait_ready("ct", "orders")
-            # The second is made with the cluster, whether anybody is in a group or not.
-            for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
-                wait_told(one, topic, partitions)
+
+    def settled(one: BrokerClusterUnderTest) -> None:
+        topic_s = one.wait_ready("ct", "orders")
+        # The second is made with the cluster, whether anybody is in a group or not.
+        for topic, partitions in (("orders", 6), (CONSUMER_OFFSETS, 50)):
+            wait_told(one, topic, partitions)
         measured.note(f"{NAMESPACE}: orders Ready {topic_s:.1f} s after its cluster")
+
+    manifests = example(CONFIG)
+    with cluster_in(target, NAMESPACE, manifests, operator=operator, settled=settled) as one:
         yield one
 
 

@@ -12,7 +12,7 @@ from e2e.cluster.target import Target
 from e2e.main import evidence
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.operator import Operator
-from e2e.main.setting_up import RESTRICTED, take_down, wait_told
+from e2e.main.setting_up import kept_whole, restricted_namespace, take_down, wait_told
 from e2e.platform.files import Files, Values
 from e2e.platform.releases import Release
 
@@ -62,15 +62,19 @@ def files(target: Target) -> Files:
 @pytest.fixture(scope="session")
 def cluster(operator: Operator, files: Files) -> Iterator[BrokerClusterUnderTest]:
     """In a namespace that admits restricted pods only; applied from files."""
-    kubectl = files.kubectl
-    kubectl.recreate_namespace()
-    kubectl("label", "namespace", NAMESPACE, RESTRICTED)
-    one = BrokerClusterUnderTest(kubectl, "dev")
-    with evidence.printed(kubectl):
-        operator.wait_whole()
-        files.apply()
-        one.wait_cluster_ready()
-        one.wait_ready("ct", TOPIC)
-        wait_told(one, TOPIC, PARTITIONS)
-    yield one
+    one = BrokerClusterUnderTest(files.kubectl, "dev")
+
+    def set_up() -> None:
+        kubectl = restricted_namespace(one)
+        with evidence.printed(kubectl):
+            operator.wait_whole()
+            files.values = values()
+            files.apply()
+            one.wait_cluster_ready()
+            one.wait_ready("ct", TOPIC)
+            wait_told(one, TOPIC, PARTITIONS)
+
+    set_up()
+    with kept_whole(one, set_up, operator):
+        yield one
     take_down(one)
