@@ -14,15 +14,21 @@ which every frame handed out so far stays as it is for good.
 import struct
 from typing import Final
 
+from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ProtocolViolation
 
 SOCKET_REQUEST_MAX_BYTES: Final = 100 * 1024 * 1024
 """Kafka's default for `socket.request.max.bytes`: the largest frame of a known peer."""
 
+OTHER_REQUEST_MAX_BYTES: Final = 8 * 1024 * 1024
+"""The largest request that is not a Produce. Only record batches make a request large: one that
+names 50,000 partitions, each with 100 bytes of metadata, takes 6 MB."""
+
 UNAUTHENTICATED_MAX_BYTES: Final = 64 * 1024
 """The largest frame before authentication (CVE-2022-34917 shows why it is small)."""
 
 _PREFIX: Final = struct.Struct(">i")
+_PREFIX_AND_KEY: Final = struct.Struct(">ih")
 _INITIAL_BYTES: Final = 4 * 1024
 _GROWTH: Final = 4
 # Reads that fill the buffer make it grow up to here, to save system calls.
@@ -37,9 +43,23 @@ class FrameReader:
     After a `ProtocolViolation` the stream has no frame boundaries any more: close it.
     """
 
-    __slots__ = ("_buffer", "_detached", "_end", "_filled", "_start", "_view", "max_frame_bytes")
+    __slots__ = (
+        "_are_requests",
+        "_buffer",
+        "_detached",
+        "_end",
+        "_filled",
+        "_start",
+        "_view",
+        "max_frame_bytes",
+    )
 
-    def __init__(self, max_frame_bytes: int = SOCKET_REQUEST_MAX_BYTES) -> None:
+    def __init__(
+        self, max_frame_bytes: int = SOCKET_REQUEST_MAX_BYTES, *, are_requests: bool = False
+    ) -> None:
+        """`are_requests` says that frames begin with an API key, and that only a Produce may be
+        larger than `OTHER_REQUEST_MAX_BYTES`."""
+        self._are_requests = are_requests
         # May be raised at any time, which is what a successful authentication does.
         self.max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
@@ -113,10 +133,23 @@ class FrameReader:
         """The announced size of the frame at the start of the buffer."""
         (size,) = _PREFIX.unpack_from(self._buffer, self._start)
         if 0 < size <= self.max_frame_bytes:
+            if size > OTHER_REQUEST_MAX_BYTES and self._are_requests:
+                self._check_large(size)
             return int(size)
         if size <= 0:
             raise ProtocolViolation("frame length is not positive")
         raise ProtocolViolation(f"frame length is above {self.max_frame_bytes}")
+
+    def _check_large(self, size: int) -> None:
+        """Refuse a large request of another kind as soon as its kind is known."""
+        if self.pending_bytes < _PREFIX_AND_KEY.size:
+            return
+        _, key = _PREFIX_AND_KEY.unpack_from(self._buffer, self._start)
+        if key != ApiKey.PRODUCE:
+            raise ProtocolViolation(
+                f"a request of {size} bytes with API key {key}: "
+                f"only a Produce may be above {OTHER_REQUEST_MAX_BYTES}"
+            )
 
     def _make_room(self) -> None:
         """See to it that at least one byte can be added after the pending ones."""

@@ -10,6 +10,7 @@ takes the whole message turns them into `ProtocolViolation`, so the hot path has
 """
 
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
@@ -18,8 +19,8 @@ from chiplog_broker.protocol.errors import ProtocolViolation
 
 MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError)
 
-MAX_ELEMENTS: Final = 200_000
-"""Array elements in one message. A request for more partitions than that is an attack."""
+MAX_ELEMENTS: Final = 50_000
+"""Array elements and tagged fields in one message; a fetch session holds 20,000 partitions."""
 
 MAX_TAGGED_FIELDS: Final = 256
 """Tagged fields in one structure. Kafka's own messages have at most five."""
@@ -37,14 +38,17 @@ _MAX_VARINT_BYTES: Final = 5
 class Reader:
     """A position in a message. `compact` chooses the lengths of flexible versions (KIP-482)."""
 
-    __slots__ = ("_elements_left", "_end", "buffer", "compact", "position")
+    __slots__ = ("_allowance", "_end", "buffer", "compact", "position")
 
-    def __init__(self, buffer: memoryview, *, compact: bool) -> None:
+    def __init__(
+        self, buffer: memoryview, *, compact: bool, allowance: list[int] | None = None
+    ) -> None:
+        """`allowance` is how many elements there may be still, where others use it, too."""
         self.buffer = buffer
         self.compact = compact
         self.position = 0
         self._end = len(buffer)
-        self._elements_left = MAX_ELEMENTS
+        self._allowance = [MAX_ELEMENTS] if allowance is None else allowance
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Fixed-size fields, all at once."""
@@ -90,9 +94,7 @@ class Reader:
         # No element takes less than a byte.
         if not -1 <= count <= self._end - self.position:
             raise ProtocolViolation("array count is negative or beyond the end of the message")
-        self._elements_left -= count
-        if self._elements_left < 0:
-            raise ProtocolViolation(f"more than {MAX_ELEMENTS} array elements")
+        self._charge(count)
         return count
 
     def count(self) -> int:
@@ -130,22 +132,21 @@ class Reader:
 
     def tagged_fields(self) -> dict[int, "Reader"]:
         """The tagged fields of a structure, each with a reader of its own."""
-        fields: dict[int, Reader] = {}
-        last_tag = -1
-        for _ in range(self._tagged_field_count()):
-            tag = self.uvarint()
-            if tag <= last_tag:
-                raise ProtocolViolation("tagged fields are not in ascending order")
-            last_tag = tag
-            fields[tag] = self._nested(self._take(self.uvarint()))
-        return fields
+        return {
+            tag: Reader(self._take(size), compact=self.compact, allowance=self._allowance)
+            for tag, size in self._tagged_sizes()
+        }
 
     def skip_tagged_fields(self) -> None:
         """Pass over the tagged fields of a structure none of which we know."""
         if self.buffer[self.position] == 0:
             self.position += 1
-        else:
-            self.tagged_fields()
+            return
+        for _, size in self._tagged_sizes():
+            # Counts are bounded by what is left, sizes are so by this.
+            if size > self._end - self.position:
+                raise ProtocolViolation("length is beyond the end of the message")
+            self.position += size
 
     def finish(self) -> None:
         """A field of a given size ends here; more bytes mean that we or the peer misread it.
@@ -156,17 +157,26 @@ class Reader:
         if self.position != self._end:
             raise ProtocolViolation("bytes after the end of a field")
 
-    def _tagged_field_count(self) -> int:
+    def _tagged_sizes(self) -> Iterator[tuple[int, int]]:
+        """Tag and size of each tagged field; whoever asks passes over it before the next."""
         count = self.uvarint()
         if count > MAX_TAGGED_FIELDS:
             raise ProtocolViolation(f"more than {MAX_TAGGED_FIELDS} tagged fields")
-        return count
+        self._charge(count)
+        last_tag = -1
+        for _ in range(count):
+            tag = self.uvarint()
+            if tag <= last_tag:
+                raise ProtocolViolation("tagged fields are not in ascending order")
+            last_tag = tag
+            yield tag, self.uvarint()
 
-    def _nested(self, view: memoryview) -> "Reader":
-        """A reader for a part of the message, on the same allowance of elements."""
-        reader = Reader(view, compact=self.compact)
-        reader._elements_left = self._elements_left
-        return reader
+    def _charge(self, count: int) -> None:
+        """So many elements more; a null array, of which the count is -1, is none."""
+        allowance = self._allowance
+        allowance[0] -= max(count, 0)
+        if allowance[0] < 0:
+            raise ProtocolViolation(f"more than {MAX_ELEMENTS} array elements and tagged fields")
 
     def _take(self, length: int) -> memoryview:
         """The next `length` bytes."""

@@ -54,7 +54,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, service: Service, max_frame_bytes: int) -> None:
         self._service = service
-        self._reader = FrameReader(max_frame_bytes)
+        self._reader = FrameReader(max_frame_bytes, are_requests=True)
         self._waiting: deque[Answer | asyncio.Future[Answer]] = deque()
         # Whether what waits last lets nothing start behind it.
         self._waits_alone = False

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.framing import FrameReader
+from chiplog_broker.protocol.framing import OTHER_REQUEST_MAX_BYTES, FrameReader
 
 
 def framed(payload: bytes) -> bytes:
@@ -114,6 +115,26 @@ def test_authentication_raises_the_limit() -> None:
     with pytest.raises(ProtocolViolation):
         reader.next_frame()
     reader.max_frame_bytes = 11
+    assert reader.next_frame() is None
+
+
+def test_only_a_produce_may_be_large() -> None:
+    large = struct.pack(">i", OTHER_REQUEST_MAX_BYTES + 1)
+    for key in ApiKey:
+        reader = FrameReader(are_requests=True)
+        write(reader, large + b"\x00")
+        assert reader.next_frame() is None  # of which kind it is nobody knows yet
+        write(reader, bytes([key, 0, 0]))
+        if key is ApiKey.PRODUCE:
+            assert reader.next_frame() is None
+        else:
+            with pytest.raises(ProtocolViolation, match=f"API key {int(key)}"):
+                reader.next_frame()
+
+
+def test_answers_of_other_brokers_may_be_large() -> None:
+    reader = FrameReader()
+    write(reader, struct.pack(">ii", OTHER_REQUEST_MAX_BYTES + 1, 2**20))
     assert reader.next_frame() is None
 
 

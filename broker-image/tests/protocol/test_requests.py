@@ -12,6 +12,7 @@ from chiplog_broker.protocol import messages as m
 from chiplog_broker.protocol.apis import APIS, Api, ApiKey
 from chiplog_broker.protocol.codec.api_versions import encode_unsupported_version
 from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_broker.protocol.reader import MAX_ELEMENTS, Reader
 from chiplog_broker.protocol.requests import (
     Request,
     RequestHeader,
@@ -212,8 +213,33 @@ def test_nested_counts_share_one_allowance() -> None:
         decode(frame)
 
 
-def test_a_hundred_thousand_partitions_are_served() -> None:
-    count = 100_000
+def test_tagged_fields_count_as_elements() -> None:
+    """Each structure may have 256; thousands of structures have no more in all than a message."""
+    fields = uvarint(256) + b"".join(uvarint(tag) + b"\x00" for tag in range(256))
+    topic = bytes(16) + b"\x00" + fields
+    frame = header(ApiKey.METADATA, 12, b"me", b"\x00") + uvarint(1001) + topic * 1000
+    with pytest.raises(ProtocolViolation, match="tagged fields"):
+        decode(frame + b"\x00\x00\x00")
+
+
+@pytest.mark.parametrize("size", [2, 2**32 - 1])
+def test_a_tagged_field_beyond_the_end_is_a_violation(size: int) -> None:
+    with pytest.raises(ProtocolViolation, match="beyond the end"):
+        decode(tagged(1, b"\x00" + uvarint(size) + b"x"))
+
+
+def test_nested_tagged_fields_share_the_allowance() -> None:
+    array = uvarint(30_001) + bytes(30_000)
+    field = uvarint(len(array)) + array
+    reader = Reader(memoryview(b"\x02\x00" + field + b"\x01" + field), compact=True)
+    first, second = reader.tagged_fields().values()
+    assert first.count() == 30_000
+    with pytest.raises(ProtocolViolation, match="elements"):
+        second.count()
+
+
+def test_as_many_partitions_as_a_message_may_name_are_served() -> None:
+    count = MAX_ELEMENTS - 1
     limits = struct.pack(">iiiib", -1, 0, 0, 0, 0)
     frame = header(ApiKey.FETCH, 4) + limits + struct.pack(">ihi", 1, 0, count) + bytes(16 * count)
     request = decode(frame)

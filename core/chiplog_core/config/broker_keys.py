@@ -263,7 +263,8 @@ SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     default=100 * MIB,
     minimum=1,
     needs_restart=True,
-    doc="The largest request a broker reads; a larger one closes the connection.",
+    doc="The largest request a broker reads; a larger one closes the connection. "
+    "One that is not a Produce may have 8 MiB at most.",
 )
 SOCKET_SEND_BUFFER_BYTES = ConfigKey(
     name="socket.send.buffer.bytes",
