@@ -132,7 +132,7 @@ class Broker:
         self._replicas = Replicas(
             broker_id,
             self._directory,
-            FetchWaiters(),
+            FetchWaiters(ports.clock.monotonic_s),
             ports.clock,
             self._lag_max_s,
             lambda: selector.is_rack_aware,

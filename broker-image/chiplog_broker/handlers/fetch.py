@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
-from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS, FetchSessionCache
 from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
 from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.named_once import named_once
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
@@ -23,7 +24,6 @@ from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     FetchTopicResponse,
 )
 from chiplog_broker.server.metrics import RequestMetrics
@@ -72,7 +72,11 @@ class FetchHandler:
         request = call.message
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
             # A client that poses as a broker would hold records back or vouch for them.
-            return FetchResponse([refused_topic(topic) for topic in request.topics])
+            return refused(request, ErrorCode.cluster_authorization_failed)
+        request = call.message = request._replace(topics=named_once(request.topics))
+        if sum(len(topic.partitions) for topic in request.topics) > MAX_SESSION_PARTITIONS:
+            # All of them would be read again for each record that comes to one of them.
+            return refused(request, ErrorCode.invalid_request)
         reading = self._attempts(call)
         if isinstance(reading, FetchResponse):
             return reading
@@ -150,11 +154,16 @@ class FetchHandler:
         )
 
 
-def refused_topic(topic: FetchTopic) -> FetchTopicResponse:
-    """What a client that says it is a broker is answered: every version can say it so."""
-    code = ErrorCode.cluster_authorization_failed
-    answers = [unreadable(one, code) for one in topic.partitions]
-    return FetchTopicResponse(topic.name, topic.topic_id, answers)
+def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """An error for each partition: every version can say it so."""
+    return FetchResponse(
+        [
+            FetchTopicResponse(
+                topic.name, topic.topic_id, [unreadable(one, code) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 class WaitingFetch:

@@ -3,16 +3,20 @@
 A Produce waits for the high watermark to pass its last record; offsets only grow, so the
 first in the queue is always the next to be answered. A Fetch waits for any of many
 partitions; it is woken at most once a turn of the event loop, however many appends that
-turn saw. A fetch of a session (KIP-227) does not wait at each of its partitions: they
-tell the session, and the session knows which fetch waits in it.
+turn saw, and later where many or wide ones are woken, so that others have their turns, too.
+A fetch of a session (KIP-227) does not wait at each of its partitions: they tell the
+session, and the session knows which fetch waits in it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from chiplog_broker.protocol.errors import ErrorCode
+
+TURN_S: Final = 0.005
+"""So long fetches are tried again before others have their turn."""
 
 Settled: TypeAlias = Callable[[ErrorCode], None]
 """Called once: with `none` when the records are safe, else with why they will not be here."""
@@ -68,7 +72,10 @@ class Watcher(Protocol):
 class FetchWaiters:
     """All waiting fetches, woken together at the end of the event loop's turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        """`monotonic_s` is a clock that is not that of the event loop, which stands still in a
+        turn."""
+        self._monotonic_s = monotonic_s
         self._woken: dict[FetchWaiter, None] = {}
 
     def wake(self, waiters: dict[FetchWaiter, None]) -> None:
@@ -91,6 +98,12 @@ class FetchWaiters:
         self.wake(woken)
 
     def _run(self) -> None:
-        woken, self._woken = self._woken, {}
-        for waiter in woken:
-            waiter.changed()
+        until_s = self._monotonic_s() + TURN_S
+        woken, self._woken = deque(self._woken), {}
+        while woken:
+            woken.popleft().changed()
+            if woken and self._monotonic_s() >= until_s:
+                if not self._woken:
+                    asyncio.get_running_loop().call_soon(self._run)
+                self._woken = dict.fromkeys(woken) | self._woken
+                return

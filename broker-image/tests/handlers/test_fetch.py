@@ -3,10 +3,13 @@
 import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid4
 
+from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS
+from chiplog_broker.handlers.named_once import named_once
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import FetchPartition, FetchTopic
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -26,7 +29,7 @@ async def filled(client: "Client", kit: "Kit", partitions: int = 1, batches: int
 def test_sizes_bound_an_answer_but_one_batch_is_always_sent(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:
-            topic_id = await filled(client, kit, partitions=2)
+            topic_id = await filled(client, kit, partitions=3)
             ((_, whole), _) = await client.fetch(topic_id, (0, 0), (1, 0))
             one = len(whole) // 3
             for max_bytes, sizes in ((1, [one, 0]), (2 * one, [2 * one, 0]), (4 * one, [3, 1])):
@@ -34,7 +37,7 @@ def test_sizes_bound_an_answer_but_one_batch_is_always_sent(kit: "Kit") -> None:
                 wanted = sizes if max_bytes < 4 * one else [3 * one, one]
                 assert [len(records) for _, records in found] == wanted
             # The rule counts for the first partition that has records, not for each.
-            found = await client.fetch(topic_id, (0, 3), (1, 0), (1, 1), partition_max_bytes=1)
+            found = await client.fetch(topic_id, (0, 3), (1, 0), (2, 0), partition_max_bytes=1)
             assert [len(records) for _, records in found] == [0, one, 0]
 
     kit.run(scenario)
@@ -175,5 +178,57 @@ def test_what_a_topic_sent_is_counted_once(kit: "Kit") -> None:
             assert f"\n{prefix}_bytesout_total{sent}" in exposed
             assert f"\n{prefix}_bytesin_total{sent}" in exposed
             assert f'\n{prefix}_messagesin_total{{topic="orders"}} 3\n' in exposed
+
+    kit.run(scenario)
+
+
+def test_a_partition_that_is_named_often_is_read_once(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            (partition,) = kit.partitions("orders")
+            before = partition.counters.fetches
+            often = [(0, 3)] * 1000
+            # What is said last counts, in the place of what is said first.
+            ((code, records),) = await client.fetch(topic_id, *often, (0, 0))
+            assert (code, bool(records)) == (OK, True)
+            assert partition.counters.fetches == before + 1
+            consumer = await kit.client()
+            await consumer.send(
+                ApiKey.FETCH, consumer.fetch_request(topic_id, *often, wait_ms=9000)
+            )
+            await client.produce("orders", kit.batch(b"y"))
+            (topic,) = (await consumer.receive()).responses
+            assert len(topic.partitions) == 1
+            assert partition.counters.fetches == before + 2
+
+    kit.run(scenario)
+
+
+def test_a_topic_that_is_named_twice_is_one_topic() -> None:
+    def at(partition: int, offset: int) -> FetchPartition:
+        return FetchPartition(partition, -1, offset, -1, -1, 1)
+
+    a, b = uuid4(), uuid4()
+    topics = [
+        FetchTopic(None, a, [at(0, 1), at(1, 1)]),
+        FetchTopic(None, b, [at(0, 2)]),
+        FetchTopic(None, a, [at(2, 3), at(0, 4)]),
+    ]
+    assert named_once(topics) == [
+        FetchTopic(None, a, [at(0, 4), at(1, 1), at(2, 3)]),
+        FetchTopic(None, b, [at(0, 2)]),
+    ]
+    assert named_once(topics[:2]) == topics[:2]
+
+
+def test_more_partitions_than_a_session_may_have_are_refused(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            topic_id = await filled(client, kit)
+            wanted = [(index, 0) for index in range(MAX_SESSION_PARTITIONS + 1)]
+            found = await client.fetch(topic_id, *wanted, wait_ms=9000)
+            assert {code for code, _ in found} == {ErrorCode.invalid_request}
+            assert len(found) == len(wanted)
 
     kit.run(scenario)

@@ -1,0 +1,32 @@
+"""Each partition once in a Fetch, however often its request names it.
+
+As in Kafka, whose `FetchRequest.fetchData` collects the partitions of a request in a map that keeps
+their order: what was said first gives the place, what was said last counts.
+"""
+
+from collections.abc import Sequence
+
+from chiplog_broker.fetch_sessions.session import TopicKey
+from chiplog_broker.protocol.messages import FetchPartition, FetchTopic
+
+
+def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:
+    """The same topics and partitions, none of them twice; nearly always that is what is given."""
+    if not _names_twice(topics):
+        return topics
+    merged: dict[TopicKey, tuple[FetchTopic, dict[int, FetchPartition]]] = {}
+    for topic in topics:
+        _, partitions = merged.setdefault(topic.topic_id or topic.name, (topic, {}))
+        for one in topic.partitions:
+            partitions[one.partition] = one
+    return [topic._replace(partitions=list(found.values())) for topic, found in merged.values()]
+
+
+def _names_twice(topics: Sequence[FetchTopic]) -> bool:
+    if len(topics) > 1 and len({one.topic_id or one.name for one in topics}) < len(topics):
+        return True
+    return any(
+        len(topic.partitions) > 1
+        and len({one.partition for one in topic.partitions}) < len(topic.partitions)
+        for topic in topics
+    )
