@@ -42,7 +42,16 @@ class ApplicationStatus:
     ] = SparkLauncher.AUTO
     kind: Annotated[str, "Kind of the object that runs it, like Job.", Length(63)] = ""
     state: Annotated[RunState, "How far it has come."] = RunState.WANTED
+    reason: Annotated[str, "Why it does not go on, in one word.", Length(128)] = ""
     message: Annotated[str, "Why it does not go on, in Kubernetes' words.", Length(4_096)] = ""
+    attempt: Annotated[int | None, "Which attempt it is, counted from 1.", Range(1, MAX_INT64)] = (
+        None
+    )
+    has_run: Annotated[bool, "Whether its driver ran."] = False
+    waiting_since: Annotated[
+        datetime | None,
+        "Since when its driver does not run, or no executor does; not set while both do.",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ result, its application is to end as well, and is removed where it does not.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from chiplog_core.conditions import Verdict, merge
@@ -20,10 +20,12 @@ from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, RunState
 from chiplog_core.model.verification import VerificationSpec, VerificationStatus
 from chiplog_core.problems import Problem
+from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.results import Result
 from chiplog_core.spark.runs import (
     GRACE,
     LOOK_AGAIN_MS,
+    START_LIMIT,
     Done,
     Failed,
     NotThere,
@@ -35,6 +37,9 @@ from chiplog_core.spark.runs import (
 )
 from chiplog_core.spark.steps import Remove, Step, Told
 from chiplog_core.spark.topic_choice import Unmet
+
+NOT_MADE = "NotMade"
+"""Reason of an application that the API server could not make yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,10 @@ class RunView:
     """The application that the status names; None where that is not known: nothing is concluded."""
     refusal: str = ""
     """Why the API server did not let that application be made; empty where it was not asked."""
+    obstacle: str = ""
+    """Why it could not be made yet, as while a webhook is away; empty where nothing was."""
+    start_limit: timedelta = START_LIMIT
+    """How long at a time an application may wait for its driver, or for executors."""
 
 
 V = TypeVar("V", bound=RunView)
@@ -104,20 +113,33 @@ class Following(ABC, Generic[V, P, S]):
         if not self._is_active:
             self._look_at_rest(known, seen)
             return
-        waited = self._now - (self._status.started_at or self._now)
-        found = progress(known, seen, waited=waited, time_limit=self._spec.time_limit)
-        self._set(application=observed(known, seen))
+        if seen.state is RunState.GONE and self._view.obstacle:
+            seen = replace(seen, reason=NOT_MADE, message=self._view.obstacle)
+        begun = self._status.started_at or self._now
+        now_known = observed(known, seen, now=self._now, begun=begun)
+        found = progress(
+            known,
+            seen,
+            waited=self._now - begun,
+            held_up=self._now - (now_known.waiting_since or begun),
+            time_limit=self._spec.time_limit,
+            start_limit=self._view.start_limit,
+        )
+        self._set(application=now_known)
         if isinstance(found, NotThere):
             self._launch_unless_refused(known)
         elif isinstance(found, Done):
             self._done(found.result)
         elif isinstance(found, Failed):
-            if found.must_remove:
+            was_made = known.state is not RunState.WANTED or seen.state is not RunState.GONE
+            if found.must_remove or not was_made:
                 self._remove(known)
             self._failed(found.reason, found.message)
 
     def _launch_unless_refused(self, known: ApplicationStatus) -> None:
         if self._view.refusal:
+            # What was made for it before it was refused would stay as long as this object.
+            self._remove(known)
             self._failed("LaunchRefused", self._view.refusal)
         else:
             self._launch(known)
@@ -129,8 +151,14 @@ class Following(ABC, Generic[V, P, S]):
             # Also where it was never seen: it is not made any more.
             self._set(application=replace(known, state=RunState.GONE, message=""))
             return
-        self._set(application=observed(known, seen))
-        if is_watched(self._status.application) and (over > GRACE or self._is_in_the_way):
+        if seen.driver_end is DriverEnd.SUCCEEDED:
+            # Its launcher may be away and not know: it is kept all the same, for its logs.
+            seen = replace(seen, state=RunState.SUCCEEDED, is_held_up=False)
+        self._set(application=observed(known, seen, now=self._now, begun=self._now))
+        if not is_watched(self._status.application):
+            return
+        would_go_on = over > GRACE and seen.driver_end is DriverEnd.NONE
+        if would_go_on or self._is_in_the_way:
             self._remove(known)
 
     def _remove(self, known: ApplicationStatus) -> None:

@@ -8,6 +8,7 @@ away, a Secret that is made a moment later) has time to; what cannot pass has no
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from chiplog_core.spark.json_reading import number, part, parts, text, time
 from chiplog_core.spark.pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
@@ -80,6 +81,34 @@ class Trouble:
     """Nothing but a change by somebody helps, so there is nothing to wait for or to try again."""
     has_ended: bool = False
     """The driver's container is no more: launchers see that by themselves."""
+
+
+class DriverEnd(StrEnum):
+    """How the driver of the last attempt ended."""
+
+    NONE = ""
+    """It did not, or there is none."""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+def end_of_driver(pods: Sequence[Mapping[str, object]]) -> DriverEnd:
+    """As its pod says, which its launcher may not have seen yet."""
+    driver = newest_driver(pods)
+    if driver is None:
+        return DriverEnd.NONE
+    if cause_of_end(driver) is not None:
+        return DriverEnd.FAILED
+    is_over = text(driver, "status", "phase") == "Succeeded" or any(
+        part(one, "state", "terminated") for one in _containers(driver, DRIVER_CONTAINER)
+    )
+    return DriverEnd.SUCCEEDED if is_over else DriverEnd.NONE
+
+
+def running_executors(pods: Iterable[Mapping[str, object]]) -> int:
+    """How many executors are at work."""
+    executors = [pod for pod in pods if _role(pod) == "executor"]
+    return sum(text(pod, "status", "phase") == "Running" for pod in executors)
 
 
 def newest_driver(pods: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:

@@ -17,10 +17,12 @@ from chiplog_core.manifest.writing import write
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.spark_run import ApplicationStatus, Outcome, RunState
 from chiplog_core.spark.documents import Flaw, UnreadableDocument
+from chiplog_core.spark.gist import gist
+from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.results import CRASHED, Result, ResultState
 
 START_LIMIT = timedelta(minutes=15)
-"""An application that does not run by then, as for want of an image, is given up."""
+"""An application that waits longer at a time, as for want of an image or a node, is given up."""
 
 GRACE = timedelta(minutes=1)
 """Beyond a time limit: the job and its launcher may end by themselves, with more to tell."""
@@ -47,6 +49,12 @@ class Seen:
     message: str = ""
     must_be_stopped: bool = False
     """It failed for good, and its launcher would go on all the same."""
+    is_held_up: bool = False
+    """Something that may pass keeps it from going on; `reason` and `message` say what."""
+    executors: int = 0
+    """How many run."""
+    driver_end: DriverEnd = DriverEnd.NONE
+    attempt: int | None = None
     result: Result | UnreadableDocument | None = None
     """None where none was written."""
 
@@ -86,9 +94,12 @@ def progress(
     seen: Seen,
     *,
     waited: timedelta,
+    held_up: timedelta,
     time_limit: Duration | None,
+    start_limit: timedelta = START_LIMIT,
 ) -> Progress:
-    """How far the run is. `known` is what the status says of it, `waited` how long it takes."""
+    """How far the run is. `known` is what the status says of it, `waited` how long it takes,
+    `held_up` since when it does not run, or has no executors."""
     result = seen.result if _is_of(known, seen.result) else None
     if isinstance(result, Result):
         ended = _told(seen, result)
@@ -97,7 +108,12 @@ def progress(
     found = _without_result(known, seen, result)
     if isinstance(found, Done | Failed):
         return found
-    return _out_of_time(seen, waited, time_limit) or found
+    if time_limit is not None and waited > _length(time_limit) + GRACE:
+        message = f"the run took longer than spec.timeLimit, {time_limit}"
+        return Failed("TimeLimit", _with(message, seen), must_remove=_is_there(seen))
+    if held_up > start_limit and (seen.state is not RunState.RUNNING or seen.is_held_up):
+        return _given_up(known, seen, start_limit)
+    return found
 
 
 def _is_of(known: ApplicationStatus, result: Result | UnreadableDocument | None) -> bool:
@@ -112,7 +128,7 @@ def _told(seen: Seen, result: Result) -> Done | Failed | None:
         return Done(result)
     if result.reason == CRASHED and seen.state not in ENDED:
         return None  # its launcher may start it again
-    return Failed(result.reason, result.message)
+    return Failed(result.reason, gist(result.message))
 
 
 def _without_result(
@@ -134,17 +150,21 @@ def _without_result(
     return Going()
 
 
-def _out_of_time(seen: Seen, waited: timedelta, time_limit: Duration | None) -> Failed | None:
-    is_there = seen.state is not RunState.GONE
-    if time_limit is not None and waited > _length(time_limit) + GRACE:
-        message = f"the run took longer than spec.timeLimit, {time_limit}"
-        return Failed("TimeLimit", _with(message, seen), must_remove=is_there)
-    if seen.state is not RunState.RUNNING and waited > START_LIMIT:
-        minutes = START_LIMIT // timedelta(minutes=1)
+def _given_up(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
+    """What it waits for has had its time."""
+    minutes = limit // timedelta(minutes=1)
+    if seen.state is RunState.RUNNING:
+        message = f"no executor ran for {minutes} minutes, so nothing was done"
+    elif known.has_run:
+        message = f"the application ran, and then did not run for {minutes} minutes"
+    else:
         message = f"the application did not begin to run within {minutes} minutes"
-        reason = seen.reason or "NotStarted"
-        return Failed(reason, _with(message, seen), must_remove=is_there)
-    return None
+    reason = seen.reason or "NotStarted"
+    return Failed(reason, _with(message, seen), must_remove=_is_there(seen))
+
+
+def _is_there(seen: Seen) -> bool:
+    return seen.state is not RunState.GONE
 
 
 def _with(message: str, seen: Seen) -> str:
@@ -155,14 +175,40 @@ def _length(duration: Duration) -> timedelta:
     return timedelta(milliseconds=duration_ms(duration))
 
 
-def observed(known: ApplicationStatus, seen: Seen) -> ApplicationStatus:
-    """What the status says of an application that was seen like this."""
+def observed(
+    known: ApplicationStatus, seen: Seen, *, now: datetime, begun: datetime
+) -> ApplicationStatus:
+    """What the status says of an application that was seen like this, of a run begun at `begun`."""
     if seen.state is RunState.GONE and known.state is RunState.WANTED:
-        return known
-    message = "" if seen.state in {RunState.RUNNING, RunState.SUCCEEDED} else seen.message
+        reason, message = seen.reason, seen.message
+        return replace(known, reason=reason[:128], message=message[:MAX_TOLD_LENGTH])
+    is_said = seen.is_held_up or seen.state not in {RunState.RUNNING, RunState.SUCCEEDED}
     return replace(
-        known, state=seen.state, kind=seen.kind or known.kind, message=message[:MAX_TOLD_LENGTH]
+        known,
+        state=seen.state,
+        kind=seen.kind or known.kind,
+        reason=seen.reason[:128] if seen.is_held_up else "",
+        message=seen.message[:MAX_TOLD_LENGTH] if is_said else "",
+        attempt=seen.attempt or known.attempt,
+        has_run=known.has_run or seen.state is RunState.RUNNING,
+        waiting_since=_waiting_since(known, seen, now, begun),
     )
+
+
+def _waiting_since(
+    known: ApplicationStatus, seen: Seen, now: datetime, begun: datetime
+) -> datetime | None:
+    """Each wait counts by itself: for a driver at first, for executors, for a driver again."""
+    if seen.state in ENDED:
+        return None
+    is_new = (known.state is RunState.RUNNING) is not (seen.state is RunState.RUNNING)
+    if seen.state is not RunState.RUNNING:
+        since = now if known.has_run else begun
+        return since if is_new or known.waiting_since is None else known.waiting_since
+    if seen.executors or is_new:
+        return now if seen.is_held_up else None
+    # Its executors may be between two attempts of Spark to make them: only one that runs counts.
+    return known.waiting_since or (now if seen.is_held_up else None)
 
 
 def outcome(reason: str, message: str, *, complete: bool = False) -> Outcome:

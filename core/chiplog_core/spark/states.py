@@ -6,12 +6,13 @@ the job itself writes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark import pod_states
+from chiplog_core.spark.gist import gist
 from chiplog_core.spark.json_reading import number, part, parts, text, time
 from chiplog_core.spark.pod_states import Trouble
 
@@ -43,6 +44,8 @@ class Phase:
     must_be_stopped: bool = False
     """It failed for good, and its launcher would go on all the same: what was launched has to be
     deleted."""
+    is_held_up: bool = False
+    """Something that may pass keeps it from going on; `reason` and `message` say what."""
 
     @property
     def has_ended(self) -> bool:
@@ -110,6 +113,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-cond
 of another type says nothing here: whoever likes may add one."""
 
 CAUSES: Mapping[str, str] = {
+    "failed calling webhook": "WebhookUnavailable",
     "OOMKilled": pod_states.OUT_OF_MEMORY,
     "ImagePullBackOff": "ImagePullBackOff",
     "ErrImagePull": "ErrImagePull",
@@ -129,6 +133,31 @@ CAUSES: Mapping[str, str] = {
 OF_LAUNCHER = frozenset({"DeadlineExceeded"})
 """Reasons of launchers that say more than how the pods ended that they stopped."""
 
+NOT_TAKEN_UP_S = 60
+"""An operator at work says something about a new application within it."""
+
+NOT_TAKEN_UP: Mapping[SparkLauncher, str] = {
+    SparkLauncher.KUBEFLOW: (
+        "Kubeflow's Spark operator does not take it up. Either it does not run (kubectl get pods"
+        " -A -l app.kubernetes.io/name=spark-operator), or it does not watch namespace"
+        " {namespace}: add that to spark.jobNamespaces of its Helm chart, which is only `default`"
+        " unless set, or set spec.spark.launcher of the BrokerCluster to Job"
+    ),
+    SparkLauncher.APACHE: (
+        "Apache's Spark operator does not take it up. Either it does not run (kubectl get pods -A"
+        " -l app.kubernetes.io/name=spark-kubernetes-operator), or it does not watch namespace"
+        " {namespace}: add that to workloadResources.namespaces.data of its Helm chart, or set"
+        " spec.spark.launcher of the BrokerCluster to Job"
+    ),
+}
+
+WEBHOOK_FAILED = "failed calling webhook"
+WEBHOOK_REMEDY = (
+    "a webhook that the API server has to ask does not answer: where it is the Spark operator's,"
+    " see that its webhook's pods run and its certificate is valid"
+)
+"""https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/"""
+
 
 def observed(
     launcher: SparkLauncher,
@@ -143,6 +172,27 @@ def observed(
     `events` those about `launched`, oldest first (only a Job's say that its pod was refused). All
     are read as they are: what is missing or misshapen counts as not there.
     """
+    phase = _observed(launcher, launched, pods, now, events)
+    return replace(phase, message=with_hint(gist(phase.message)))
+
+
+def attempt(launcher: SparkLauncher, launched: Object) -> int | None:
+    """Which attempt it is, counted from 1; None where nobody says."""
+    return _ATTEMPTS[launcher](launched)
+
+
+def with_hint(message: str) -> str:
+    """A message of the API server or a launcher with what to do about it, where that is known."""
+    return f"{message}: {WEBHOOK_REMEDY}" if WEBHOOK_FAILED in message else message
+
+
+def _observed(
+    launcher: SparkLauncher,
+    launched: Object,
+    pods: Sequence[Object],
+    now: datetime,
+    events: Sequence[Object],
+) -> Phase:
     phase = _READERS[launcher](launched)
     driver = pod_states.newest_driver(pods)
     if phase.name is PhaseName.SUCCEEDED:
@@ -153,10 +203,24 @@ def observed(
     since = time(launched, "metadata", "creationTimestamp")
     found = pod_states.trouble(pods, events, since, now)
     if found is None:
-        return phase
+        return _not_taken_up(launcher, launched, since, now) or _because(phase, None)
     if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
-    return Phase(phase.name, found.reason, found.message)
+    # A driver that has ended is not waited for: its launcher goes on.
+    return Phase(phase.name, found.reason, found.message, is_held_up=not found.has_ended)
+
+
+def _not_taken_up(
+    launcher: SparkLauncher, launched: Object, since: datetime | None, now: datetime
+) -> Phase | None:
+    """An application about which its launcher says nothing at all."""
+    hint = NOT_TAKEN_UP.get(launcher)
+    if hint is None or part(launched, "status") or since is None:
+        return None
+    if now - since < timedelta(seconds=NOT_TAKEN_UP_S):
+        return None
+    message = hint.format(namespace=text(launched, "metadata", "namespace"))
+    return Phase(PhaseName.PENDING, "NotTakenUp", message, is_held_up=True)
 
 
 def _because(phase: Phase, cause: Trouble | None) -> Phase:
@@ -256,6 +320,28 @@ _READERS: Mapping[SparkLauncher, Callable[[Object], Phase]] = {
     SparkLauncher.KUBEFLOW: _kubeflow,
     SparkLauncher.APACHE: _apache,
     SparkLauncher.JOB: _job,
+}
+
+
+def _kubeflow_attempt(launched: Object) -> int | None:
+    return number(launched, "status", "executionAttempts") or None
+
+
+def _apache_attempt(launched: Object) -> int | None:
+    """Its ids begin with 0; before the first there is no summary."""
+    attempt = part(launched, "status", "currentAttemptSummary", "attemptInfo")
+    return number(attempt, "id") + 1 if attempt else None
+
+
+def _job_attempt(launched: Object) -> int | None:
+    status = part(launched, "status")
+    return number(status, "failed") + 1 if status else None
+
+
+_ATTEMPTS: Mapping[SparkLauncher, Callable[[Object], int | None]] = {
+    SparkLauncher.KUBEFLOW: _kubeflow_attempt,
+    SparkLauncher.APACHE: _apache_attempt,
+    SparkLauncher.JOB: _job_attempt,
 }
 
 _ENDS_BY_ITSELF: Mapping[SparkLauncher, Callable[[Object], bool]] = {

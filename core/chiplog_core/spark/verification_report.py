@@ -183,7 +183,7 @@ def _ready(verification: Verification, status: VerificationStatus, *, is_wish_me
     """By the last run, where it was for what the spec asks for now."""
     ready, application = ConditionType.READY, status.application
     if application is not None and status.finished_at is None:
-        phase = (status.phase or VerificationPhase.PENDING).value
+        phase = application.reason or (status.phase or VerificationPhase.PENDING).value
         message = f"application {application.name} is {application.state.value}"
         told = f": {application.message}" if application.message else ""
         return fails(ready, phase, message + told)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark import pod_states, states
 from chiplog_core.spark.states import Phase, PhaseName, observed
+from tests.spark.test_gist import SUBMISSION
 
 Made = dict[str, Any]
 
@@ -267,7 +268,9 @@ def test_a_pod_that_no_node_takes_is_told_of_and_waited_for() -> None:
     scheduled = condition("PodScheduled", "Unschedulable", "0/3 nodes: memory", "False")
     one["status"] |= {"conditions": [scheduled], "containerStatuses": []}
     phase = observed(J, STILL[J], [one], NOW)
-    assert phase == Phase(PhaseName.SUBMITTED, "Unschedulable", "0/3 nodes: memory")
+    assert phase == Phase(
+        PhaseName.SUBMITTED, "Unschedulable", "0/3 nodes: memory", is_held_up=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -379,7 +382,7 @@ def test_a_pod_that_admission_refuses_ends_the_application(message: str, reason:
     refused = {"reason": "FailedCreate", "message": message}
     young = job() | {"metadata": {"creationTimestamp": ago(10)}}
     phase = observed(J, young, [], NOW, [refused])
-    assert phase == Phase(PhaseName.PENDING, reason, message)
+    assert phase == Phase(PhaseName.PENDING, reason, message, is_held_up=True)
     phase = observed(J, job(), [], NOW, [refused])
     assert phase == Phase(PhaseName.FAILED, reason, message, must_be_stopped=True)
 
@@ -472,3 +475,78 @@ def test_every_state_of_any_name_gives_a_phase(launcher: SparkLauncher, state: s
     table = states.KUBEFLOW if launcher is K else states.APACHE
     phase = observed(launcher, launched, [], NOW)
     assert state in table or phase == Phase(PhaseName.UNKNOWN, state, phase.message)
+
+
+def unscheduled(role: str) -> Made:
+    made = pod({}, role=role)
+    why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    made["status"]["conditions"] = [
+        why | {"message": "0/3 nodes are available: 3 Insufficient cpu"}
+    ]
+    return made
+
+
+def test_executors_that_no_node_takes_hold_a_running_application_up() -> None:
+    driver = pod(RUNNING, phase="Running")
+    phase = observed(K, kubeflow("RUNNING"), [driver, unscheduled("executor")], NOW)
+    message = "no executor runs: 0/3 nodes are available: 3 Insufficient cpu"
+    assert phase == Phase(PhaseName.RUNNING, "Unschedulable", message, is_held_up=True)
+    one_runs = pod(RUNNING, role="executor", phase="Running")
+    pods = [driver, unscheduled("executor"), one_runs]
+    assert not observed(K, kubeflow("RUNNING"), pods, NOW).is_held_up
+    assert pod_states.running_executors(pods) == 1
+
+
+@pytest.mark.parametrize(
+    ("launcher", "remedy"), [(K, "spark.jobNamespaces"), (A, "workloadResources.namespaces.data")]
+)
+def test_an_application_that_nobody_takes_up_says_what_to_look_at(
+    launcher: SparkLauncher, remedy: str
+) -> None:
+    new = {"metadata": {"creationTimestamp": ago(30), "namespace": "apps"}}
+    assert observed(launcher, new, [], NOW) == Phase(PhaseName.PENDING)
+    old = {"metadata": {"creationTimestamp": ago(90), "namespace": "apps"}}
+    phase = observed(launcher, old, [], NOW)
+    assert (phase.name, phase.reason) == (PhaseName.PENDING, "NotTakenUp")
+    assert "does not watch namespace apps" in phase.message
+    assert remedy in phase.message
+    begun = old | {"status": {"applicationState": {"state": ""}, "submissionID": "x"}}
+    assert observed(launcher, begun, [], NOW).reason == ""
+
+
+def test_a_webhook_that_is_away_is_named_with_a_remedy() -> None:
+    message = 'Internal error occurred: failed calling webhook "mutate-pod.sparkoperator.k8s.io"'
+    phase = observed(K, kubeflow("SUBMISSION_FAILED", message), [], NOW)
+    assert phase.reason == "WebhookUnavailable"
+    assert phase.message.startswith(message)
+    assert "see that its webhook's pods run" in phase.message
+
+
+def test_of_a_stack_trace_the_cause_is_told() -> None:
+    phase = observed(K, kubeflow("FAILED", SUBMISSION), [], NOW)
+    assert phase.message.startswith("java.net.UnknownHostException: kubernetes.default.svc")
+    assert len(phase.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "end"),
+    [
+        (RUNNING, "Running", ""),
+        (ended(0, "Completed"), "Succeeded", "Succeeded"),
+        (ended(0, "Completed"), "Running", "Succeeded"),
+        (ended(3), "Failed", "Failed"),
+        (waiting("ContainerCreating"), "Pending", ""),
+    ],
+)
+def test_how_a_driver_ended(state: Made, phase: str, end: str) -> None:
+    old = pod(ended(1), phase="Failed", made=900)
+    assert pod_states.end_of_driver([old, pod(state, phase=phase)]).value == end
+    assert pod_states.end_of_driver([]).value == ""
+
+
+def test_which_attempt_it_is() -> None:
+    assert states.attempt(K, kubeflow("RUNNING", attempts=2)) == 2
+    assert states.attempt(A, apache("RunningHealthy", attempt=1)) == 2
+    assert states.attempt(J, job(failed=1, active=1)) == 2
+    for launcher in (K, A, J):
+        assert states.attempt(launcher, {}) is None

@@ -31,6 +31,7 @@ from chiplog_core.model.verification import (
     VerificationStatus,
 )
 from chiplog_core.spark.documents import Flaw, UnreadableDocument
+from chiplog_core.spark.pod_states import DriverEnd
 from chiplog_core.spark.results import CRASHED, Check, Result, ResultState, Violation, failed
 from chiplog_core.spark.runs import START_LIMIT, Seen
 from chiplog_core.spark.steps import Launch, Remove
@@ -422,6 +423,104 @@ def test_an_application_that_would_go_on_for_ever_is_removed(
 
     assert world.removed == world.launched
     assert world.ready() == ("False", reason)
+
+
+LIMIT_S = int(START_LIMIT.total_seconds())
+
+
+def test_a_driver_that_is_started_again_late_has_its_time_as_well() -> None:
+    world = World()
+    world.run(Seen(state=RunState.RUNNING, executors=2, attempt=1))
+    world.look(seconds=3 * LIMIT_S)
+    world.there[world.name] = Seen(state=RunState.PENDING, attempt=2)
+    for _ in range(3):
+        world.look(seconds=LIMIT_S // 3)
+    assert world.ready() == ("False", "Pending")
+    assert world.status.application is not None
+    assert world.status.application.attempt == 2
+
+    world.there[world.name] = Seen(state=RunState.RUNNING, executors=2)
+    world.look(seconds=1)
+    assert world.status.application.waiting_since is None
+    world.there[world.name] = Seen(state=RunState.PENDING)
+    world.look(seconds=1)
+    world.look(seconds=LIMIT_S + 1)
+    assert world.ready() == ("False", "NotStarted")
+    assert world.status.outcome is not None
+    expected = "the application ran, and then did not run for 15 minutes"
+    assert world.status.outcome.message == expected
+    assert world.removed == world.launched
+
+
+def test_executors_that_no_node_takes_are_told_of_and_waited_for_so_long() -> None:
+    why = "no executor runs: 0/3 nodes are available: 3 Insufficient cpu"
+    held_up = Seen(state=RunState.RUNNING, reason="Unschedulable", message=why, is_held_up=True)
+    world = World()
+    world.run(held_up)
+    assert world.phase() is VerificationPhase.RUNNING
+    assert world.ready() == ("False", "Unschedulable")
+    (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
+    assert ready.message == f"application {world.name} is Running: {why}"
+    world.look(seconds=LIMIT_S - 60)
+    # Spark gives pods up that wait for ten minutes, and makes others: there are none in between.
+    world.there[world.name] = Seen(state=RunState.RUNNING)
+    world.look(seconds=2)
+    world.there[world.name] = held_up
+    world.look(seconds=120)
+    assert world.phase() is VerificationPhase.FAILED
+    assert world.ready() == ("False", "Unschedulable")
+    assert world.status.outcome is not None
+    expected = f"no executor ran for 15 minutes, so nothing was done: {why}"
+    assert world.status.outcome.message == expected
+    assert world.removed == world.launched
+
+
+def test_one_executor_that_runs_is_enough() -> None:
+    world = World()
+    world.run(Seen(state=RunState.RUNNING, reason="Unschedulable", is_held_up=True))
+    world.look(seconds=LIMIT_S - 60)
+    world.there[world.name] = Seen(state=RunState.RUNNING, executors=1)
+    world.look(seconds=2)
+    assert world.ready() == ("False", "Running")
+    world.look(seconds=10 * LIMIT_S)
+    assert world.ready() == ("False", "Running")
+
+
+@pytest.mark.parametrize("end", [DriverEnd.SUCCEEDED, DriverEnd.FAILED])
+def test_an_application_whose_launcher_is_away_is_kept_when_its_driver_has_ended(
+    end: DriverEnd,
+) -> None:
+    world = World()
+    world.run(Seen(state=RunState.RUNNING, executors=1))
+    result = succeeded(world.name)
+    if end is DriverEnd.FAILED:
+        result = failed(world.name, "TopicUnknown", "there is no such topic")
+    world.there[world.name] = Seen(state=RunState.RUNNING, result=result, driver_end=end)
+    for _ in range(3):
+        world.look(seconds=3_600)
+    assert world.removed == []
+    # It comes back and begins again, for nothing.
+    if end is DriverEnd.FAILED:
+        world.there[world.name] = Seen(state=RunState.RUNNING, result=result)
+        world.look(seconds=2)
+        assert world.removed == world.launched
+
+
+def test_what_keeps_an_application_from_being_made_is_told_and_waited_for_so_long() -> None:
+    world = World()
+    world.look()
+    world.look()
+    world.there.clear()
+    obstacle = 'failed calling webhook "x": connection refused'
+    world.look(seconds=3, obstacle=obstacle)
+    assert world.ready() == ("False", "NotMade")
+    (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
+    assert obstacle in ready.message
+    world.there.clear()
+    world.look(seconds=LIMIT_S, obstacle=obstacle)
+    assert world.ready() == ("False", "NotMade")
+    assert world.status.finished_at == world.now
+    assert world.removed == [world.name], "what was made before it"
 
 
 def test_an_application_that_is_refused_is_not_asked_for_again() -> None:

@@ -6,13 +6,14 @@ the kinds of the Spark operators may come and go while this process runs.
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from chiplog_core import labels
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, RunState
-from chiplog_core.spark import choice, states
+from chiplog_core.spark import choice, pod_states, states
 from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.pods import object_of
@@ -113,6 +114,10 @@ class Applications:
             reason=phase.reason,
             message=phase.message,
             must_be_stopped=phase.must_be_stopped,
+            is_held_up=phase.is_held_up and not is_going,
+            executors=pod_states.running_executors(pods.items),
+            driver_end=pod_states.end_of_driver(pods.items),
+            attempt=states.attempt(known.launcher, launched),
             result=await self._result(namespace, known.name),
         )
 
@@ -166,9 +171,23 @@ class Applications:
             await self._api.apply(kind, manifest, field_manager=labels.OPERATOR)
 
     async def remove(self, namespace: str, name: str, launcher: SparkLauncher) -> None:
-        """Delete what was launched; the rest is its own. Raises `ApiError`s."""
+        """Delete what was launched; the rest is its own. Raises `ApiError`s.
+
+        Where it was never made, as it was refused, what was made before it is deleted one by one.
+        """
         try:
             await self._api.delete(LAUNCHED[launcher], namespace, name)
         except NotFound:
+            await self._remove_rest(namespace, name)
             return
         logger.info("application_removed", extra={"application": name, "namespace": namespace})
+
+    async def _remove_rest(self, namespace: str, name: str) -> None:
+        for kind in MADE.values():
+            found = await self._api.list_(kind, namespace, labels=f"{APPLICATION_LABEL}={name}")
+            for manifest in found.items:
+                made: str = metadata(manifest)["name"]
+                if not made.startswith(f"{name}-"):
+                    continue  # not of ours, whatever its label says
+                with suppress(NotFound):
+                    await self._api.delete(kind, namespace, made)

@@ -15,9 +15,11 @@ from chiplog_core.model.spark import SparkOverrides
 from chiplog_core.model.verification import Verification, VerificationStatus
 from chiplog_core.planner.actions import Announce, EventType, Report
 from chiplog_core.spark.application import Application, Job, Owner
+from chiplog_core.spark.gist import gist
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.runs import deadline_s
 from chiplog_core.spark.settings import PodDefaults, Run, application, merged
+from chiplog_core.spark.states import with_hint
 from chiplog_core.spark.steps import Launch, OrderRefetch, Remove, Step, TakeAwayAnnotation
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_operator.caches import Caches, ClusterKey
@@ -57,6 +59,15 @@ class CarryingOut:
 
     tools: Tools
     _refusals: dict[tuple[str, str], str] = field(default_factory=dict)
+    _obstacles: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def obstacle(self, asker: Asker) -> str:
+        """Why the application that the status names could not be made at the last attempt; empty
+        where it could, or was refused for good."""
+        application = asker.status.application
+        if application is None:
+            return ""
+        return self._obstacles.get((asker.metadata.namespace, application.name), "")
 
     def refusal(self, asker: Asker) -> str:
         """Why the API server did not let the application be made that the status names; empty
@@ -79,6 +90,9 @@ class CarryingOut:
             about = asker.metadata
             facts = {"object": about.name, "namespace": about.namespace, "error": str(error)}
             logger.warning("spark_job_not_carried_out", extra=facts)
+            if all(isinstance(action, Launch) for action in step.actions):
+                # What the status says does not hang on it, and why nothing is made stands in it.
+                await self._report(key, asker, step)
             return False
         return await self._report(key, asker, step)
 
@@ -100,13 +114,16 @@ class CarryingOut:
     async def _launch(self, asker: Asker, cluster: BrokerCluster, launch: Launch) -> None:
         made = application_of(asker, cluster, launch.name, self.tools.spark_image)
         request = request_of(asker, cluster, launch)
+        name = asker.metadata.namespace, launch.name
         try:
             await self.tools.applications.launch(launch.launcher, made, request)
-        except (Unavailable, Conflict):
+        except (Unavailable, Conflict) as error:
+            self._obstacles[name] = with_hint(gist(str(error)))
             raise
         except ApiError as error:
-            self._refusals[asker.metadata.namespace, launch.name] = str(error)
+            self._refusals[name] = with_hint(gist(str(error)))
             raise
+        self._obstacles.pop(name, None)
 
     async def _take_away_annotation(self, asker: Asker) -> None:
         about, kind = asker.metadata, KIND_OF[asker.KIND.kind]
@@ -139,8 +156,9 @@ class CarryingOut:
         return True
 
     def forget_all_but(self, named: Container[tuple[str, str]]) -> None:
-        """Refusals of applications that nobody names any more; `named` by namespace and name."""
+        """Applications that nobody names any more; `named` by namespace and name."""
         self._refusals = {key: one for key, one in self._refusals.items() if key in named}
+        self._obstacles = {key: one for key, one in self._obstacles.items() if key in named}
 
 
 def _as_it_is_now(asker: Asker, caches: Caches) -> Metadata:

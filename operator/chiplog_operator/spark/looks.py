@@ -189,6 +189,7 @@ class SparkLooks:
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
         view = await self._facts.of_verification(found, key, cluster, refusal)
+        view = replace(view, obstacle=self._carrying_out.obstacle(found))
         if found.spec.repair is Repair.NONE and not found.status.repairs:
             return await self._step(key, cluster, view)
         async with self._repairing:
@@ -214,6 +215,7 @@ class SparkLooks:
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
         view = await self._facts.of_rebalance(found, key, cluster, refusal)
+        view = replace(view, obstacle=self._carrying_out.obstacle(found))
         step = rebalance_steps.next_step(view, self.parts.clock.now())
         is_done = await self._carrying_out.carry_out(key, found, cluster, step)
         return _wait_s(step.look_again_ms, is_done=is_done)

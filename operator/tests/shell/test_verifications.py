@@ -7,6 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from chiplog_core.model.verification import Verification
+from chiplog_core.spark.application import APPLICATION_LABEL
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.spark.board import VerificationBoard
@@ -82,6 +83,13 @@ class Spark:
         await self.bench.api.patch(
             kinds.CONFIG_MAPS, NAMESPACE, f"{name}-result", patch, field_manager="driver"
         )
+
+    def made_for_runs(self) -> list[str]:
+        """Everything that carries an application's label."""
+        kinds_of = (kinds.CONFIG_MAPS, kinds.SERVICE_ACCOUNTS, kinds.ROLES, kinds.ROLE_BINDINGS)
+        found = [one for kind in (*kinds_of, kinds.JOBS) for one in self.jobs(kind)]
+        labelled = [one for one in found if APPLICATION_LABEL in one["metadata"].get("labels", {})]
+        return [one["metadata"]["name"] for one in labelled]
 
     def events(self) -> list[str]:
         found = self.bench.api.all_of(kinds.EVENTS)
@@ -198,6 +206,31 @@ def test_a_job_that_is_refused_is_told_of_and_not_tried_for_ever(it: Spark) -> N
             assert it.ready() == ("False", "LaunchRefused")
             assert "exceeded quota" in it.status()["outcome"]["message"]
             assert len(tries) == 1
+            assert it.made_for_runs() == []
+
+    it.bench.run(scenario())
+
+
+def test_a_webhook_that_is_away_is_told_of_and_waited_for(it: Spark) -> None:
+    away = 'Internal error occurred: failed calling webhook "mutate.sparkoperator.k8s.io": refused'
+
+    def refuse(call: Call) -> ApiError | None:
+        return Unavailable(away) if (call.verb, call.kind) == ("create", "Job") else None
+
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            it.bench.api.fault = refuse
+            await it.apply()
+            await it.bench.live(21)
+            assert it.ready() == ("False", "NotMade")
+            ready = it.status()["conditions"][0]["message"]
+            assert away in ready
+            assert "see that its webhook's pods run" in ready
+            it.bench.api.fault = lambda _: None
+            await it.bench.live(21)
+            assert len(it.jobs()) == 1
+            assert it.ready() == ("False", "Pending")
 
     it.bench.run(scenario())
 

@@ -1,0 +1,46 @@
+"""What a failure says, out of the pages that a launcher or a job writes about it.
+
+Spark's errors come with the calls of the JVM, of Python, and of each cause: thousands of
+characters, of which a person needs one line. The whole text stays where it was written: in the
+driver's log, or in the status of the launcher's own object.
+"""
+
+import re
+
+MAX_GIST_LENGTH = 1_000
+MAX_READ_LENGTH = 1_000_000
+"""Of a longer text only the end is read; there the last cause stands."""
+
+_CALL = re.compile(r"\s+(at\s+\S+\(|File \"|\.\.\. \d+ more)|Traceback \(most recent call last\)")
+_CAUSE = "Caused by: "
+_ERROR = re.compile(
+    r"(?:Exception in thread \"[^\"]{0,200}\" )?"
+    r"(?P<what>[A-Za-z_][\w.$]{0,200}(?:Error|Exception|Exit|Interrupt|Failure)(?:: .*)?)"
+)
+
+
+def gist(text: str, limit: int = MAX_GIST_LENGTH) -> str:
+    """The last cause where `text` holds a stack trace, else its beginning; at most `limit` long."""
+    whole = text.strip()
+    lines = whole[-MAX_READ_LENGTH:].splitlines()
+    if not any(_CALL.match(line) for line in lines):
+        return _cut(whole, limit)
+    found = _last_error(lines) or next((line for line in lines if line.strip()), "")
+    return _cut(found.strip(), limit)
+
+
+def _last_error(lines: list[str]) -> str:
+    """Of the last cause: an error of Python that it quotes, else what it says itself."""
+    causes = [at for at, line in enumerate(lines) if line.lstrip().startswith(_CAUSE)]
+    begin = causes[-1] if causes else 0
+    errors = [match["what"] for line in lines[begin:] if (match := _ERROR.match(line)) is not None]
+    quotes_python = any(line.lstrip().startswith('File "') for line in lines[begin:])
+    if causes and not (quotes_python and errors):
+        return lines[begin].lstrip().removeprefix(_CAUSE)
+    if not errors:
+        return ""
+    return errors[-1] if quotes_python else errors[0]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
