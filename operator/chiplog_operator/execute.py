@@ -38,6 +38,7 @@ from chiplog_operator.confirm import confirm_deletion, confirm_maps
 from chiplog_operator.events import event
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.status_patch import status_patch
+from chiplog_operator.story import Chapter, Story
 from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
 from chiplog_operator.together import together
 from chiplog_operator.topic_writes import write_topic
@@ -91,6 +92,7 @@ class Executor:
         self._clock = clock
         self._authority = authority
         self._instance = instance
+        self._story = Story(caches, clock, self.announce)
 
     async def execute(
         self,
@@ -99,17 +101,18 @@ class Executor:
         is_urgent: Callable[[], bool] = lambda: False,
     ) -> Outcome:
         """Do all of it, in order of urgency, at most `IN_FLIGHT` at once."""
-        outcome = Outcome()
+        outcome, chapter = Outcome(), Chapter(cluster)
         began_s = self._clock.monotonic_s()
 
         async def do(action: Action) -> None:
             if is_urgent() and self._clock.monotonic_s() - began_s > PATIENCE_S:
                 outcome.given_up = True
             if not (outcome.unavailable or outcome.given_up):
-                await self._try(cluster, action, outcome)
+                await self._try(chapter, action, outcome)
 
         in_order = sorted(actions, key=rank_of)
         await together(do, in_order, at_once=IN_FLIGHT)
+        await self._story.tell(chapter)
         return outcome
 
     async def announce(self, announce: Announce) -> None:
@@ -121,18 +124,19 @@ class Executor:
             level = logging.DEBUG if ENDING_NAMESPACE in str(error) else logging.WARNING
             logger.log(level, "event_not_made", extra=facts)
 
-    async def _try(self, cluster: ClusterKey, action: Action, outcome: Outcome) -> None:
+    async def _try(self, chapter: Chapter, action: Action, outcome: Outcome) -> None:
+        cluster = chapter.cluster
         if not self._authority.is_held():
             raise NotInCharge
         facts = {"cluster": str(cluster), "action": type(action).__name__, **facts_of(action)}
         try:
-            await self._do(cluster, action, outcome)
+            await self._do(chapter, action, outcome)
             outcome.done += 1
             self._acted(cluster, action)
             logger.debug("done", extra=facts)
         except (Conflict, NotFound) as error:
             outcome.conflicts += 1
-            logger.info("outdated", extra={**facts, "error": str(error)})
+            logger.debug("outdated", extra={**facts, "error": str(error)})
             await self._look_again(action)
         except Unavailable as error:
             outcome.unavailable = True
@@ -144,20 +148,21 @@ class Executor:
                 level, "refused", extra={**facts, "error": f"{type(error).__name__}: {error}"}
             )
 
-    async def _do(self, cluster: ClusterKey, action: Action, outcome: Outcome) -> None:
+    async def _do(self, chapter: Chapter, action: Action, outcome: Outcome) -> None:
+        cluster = chapter.cluster
         match action:
             case Create():
-                await self._create(action)
+                await self._create(chapter, action)
             case Replace():
-                await self._replace(cluster, action)
+                await self._replace(chapter, action)
             case DeleteMap():
-                await self._delete_map(action)
+                await self._delete_map(chapter, action)
             case DeleteGroup():
                 await self._delete_group(action)
             case SetFinalizers():
                 await self._set_finalizers(action)
             case Report():
-                await self._report(action)
+                await self._report(chapter, action)
             case Announce():
                 await self._create_event(action)
             case RestartPod():
@@ -165,7 +170,7 @@ class Executor:
             case WriteTopic():
                 outcome.results += await self._write_topic(cluster, action)
 
-    async def _create(self, action: Create) -> None:
+    async def _create(self, chapter: Chapter, action: Create) -> None:
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         try:
@@ -175,20 +180,22 @@ class Executor:
             await self._there.read(kind, about.namespace, about.name)
         else:
             self._caches[kind].put(made)
+            chapter.did(action)
 
-    async def _replace(self, cluster: ClusterKey, action: Replace) -> None:
+    async def _replace(self, chapter: Chapter, action: Replace) -> None:
         if action.deleted_topic is not None:
-            await confirm_deletion(self._there, cluster, action.deleted_topic)
+            await confirm_deletion(self._there, chapter.cluster, action.deleted_topic)
         if isinstance(action.resource, Broker) and action.resource.spec.retired:
-            await confirm_maps(self._there, cluster)
+            await confirm_maps(self._there, chapter.cluster)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         manifest.pop("status", None)  # the broker's own, and not written here
         self._caches[kind].put(
             await self._api.replace(kind, manifest, field_manager=labels.OPERATOR)
         )
+        chapter.did(action)
 
-    async def _delete_map(self, action: DeleteMap) -> None:
+    async def _delete_map(self, chapter: Chapter, action: DeleteMap) -> None:
         about = action.resource.metadata
         await self._api.delete(
             kinds.PARTITION_MAPS,
@@ -197,6 +204,7 @@ class Executor:
             uid=about.uid,
             resource_version=about.resource_version,
         )
+        chapter.did(action)
         # Somebody's finalizer may keep it: only what is seen to be gone is gone.
         await self._look_again(action)
 
@@ -219,10 +227,10 @@ class Executor:
         )
         self._there.take(kinds.TOPICS, made)
 
-    async def _report(self, action: Report) -> None:
+    async def _report(self, chapter: Chapter, action: Report) -> None:
         kind, about = KIND_OF[action.kind.kind], action.metadata
-        cached = self._caches[kind].get(about.namespace, about.name) or {}
-        patch = status_patch(action, cached.get("status") or {})
+        before = (self._caches[kind].get(about.namespace, about.name) or {}).get("status") or {}
+        patch = status_patch(action, before)
         if patch is None:
             return
         made = await self._api.patch(
@@ -234,6 +242,7 @@ class Executor:
             subresource="status",
         )
         self._there.take(kind, made)
+        chapter.reported(action, before)
 
     async def _create_event(self, announce: Announce) -> None:
         manifest = event(announce, self._clock.now(), self._instance)

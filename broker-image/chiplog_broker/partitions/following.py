@@ -12,6 +12,7 @@ Everything runs on the event loop's thread, and one fetcher at a time calls `tak
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
@@ -86,6 +87,7 @@ class Following:
         "_log",
         "_partition",
         "_sync",
+        "_warn_at_s",
         "_why",
         "contact",
         "is_halted",
@@ -124,6 +126,7 @@ class Following:
         self._sync: asyncio.Task[None] | None = None
         self._is_over = False
         self._why = ""
+        self._warn_at_s = math.inf
         self.is_halted = False
         """Whether going on would lose acknowledged records: somebody has to look."""
 
@@ -304,9 +307,14 @@ class Following:
             self._partition.tell_log_start()
 
     def _failed(self, reason: str) -> Taken:
+        now_s = self._clock.monotonic_s()
         if reason != self._why:
+            # Elections and restarts are normal work; what lasts longer than they do is not.
+            logger.info("follower_waits", extra=self._facts(reason=reason))
+            self._why, self._warn_at_s = reason, now_s + self._lag_max_s()
+        elif now_s >= self._warn_at_s:
             logger.warning("follower_waits", extra=self._facts(reason=reason))
-            self._why = reason
+            self._warn_at_s = math.inf
         return Taken.FAILED
 
     def _end(self, reason: str) -> Taken:

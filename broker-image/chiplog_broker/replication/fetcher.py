@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 DIAL_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 10.0
 """On top of what the leader may wait for records."""
+FAILURES_TO_WARN: Final = 10
+"""So many in a row, some seconds, are more than a leader that restarts."""
 NO_SESSION_REST_S: Final = 0.1
 SHORTEST_POLL_S: Final = 0.1
 """A fetch that waits is given up for a new partition, but not more often than this."""
@@ -215,9 +217,11 @@ class LeaderFetcher:
             self._given_up = False
             return
         self._failures += 1
-        if self._failures == 1:
+        if self._failures in {1, FAILURES_TO_WARN}:
+            # A leader that restarts is normal work.
+            level = logging.INFO if self._failures == 1 else logging.WARNING
             extra = {"leader": self._leader_id, "reason": str(why)}
-            logger.warning("leader_unreachable", extra=extra)
+            logger.log(level, "leader_unreachable", extra=extra)
         # A new partition may be the first word of a leader that is back.
         self._news.clear()
         await self._rest(rest_s(self._failures, self._parts.chance()))

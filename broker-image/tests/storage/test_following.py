@@ -1,6 +1,7 @@
 """A follower's log under its leader's answers, on a disk that can lose power."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -373,3 +374,19 @@ def test_stop_waits_for_what_has_begun(run: Run) -> None:
         assert await taking is Taken.PROGRESS
 
     run(scenario)
+
+
+def test_a_follower_that_waits_is_a_warning_only_when_it_lasts(
+    run: Run, kit: "StorageKit", caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def scenario(one: Follower) -> None:
+        refusal = int(ErrorCode.not_leader_or_follower)
+        for seconds in (0.0, LAG_MAX_S / 2, LAG_MAX_S, 1.0):
+            kit.clock.time_ms += int(seconds * 1000)
+            assert await one.give(error_code=refusal) is Taken.FAILED
+
+    run(scenario)
+    levels = [one.levelname for one in caplog.records if one.message == "follower_waits"]
+    assert levels == ["INFO", "WARNING"]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from chiplog_core import api
-from chiplog_core.ids import BrokerId
+from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -16,6 +16,32 @@ from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.topic import TopicStatus
 from chiplog_core.model.verification import VerificationStatus
+
+
+class EventType(StrEnum):
+    """How Kubernetes sorts Events."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something that happened, for an Event and the log."""
+
+    type: EventType
+    reason: str
+    """One CamelCase word for programs to compare."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChange:
+    """A partition's leadership passes from one replica, in its session, to another."""
+
+    partition: PartitionIndex
+    before: ReplicaRef | None
+    after: ReplicaRef | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +59,10 @@ class Replace:
     """With the `resource_version` that the decision was made from."""
     weight: int = 0
     """How urgent: the highest go first (partitions that get a leader)."""
+    leader_changes: tuple[LeaderChange, ...] = ()
+    """The partitions whose leader is another one by this write."""
+    news: tuple[News, ...] = ()
+    """What else happens by this write that the owner of the cluster should hear of."""
     deleted_topic: Metadata | None = None
     """Set where the write adds a tombstone: the Topic whose deletion it carries out. Data goes
     by it, so directly before it the operator reads afresh that this very Topic (uid) is being
@@ -75,13 +105,6 @@ class Report:
         | VerificationStatus
         | RebalanceStatus
     )
-
-
-class EventType(StrEnum):
-    """How Kubernetes sorts Events."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

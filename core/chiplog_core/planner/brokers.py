@@ -18,6 +18,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.planner.actions import Action, Create, Replace
 from chiplog_core.planner.endpoints import broker_endpoints
+from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.sessions import in_its_session
 from chiplog_core.planner.settings import Settings, told_to_brokers
 from chiplog_core.planner.world import World
@@ -63,7 +64,8 @@ def plan_brokers(
         if spec != broker.spec:
             is_urgent = _urgent(spec) != _urgent(broker.spec)
             weight = ADMISSION_WEIGHT if is_urgent else 0
-            actions.append(Replace(resource=replace(broker, spec=spec), weight=weight))
+            news = broker_news(broker, spec)
+            actions.append(Replace(resource=replace(broker, spec=spec), weight=weight, news=news))
     retired = {broker_id for broker_id, spec in next_specs.items() if spec.retired}
     actions += _creations(world, settings, ids, new_topic_id)
     return BrokersPlan(

@@ -17,11 +17,17 @@ from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
 from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.planner.settings import Settings
-from chiplog_core.planner.verdicts import fails, holds, numbered, paused_verdict, refused
+from chiplog_core.planner.verdicts import (
+    FAILED_APPLY,
+    fails,
+    holds,
+    numbered,
+    paused_verdict,
+    refused,
+)
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 
-FAILED_APPLY = "FailedApply"
 PATIENCE = timedelta(minutes=5)
 """How long a roll may wait for brokers before the condition calls it blocked."""
 

@@ -13,7 +13,14 @@ from chiplog_core import api, labels
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.actions import Announce, Create, DeleteMap, EventType, Replace
+from chiplog_core.planner.actions import (
+    Announce,
+    Create,
+    DeleteMap,
+    EventType,
+    LeaderChange,
+    Replace,
+)
 from chiplog_core.planner.deletion import confirmed, let_go, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
@@ -86,10 +93,12 @@ class MapPlanner:
             return
         is_deletion = owner is not None and len(spec.tombstones) > len(observed.spec.tombstones)
         self._plan.changing.add(spec.topic_name)
+        changes = leader_changes(observed.spec, spec)
         self._plan.actions.append(
             Replace(
                 resource=replace(observed, spec=spec),
-                weight=_new_leaders(observed.spec, spec),
+                weight=sum(change.after is not None for change in changes),
+                leader_changes=changes,
                 deleted_topic=owner.metadata if is_deletion and owner is not None else None,
             )
         )
@@ -191,18 +200,18 @@ def _problems_with_change(current: Generation, owner: Topic) -> tuple[Problem, .
     )
 
 
-def _new_leaders(before: PartitionMapSpec, after: PartitionMapSpec) -> int:
-    """How many partitions get a leader by this write."""
+def leader_changes(before: PartitionMapSpec, after: PartitionMapSpec) -> tuple[LeaderChange, ...]:
+    """The partitions of which `after` names another leader, or the same in another session."""
     leaders = {
         (generation.topic_id, state.partition): state.leader
         for generation in before.generations
         for state in generation.partitions
     }
-    return sum(
-        state.leader is not None
-        and leaders.get((generation.topic_id, state.partition)) != state.leader
+    return tuple(
+        LeaderChange(partition=state.partition, before=leader, after=state.leader)
         for generation in after.generations
         for state in generation.partitions
+        if (leader := leaders.get((generation.topic_id, state.partition))) != state.leader
     )
 
 

@@ -6,6 +6,9 @@ from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.problems import Problem
 
+FAILED_APPLY = "FailedApply"
+"""Reason of a condition: the API server refused an object of the cluster."""
+
 
 def holds(condition: ConditionType, reason: str, message: str = "") -> Verdict:
     """The condition is True."""

@@ -619,7 +619,11 @@ def test_a_pod_whose_claim_waits_for_it_to_be_scheduled_is_made_again(bench: Any
             await bench.live(3)
             assert bench.api.all_of(kinds.PODS)
             await bench.live(4.5)
-            return [one["reason"] for one in bench.api.all_of(kinds.EVENTS)]
+            return [
+                one["reason"]
+                for one in bench.api.all_of(kinds.EVENTS)
+                if one["involvedObject"]["kind"] == kinds.PODS.kind
+            ]
 
     assert bench.run(scenario()) == ["VolumeNotBound"]
     assert not bench.api.all_of(kinds.PODS)

@@ -1,0 +1,177 @@
+"""What the owner of a cluster should hear of, as Events and lines of the log.
+
+A status says how things are. `kubectl describe` and the log also say how they came to be so:
+who was elected, which broker was admitted or fenced, when a condition changed and why.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from chiplog_core.conditions import Condition, ConditionStatus, ConditionType
+from chiplog_core.ids import ReplicaRef
+from chiplog_core.model.broker import Broker, BrokerSpec
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.planner.actions import EventType, LeaderChange, News
+from chiplog_core.planner.verdicts import FAILED_APPLY
+from chiplog_core.problems import Reason
+
+WISHED: Final[Mapping[str, str]] = {
+    ConditionType.READY: "it is as its spec says",
+    ConditionType.HEALTHY: "every partition has a leader and all its replicas in sync",
+    ConditionType.CONFIGURATION_APPLIED: "every broker runs with the configuration of the spec",
+}
+"""Conditions that should be True, and what that means."""
+UNWISHED: Final = frozenset(
+    {ConditionType.WARNING, ConditionType.METADATA_REGRESSED, ConditionType.DISK_PRESSURE}
+)
+"""Conditions that are there only while something is wrong."""
+BY_ANNOTATION: Final = frozenset({ConditionType.UNMANAGED, ConditionType.RECONCILIATION_PAUSED})
+"""Conditions that a user asked for."""
+WAITING: Final = "Waiting"
+"""How the reasons of what only takes its time begin."""
+REFUSALS: Final = frozenset(reason.value for reason in Reason)
+"""Reasons that say the spec cannot be carried out as it is."""
+
+
+def condition_news(
+    before: Iterable[Mapping[str, object]], after: Sequence[Condition]
+) -> Iterator[News]:
+    """What changed in an object's conditions.
+
+    `before` are the conditions as they are published, `after` those that take their place.
+    """
+    published = {str(one.get("type")): one for one in before}
+    for condition in after:
+        was = published.pop(condition.type, None)
+        if was is None or _differs(was, condition):
+            yield from _changed(condition, was)
+    for kind, was in published.items():
+        if kind in UNWISHED or kind in BY_ANNOTATION:
+            what = was.get("message") or was.get("reason")
+            yield News(EventType.NORMAL, f"{kind}Over", f"no longer: {what}")
+
+
+def _differs(was: Mapping[str, object], condition: Condition) -> bool:
+    if (was.get("status"), was.get("reason")) != (condition.status.value, condition.reason):
+        return True
+    # The spec is refused again, for something else.
+    is_refusal = condition.reason in REFUSALS and condition.status is ConditionStatus.FALSE
+    return is_refusal and was.get("message", "") != condition.message
+
+
+def _changed(condition: Condition, was: Mapping[str, object] | None) -> Iterator[News]:
+    holds = condition.status is ConditionStatus.TRUE
+    if condition.type in UNWISHED and holds:
+        is_start = condition.reason.startswith(WAITING)
+        kind = EventType.NORMAL if is_start else EventType.WARNING
+        yield News(kind, condition.reason, condition.message)
+    elif condition.type in BY_ANNOTATION and holds:
+        yield News(EventType.NORMAL, condition.type, condition.message)
+    elif condition.type in WISHED and holds:
+        text = condition.message or WISHED[condition.type]
+        yield News(EventType.NORMAL, condition.reason, text)
+    elif condition.type in WISHED and not _is_said_elsewhere(condition):
+        yield News(_urgency(condition, was), condition.reason, condition.message)
+
+
+def _is_said_elsewhere(condition: Condition) -> bool:
+    """FailedApply has an Event where it happens; a refused spec is told by Ready."""
+    if condition.reason == FAILED_APPLY:
+        return True
+    return condition.type == ConditionType.CONFIGURATION_APPLIED and condition.reason in REFUSALS
+
+
+def _urgency(condition: Condition, was: Mapping[str, object] | None) -> EventType:
+    if condition.reason in REFUSALS:
+        return EventType.WARNING
+    # A restart for a new configuration was asked for, and what was just made cannot be ready.
+    is_expected = was is None or condition.type == ConditionType.CONFIGURATION_APPLIED
+    return EventType.NORMAL if is_expected else EventType.WARNING
+
+
+def broker_news(broker: Broker, after: BrokerSpec) -> tuple[News, ...]:
+    """What the operator decides about a broker by writing this spec over what there is."""
+    return tuple(_of_broker(broker, broker.spec, after))
+
+
+def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterator[News]:
+    who = f"broker {after.broker_id}"
+    if after.disk_failed_session > before.disk_failed_session:
+        message = f"a write to the disk of {who} failed in session {after.disk_failed_session}"
+        yield News(EventType.WARNING, "DiskFailed", message)
+    if after.session != before.session:
+        is_same = after.admitted_incarnation == before.admitted_incarnation
+        what = "renews its Lease again" if is_same else "has started"
+        message = f"{who} {what} and is admitted with session {after.session}"
+        yield News(EventType.NORMAL, "BrokerAdmitted", message)
+    elif after.fenced and not before.fenced:
+        is_planned = broker.status.draining
+        how = "has stopped" if is_planned else "ended or did not renew its Lease in time"
+        kind = EventType.NORMAL if is_planned else EventType.WARNING
+        message = f"{who} {how}: session {after.session} leads nothing and is in sync nowhere"
+        yield News(kind, "BrokerFenced", message)
+    if after.retired and not before.retired:
+        yield News(EventType.NORMAL, "BrokerRetired", f"{who} is retired; its id is not used again")
+
+
+def topic_made(spec: PartitionMapSpec) -> News:
+    """A topic has its partitions, and each of them its replicas."""
+    states = [state for generation in spec.generations for state in generation.partitions]
+    partitions = "1 partition" if len(states) == 1 else f"{len(states)} partitions"
+    replicas = len(states[0].replicas) if states else 0
+    each = "1 replica" if replicas == 1 else f"{replicas} replicas each"
+    message = f"topic {spec.topic_name} was created with {partitions}, {each}"
+    return News(EventType.NORMAL, "TopicCreated", message)
+
+
+def topic_gone(spec: PartitionMapSpec) -> News:
+    """Every broker has confirmed that nothing of a deleted topic is left."""
+    message = f"topic {spec.topic_name} was deleted; no broker holds data of it any more"
+    return News(EventType.NORMAL, "TopicDeleted", message)
+
+
+def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
+    """All leaderships that passed on at one time, in one sentence for each kind."""
+    lost = [change for change in changes if change.after is None]
+    if lost:
+        of_whom = Counter(_broker(change.before) for change in lost)
+        message = (
+            f"no replica can lead {_partitions(of_whom.total())}: {_counts(of_whom, 'led by')}"
+        )
+        yield News(EventType.WARNING, "LeadersLost", message)
+    again = Counter(
+        _broker(change.after) for change in changes if change.after and _is_same_broker(change)
+    )
+    if again:
+        message = f"{_partitions(again.total())} again led by a broker that started again"
+        yield News(EventType.NORMAL, "LeadersElected", f"{message}: {_counts(again, 'on')}")
+    moved = Counter(
+        (_broker(change.before), _broker(change.after))
+        for change in changes
+        if change.after and not _is_same_broker(change)
+    )
+    if moved:
+        each = ", ".join(
+            f"{number} from {before} to {after}"
+            for (before, after), number in sorted(moved.items())
+        )
+        message = f"{_partitions(moved.total())} with a new leader: {each}"
+        yield News(EventType.NORMAL, "LeadersElected", message)
+
+
+def _is_same_broker(change: LeaderChange) -> bool:
+    before, after = change.before, change.after
+    return before is not None and after is not None and before.broker_id == after.broker_id
+
+
+def _broker(ref: ReplicaRef | None) -> str:
+    return "nobody" if ref is None else f"broker {ref.broker_id}"
+
+
+def _counts(of: Mapping[str, int], word: str) -> str:
+    return ", ".join(f"{number} {word} {who}" for who, number in sorted(of.items()))
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"

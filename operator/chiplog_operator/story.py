@@ -1,0 +1,150 @@
+"""Tells what was carried out: Events for `kubectl describe`, and a line of the log for each.
+
+Told after the writes, so that nothing waits for it and nothing is told that did not happen. Events
+are objects of the API server too, so there is an allowance: of a storm the first are made, and the
+log has all.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from chiplog_core import api
+from chiplog_core.ids import ReplicaRef
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.planner.actions import (
+    Action,
+    Announce,
+    Create,
+    DeleteMap,
+    LeaderChange,
+    News,
+    Replace,
+    Report,
+)
+from chiplog_core.planner.news import condition_news, election_news, topic_gone, topic_made
+from chiplog_kube import kinds
+from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.parsed import metadata_of
+from chiplog_operator.together import together
+from chiplog_operator.writes import IN_FLIGHT
+
+logger = logging.getLogger(__name__)
+
+BURST = 60
+"""So many Events at once."""
+EVENTS_A_SECOND = 1.0
+"""And so many in the long run."""
+MAX_LISTED = 50
+"""So many partitions of one map are named in the log."""
+
+QUIET_KINDS = frozenset({api.VERIFICATION, api.REBALANCE})
+"""Who follows a Spark job tells each of its steps."""
+
+
+@dataclass(slots=True)
+class Chapter:
+    """What one plan did."""
+
+    cluster: ClusterKey
+    news: list[News] = field(default_factory=list)
+    """Of the cluster itself."""
+    changes: list[LeaderChange] = field(default_factory=list)
+    others: list[Announce] = field(default_factory=list)
+    """Of other objects."""
+
+    def did(self, action: Action) -> None:
+        """It was carried out."""
+        match action:
+            case Replace():
+                self.news += action.news
+                self.changes += action.leader_changes
+                self._log_elections(action)
+            case Create(resource=PartitionMap() as made):
+                self.news.append(topic_made(made.spec))
+            case DeleteMap():
+                self.news.append(topic_gone(action.resource.spec))
+            case _:
+                pass
+
+    def reported(self, report: Report, before: Mapping[str, object]) -> None:
+        """The status of an object was written over this one."""
+        if report.kind in QUIET_KINDS:
+            return
+        conditions = before.get("conditions")
+        published = conditions if isinstance(conditions, list) else []
+        for one in condition_news(published, report.status.conditions):
+            if report.kind is api.BROKER_CLUSTER:
+                self.news.append(one)
+            else:
+                self.others.append(_announce(report.kind.kind, report.metadata, one))
+
+    def _log_elections(self, action: Replace) -> None:
+        if action.leader_changes and isinstance(action.resource, PartitionMap):
+            listed = [
+                {"partition": one.partition, "from": _text(one.before), "to": _text(one.after)}
+                for one in action.leader_changes[:MAX_LISTED]
+            ]
+            facts = {"topic": action.resource.spec.topic_name, "changes": listed}
+            more = len(action.leader_changes) - len(listed)
+            logger.info(
+                "leaders_elected", extra={"cluster": str(self.cluster), **facts, "more": more}
+            )
+
+
+class Story:
+    """What one operator process tells of all clusters."""
+
+    def __init__(
+        self, caches: Caches, clock: Clock, announce: Callable[[Announce], Awaitable[object]]
+    ) -> None:
+        self._caches = caches
+        self._clock = clock
+        self._announce = announce
+        self._allowance = float(BURST)
+        self._since_s = clock.monotonic_s()
+
+    async def tell(self, chapter: Chapter) -> None:
+        """Log all of it, and make Events of it as far as the allowance goes."""
+        told = [*self._of_cluster(chapter), *chapter.others]
+        for one in told:
+            facts = {"kind": one.kind, "object": one.metadata.name, "text": one.message}
+            extra = {"cluster": str(chapter.cluster), "reason": one.reason, **facts}
+            logger.info("happened", extra=extra)
+        allowed = self._allowed(len(told))
+        if allowed < len(told):
+            missing = {"cluster": str(chapter.cluster), "events": len(told) - allowed}
+            logger.info("events_not_made", extra={**missing, "reason": "too many at once"})
+        await together(self._announce, told[:allowed], at_once=IN_FLIGHT)
+
+    def _of_cluster(self, chapter: Chapter) -> Iterator[Announce]:
+        found = self._caches[kinds.BROKER_CLUSTERS].get(*chapter.cluster)
+        if found is None:
+            return  # there is nothing to describe
+        news: Iterable[News] = (*election_news(chapter.changes), *chapter.news)
+        for one in news:
+            yield _announce(api.BROKER_CLUSTER.kind, metadata_of(found), one)
+
+    def _allowed(self, wanted: int) -> int:
+        now_s = self._clock.monotonic_s()
+        grown = self._allowance + (now_s - self._since_s) * EVENTS_A_SECOND
+        allowed = min(wanted, int(min(grown, BURST)))
+        self._allowance, self._since_s = min(grown, BURST) - allowed, now_s
+        return allowed
+
+
+def _announce(kind: str, about: Metadata, news: News) -> Announce:
+    return Announce(
+        kind=kind,
+        api_version=api.API_VERSION,
+        metadata=about,
+        type=news.type,
+        reason=news.reason,
+        message=news.message,
+    )
+
+
+def _text(ref: ReplicaRef | None) -> str:
+    return "none" if ref is None else str(ref)
