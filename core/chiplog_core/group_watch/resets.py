@@ -7,10 +7,14 @@ safe, because the coordinator runs one id once; what `status` says decides nothi
 | The coordinator said | Asked again |
 | --- | --- |
 | Done, Planned | when the manifest changes |
-| Refused | when the members are gone, when the manifest changes, and every `RETRY_MS` |
+| Refused | when `spec.reset` changes, never by itself: else it would move the offsets at the next
+  moment without members, which may be weeks later in the middle of a deploy |
+| Refused, of a dry run | when the members are gone, when the manifest changes, every `RETRY_MS` |
 | that it cannot answer, or nothing | every `AGAIN_MS` |
 """
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +30,7 @@ from chiplog_core.limits import (
     MAX_GROUP_STATUS_PARTITIONS,
     MAX_MESSAGE_LENGTH,
 )
+from chiplog_core.manifest.writing import write
 from chiplog_core.model.consumer_group import ConsumerGroup, Reset
 from chiplog_core.model.group_exchange import (
     GroupFacts,
@@ -43,6 +48,9 @@ from chiplog_core.validate.consumer_group import check_group
 
 RETRY_MS: Final = 10_000
 AGAIN_MS: Final = 1_000
+REFUSED_FOR_GOOD: Final = (
+    ". It is not tried again by itself: when that is mended, give it another spec.reset.id"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,27 @@ class Tried:
     state: ResetState | None
     """None where the coordinator could not say."""
     had_members: bool
+    wish: str = ""
+    """Digest of the reset."""
+
+
+def wish_of(reset: Reset) -> str:
+    """Digest of a reset with all that it says: another one is another wish."""
+    text = json.dumps(write(reset), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_refused_for_good(group: ConsumerGroup, tried: Tried | None) -> bool:
+    """Whether this very reset was refused before, as this process or the status remembers."""
+    reset, said = group.spec.reset, group.status.reset
+    if reset is None or reset.dry_run:
+        return False
+    if tried is not None and tried.wish == wish_of(reset):
+        return tried.state is ResetState.REFUSED
+    if said is None or said.state is not ResetState.REFUSED or said.id != reset.id:
+        return False
+    # A status of an older version does not say which reset it was; its id does well enough.
+    return said.wish in {"", wish_of(reset)}
 
 
 def is_due(
@@ -64,7 +93,7 @@ def is_due(
     """Whether to ask now. `facts` are what the coordinator said in this look, None if nothing."""
     if group.spec.reset is None or paused(group.metadata) or not _is_valid(group):
         return False
-    if facts is None or facts.refusal is not None:
+    if facts is None or facts.refusal is not None or is_refused_for_good(group, tried):
         return False
     if tried is None or tried.generation != group.metadata.generation:
         return True
@@ -140,6 +169,7 @@ def tried(
         at_ms=now_ms,
         state=None if answer is None else answer.state,
         had_members=facts.member_count > 0,
+        wish="" if group.spec.reset is None else wish_of(group.spec.reset),
     )
 
 
@@ -156,10 +186,14 @@ def reset_status(
         cut = (
             f"{len(shown)} of {counted(total, 'partition')} are shown" if total > len(shown) else ""
         )
+        is_refused = answer.state is ResetState.REFUSED
+        final = REFUSED_FOR_GOOD if is_refused and not reset.dry_run else ""
+        message = "; ".join(filter(None, (cut, answer.message)))
         found = ResetStatus(
             id=reset.id,
             state=answer.state,
-            message="; ".join(filter(None, (cut, answer.message)))[:MAX_MESSAGE_LENGTH],
+            message=message[: MAX_MESSAGE_LENGTH - len(final)] + final,
+            wish=wish_of(reset) if is_refused else "",
             offsets=shown,
         )
     elif reset.dry_run or _has_ended(before, reset):
@@ -201,11 +235,11 @@ def reset_event(
         return None
     kind, reason = _EVENTS[after.state]
     partitions = counted(len(after.offsets), "partition")
-    message = (
-        f"reset {after.id} has put the offsets of {partitions} where it was asked to"
-        if after.state is ResetState.DONE
-        else f"reset {after.id}: {after.message}"
-    )
+    message = f"reset {after.id}: {after.message}"
+    if after.state is ResetState.DONE and after.message:
+        message = f"reset {after.id} has moved the offsets of {partitions}: {after.message}"
+    elif after.state is ResetState.DONE:
+        message = f"reset {after.id} has put the offsets of {partitions} where it was asked to"
     return Announce(
         kind=api.CONSUMER_GROUP.kind,
         api_version=api.API_VERSION,

@@ -11,10 +11,18 @@ from chiplog_core.group_watch.objective import objective
 from chiplog_core.limits import MAX_GROUP_STATUS_MEMBERS
 from chiplog_core.model.consumer_group import NEVER, ConsumerGroup
 from chiplog_core.model.group_exchange import KEPT_FOR_EVER, GroupFacts
-from chiplog_core.model.group_status import ConsumerGroupStatus, GroupState, ResetStatus
+from chiplog_core.model.group_status import (
+    ConsumerGroupStatus,
+    GroupState,
+    ResetState,
+    ResetStatus,
+)
 from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
+
+NOT_RESET = {ResetState.REFUSED: "ResetRefused", ResetState.FAILED: "ResetFailed"}
+"""States of a reset in which the spec is not in force, with the reason to tell."""
 
 MAX_PROTOCOL_LENGTH = 249
 MOST_NAMES = 10
@@ -69,7 +77,8 @@ def group_status(
 ) -> ConsumerGroupStatus:
     """What to publish; exactly, whether it is worth a write or not."""
     status = _figures(group.status, heard)
-    verdicts = [_ready(group, heard, problems), *_others(group, heard)]
+    reset = others.reset or group.status.reset
+    verdicts = [_ready(group, heard, problems, reset), *_others(group, heard)]
     if others.scaled is not None:
         verdicts.append(others.scaled)
     generation = group.metadata.generation
@@ -77,7 +86,7 @@ def group_status(
         status,
         observed_generation=generation,
         group_id=group.group_id,
-        reset=others.reset or group.status.reset,
+        reset=reset,
         conditions=merge(
             group.status.conditions, verdicts, observed_generation=generation, now=now
         ),
@@ -118,7 +127,9 @@ def _figures(before: ConsumerGroupStatus, heard: Heard) -> ConsumerGroupStatus:
     )
 
 
-def _ready(group: ConsumerGroup, heard: Heard, problems: Sequence[Problem]) -> Verdict:
+def _ready(
+    group: ConsumerGroup, heard: Heard, problems: Sequence[Problem], reset: ResetStatus | None
+) -> Verdict:
     if problems:
         return refused(problems)
     if heard.silent:
@@ -129,6 +140,11 @@ def _ready(group: ConsumerGroup, heard: Heard, problems: Sequence[Problem]) -> V
     if is_retention_due(group, heard.facts):
         message = "the coordinator has not stored spec.offsetRetention yet"
         return fails(ConditionType.READY, "OffsetRetentionPending", message)
+    wanted = group.spec.reset
+    if wanted is not None and reset is not None and wanted.id == reset.id:
+        reason = NOT_RESET.get(reset.state)
+        if reason is not None:
+            return fails(ConditionType.READY, reason, f"reset {reset.id}: {reset.message}")
     return holds(ConditionType.READY, "Ready")
 
 

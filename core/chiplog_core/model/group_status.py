@@ -118,10 +118,15 @@ class ResetStatus:
     id: Annotated[str, "Its id, from the spec.", Length(63)]
     state: Annotated[
         ResetState,
-        "Planned: a dry run. Refused: see message. Running: the coordinator has not answered and "
-        "is asked again. Done: the new offsets are committed.",
+        "Planned: a dry run. Refused: see message; it is not tried again. Running: the coordinator "
+        "has not answered and is asked again. Done: the new offsets are committed.",
     ]
-    message: Annotated[str, "Why it was refused or failed.", Length(MAX_MESSAGE_LENGTH)] = ""
+    message: Annotated[
+        str,
+        "Why it was refused or failed, or which partitions went elsewhere than asked and why.",
+        Length(MAX_MESSAGE_LENGTH),
+    ] = ""
+    wish: Annotated[str, "Digest of the reset that was refused.", Length(63)] = ""
     time: Annotated[datetime | None, "When this state was reached."] = None
     offsets: Annotated[
         tuple[ResetOffset, ...],

@@ -17,10 +17,17 @@ def verdicts(
     *,
     problems: tuple[Problem, ...],
     unmet: Unmet | None,
+    waits_for: str = "",
 ) -> list[Verdict]:
-    """Ready, and the state as a condition of its own, as users of Strimzi wait for it."""
+    """Ready, and the state as a condition of its own, as users of Strimzi wait for it.
+
+    `waits_for` names the Rebalance whose moves an approved one waits for.
+    """
     state = status.state or RebalanceState.NEW
     ready = refused(problems) if problems else _ready(rebalance, status, state, unmet)
+    if waits_for and not problems:
+        message = f"it is approved, and begins when the moves of Rebalance {waits_for} are over"
+        ready = fails(ConditionType.READY, "WaitsForAnother", message)
     found = [ready]
     if state not in {RebalanceState.READY, RebalanceState.RECONCILIATION_PAUSED}:
         is_so = ConditionStatus.TRUE

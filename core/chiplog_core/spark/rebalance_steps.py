@@ -122,6 +122,9 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             self._set(state=RebalanceState.READY, outcome=end)
             self._tell("Rebalanced", message)
 
+    _is_waiting = False
+    """It is approved, and another Rebalance of the cluster comes first."""
+
     def _approve_by_spec(self) -> None:
         proposal = self._status.proposal
         is_named = proposal is not None and self._spec.approved_proposal == proposal.id
@@ -135,8 +138,9 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         if not proposal.executable:
             self._refuse_approval("NotExecutable", proposal.message)
             return True
-        if now is None:
+        if now is None or self._view.under_way:
             self._again_in(LOOK_AGAIN_MS)
+            self._is_waiting = bool(self._view.under_way)
             return False
         approval = approve(moves_of(proposal), now)
         if approval.is_refused:
@@ -237,6 +241,10 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         rebalance = self._view.rebalance
         self._set(state=self._state)
         published = verdicts(
-            rebalance, self._status, problems=self._view.problems, unmet=self._unmet
+            rebalance,
+            self._status,
+            problems=self._view.problems,
+            unmet=self._unmet,
+            waits_for=self._view.under_way if self._is_waiting else "",
         )
         return self._with_conditions(rebalance.metadata, published)

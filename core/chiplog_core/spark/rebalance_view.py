@@ -36,5 +36,7 @@ class RebalanceView(RunView):
     topics: Sequence[str] = ()
     """The users' topics of the cluster."""
     brokers: tuple[Broker, ...] = ()
+    under_way: str = ""
+    """Another Rebalance of the cluster whose moves go on, as namespace/name; empty for none."""
     standings: Standings | None = None
     """The partitions as the maps have them; None where that is not known: nothing is concluded."""

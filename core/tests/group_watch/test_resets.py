@@ -11,6 +11,7 @@ from chiplog_core.config.topic_keys import Durability
 from chiplog_core.durations import Duration
 from chiplog_core.group_watch.resets import (
     AGAIN_MS,
+    REFUSED_FOR_GOOD,
     RETRY_MS,
     Tried,
     is_due,
@@ -20,6 +21,7 @@ from chiplog_core.group_watch.resets import (
     reset_event,
     reset_status,
     tried,
+    wish_of,
 )
 from chiplog_core.groups.at import At
 from chiplog_core.ids import (
@@ -39,6 +41,7 @@ from chiplog_core.model.consumer_group import (
     Reset,
     ResetStrategy,
     ResetTopic,
+    WhileActive,
 )
 from chiplog_core.model.group_exchange import (
     GroupFacts,
@@ -52,7 +55,12 @@ from chiplog_core.model.group_exchange import (
     TopicOffsets,
     TopicPositions,
 )
-from chiplog_core.model.group_status import ResetOffset, ResetState, ResetStatus
+from chiplog_core.model.group_status import (
+    ConsumerGroupStatus,
+    ResetOffset,
+    ResetState,
+    ResetStatus,
+)
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.references import ClusterRef
@@ -114,14 +122,40 @@ def test_what_has_ended_is_asked_for_again_only_where_the_manifest_changed(
     assert is_due(group(generation=2), FACTS, told(state), 0)
 
 
-def test_what_was_refused_is_tried_again() -> None:
+def test_a_plan_that_was_refused_is_tried_again() -> None:
+    plan = replace(RESET, dry_run=True)
     refused = told(ResetState.REFUSED, had_members=True)
     crowd = replace(FACTS, member_count=2)
-    assert not is_due(group(), crowd, refused, RETRY_MS - 1)
-    assert is_due(group(), crowd, refused, RETRY_MS)
-    assert is_due(group(), FACTS, refused, 1), "the members are gone"
-    assert not is_due(group(), FACTS, told(ResetState.REFUSED), RETRY_MS - 1)
-    assert is_due(group(generation=2), crowd, refused, 1)
+    assert not is_due(group(plan), crowd, refused, RETRY_MS - 1)
+    assert is_due(group(plan), crowd, refused, RETRY_MS)
+    assert is_due(group(plan), FACTS, refused, 1), "the members are gone"
+    assert not is_due(group(plan), FACTS, told(ResetState.REFUSED), RETRY_MS - 1)
+    assert is_due(group(plan, generation=2), crowd, refused, 1)
+
+
+def test_a_reset_that_was_refused_does_not_move_offsets_at_a_later_time() -> None:
+    """Not when its members are gone for the moment of a deploy, nor with another manifest that
+    asks for the same reset, nor by another process."""
+    crowd = replace(FACTS, member_count=2)
+    remembered = tried(group(), crowd, answer(ResetState.REFUSED), 0)
+    said = reset_status(None, RESET, answer(ResetState.REFUSED, message="2 members"), NOW)
+    assert said is not None
+    assert said.message == "2 members" + REFUSED_FOR_GOOD
+    for generation in (1, 2):
+        now = group(generation=generation)
+        assert not is_due(now, FACTS, remembered, 10 * RETRY_MS)
+        published = replace(now, status=ConsumerGroupStatus(reset=said))
+        assert not is_due(published, FACTS, None, 10 * RETRY_MS)
+        of_old = replace(now, status=ConsumerGroupStatus(reset=replace(said, wish="")))
+        assert not is_due(of_old, FACTS, None, 10 * RETRY_MS)
+    for other in (
+        replace(RESET, id="two"),
+        replace(RESET, while_active=WhileActive.FENCE),
+        replace(RESET, strategy=ResetStrategy.TO_LATEST),
+    ):
+        now = replace(group(other, generation=2), status=ConsumerGroupStatus(reset=said))
+        assert is_due(now, crowd, remembered, 1)
+        assert is_due(now, crowd, None, 1)
 
 
 def test_what_is_not_known_is_asked_again_soon() -> None:
@@ -132,7 +166,11 @@ def test_what_is_not_known_is_asked_again_soon() -> None:
 def test_what_is_remembered_of_an_answer() -> None:
     crowd = replace(FACTS, member_count=2)
     assert tried(group(generation=3), crowd, answer(ResetState.REFUSED), 7) == Tried(
-        generation=3, at_ms=7, state=ResetState.REFUSED, had_members=True
+        generation=3,
+        at_ms=7,
+        state=ResetState.REFUSED,
+        had_members=True,
+        wish=wish_of(RESET),
     )
     assert tried(group(), FACTS, None, 7).state is None
 
@@ -266,7 +304,13 @@ def test_what_may_have_run_is_running_until_somebody_knows(said: ResetAnswer | N
 def test_another_reset_takes_the_place_of_the_last_one() -> None:
     before = ResetStatus(id="zero", state=ResetState.DONE, time=NOW)
     found = reset_status(before, RESET, answer(ResetState.REFUSED, message="why"), LATER)
-    assert found == ResetStatus(id="one", state=ResetState.REFUSED, message="why", time=LATER)
+    assert found == ResetStatus(
+        id="one",
+        state=ResetState.REFUSED,
+        message="why" + REFUSED_FOR_GOOD,
+        wish=wish_of(RESET),
+        time=LATER,
+    )
 
 
 def test_events_tell_how_it_ended_and_not_twice() -> None:
@@ -276,6 +320,10 @@ def test_events_tell_how_it_ended_and_not_twice() -> None:
     assert event is not None
     assert (event.type, event.reason) == (EventType.NORMAL, "OffsetsReset")
     assert event.message == ("reset one has put the offsets of 2 partitions where it was asked to")
+    moved_in = replace(done, message="orders-0: 99 is higher than the latest offset, 7 is used")
+    event = reset_event(group(), None, moved_in)
+    assert event is not None
+    assert event.message == f"reset one has moved the offsets of 2 partitions: {moved_in.message}"
     assert reset_event(group(), done, done) is None
     assert reset_event(group(), done, replace(done, message="other")) is None
     event = reset_event(group(), None, refused)

@@ -91,6 +91,32 @@ def test_approved_by_the_spec_that_proposal_is_carried_out_and_no_other() -> Non
     assert world.state == "ProposalReady"
 
 
+@pytest.mark.parametrize("by_spec", [True, False])
+def test_an_approved_one_waits_while_another_moves_and_names_it(by_spec: bool) -> None:
+    world = World()
+    world.propose(0)
+    world.view["under_way"] = "apps/first"
+    if by_spec:
+        world.change(approved_proposal=world.name)
+    else:
+        world.annotate("approve")
+    for _ in range(3):
+        world.look(seconds=60)
+    assert world.state == "ProposalReady"
+    assert world.ready() == ("False", "WaitsForAnother")
+    assert "when the moves of Rebalance apps/first are over" in world.message()
+    world.view["under_way"] = ""
+    world.look()
+    assert world.state == "Rebalancing"
+
+
+def test_one_that_is_not_approved_says_nothing_of_another() -> None:
+    world = World()
+    world.propose(0)
+    world.look(under_way="apps/first")
+    assert world.ready() == ("False", "ProposalReady")
+
+
 def test_an_approval_that_comes_too_late_is_refused_and_refresh_measures_anew() -> None:
     world = World()
     world.propose(0, 1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.rebalance import Rebalance
-from chiplog_core.model.rebalance_status import Proposal
+from chiplog_core.model.rebalance_status import Proposal, RebalanceState
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
 from chiplog_core.model.verification import Verification
@@ -25,7 +25,7 @@ from chiplog_core.validate.verification import (
     check_verification_in_cluster,
 )
 from chiplog_kube import kinds
-from chiplog_kube.manifests import labels_of, uid_of
+from chiplog_kube.manifests import key_of, labels_of, uid_of
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.observe import Observer
 from chiplog_operator.spark.applications import Applications, Offered
@@ -81,8 +81,19 @@ class Facts:
             launcher=offer.launcher,
             seen=await self._seen(namespace, application),
             refusal=refusal,
+            under_way=self._under_way(asker, key),
             standings=None if cluster is None else self._standings(key, asker.status.proposal),
         )
+
+    def _under_way(self, asker: Rebalance, key: ClusterKey) -> str:
+        """Another Rebalance of the cluster whose moves go on, or will when it is paused no more."""
+        goes_on = RebalanceState.REBALANCING.value
+        for manifest in self.caches.members(kinds.REBALANCES, key):
+            status = manifest.get("status") or {}
+            is_other = uid_of(manifest) != asker.metadata.uid
+            if is_other and goes_on in {status.get("state"), status.get("resumes")}:
+                return "/".join(key_of(manifest))
+        return ""
 
     def _standings(self, key: ClusterKey, proposal: Proposal | None) -> Standings | None:
         """Of the topics that the proposal is about; None where a map does not read."""

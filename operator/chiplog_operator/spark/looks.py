@@ -82,6 +82,8 @@ class SparkLooks:
     _rebalances: Parsed[Rebalance] = field(default_factory=lambda: Parsed(Rebalance))
     _repairing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """What is ordered for one is counted by the next."""
+    _rebalancing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Which of two is approved first is seen by the other."""
     _carrying_out: CarryingOut = field(init=False)
     _facts: Facts = field(init=False)
 
@@ -214,10 +216,11 @@ class SparkLooks:
             return RESYNC_S
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
-        view = await self._facts.of_rebalance(found, key, cluster, refusal)
-        view = replace(view, obstacle=self._carrying_out.obstacle(found))
-        step = rebalance_steps.next_step(view, self.parts.clock.now())
-        is_done = await self._carrying_out.carry_out(key, found, cluster, step)
+        async with self._rebalancing:
+            view = await self._facts.of_rebalance(found, key, cluster, refusal)
+            view = replace(view, obstacle=self._carrying_out.obstacle(found))
+            step = rebalance_steps.next_step(view, self.parts.clock.now())
+            is_done = await self._carrying_out.carry_out(key, found, cluster, step)
         return _wait_s(step.look_again_ms, is_done=is_done)
 
     async def _refuse(

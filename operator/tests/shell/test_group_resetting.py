@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.group_watch.resets import AGAIN_MS, RETRY_MS
+from chiplog_core.group_watch.resets import AGAIN_MS, REFUSED_FOR_GOOD, RETRY_MS
 from chiplog_core.group_watch.watch import Spoken
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
 from chiplog_core.model.consumer_group import (
@@ -188,7 +188,7 @@ def test_from_plan_to_run_under_one_id(bench: Any, shell: Shell) -> None:
     bench.run(scenario())
 
 
-def test_refused_while_there_are_members_and_done_when_they_are_gone(
+def test_refused_while_there_are_members_and_done_under_another_id(
     bench: Any, shell: Shell
 ) -> None:
     async def scenario() -> None:
@@ -197,9 +197,16 @@ def test_refused_while_there_are_members_and_done_when_they_are_gone(
         for _ in range(3):
             found = await shell.look()
             assert found is not None
-            assert (found.state, found.message) == (ResetState.REFUSED, "the group has members")
+            assert found.state is ResetState.REFUSED
+            assert found.message == "the group has members" + REFUSED_FOR_GOOD
         assert len(shell.coordinator.asked) == 1
+        # As in the next deploy: its consumers are gone for a moment.
         shell.coordinator.members = 0
+        await shell.look(10 * RETRY_MS)
+        shell.apply(RESET)
+        await shell.look(10 * RETRY_MS)
+        assert len(shell.coordinator.asked) == 1
+        shell.apply(replace(RESET, id="another"))
         found = await shell.look()
         assert found is not None
         assert found.state is ResetState.DONE

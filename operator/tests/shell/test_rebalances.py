@@ -27,6 +27,7 @@ class Spark:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
+        self.name = NAME
         bench.verifications = VerificationBoard()
         bench.api.missing_kinds = {"SparkApplication"}
 
@@ -55,7 +56,7 @@ class Spark:
         manifest = {
             "apiVersion": "chiplog.dev/v1alpha1",
             "kind": "Rebalance",
-            "metadata": {"namespace": NAMESPACE, "name": NAME},
+            "metadata": {"namespace": NAMESPACE, "name": self.name},
             "spec": {"clusterRef": {"name": CLUSTER}, **spec},
         }
         await self.bench.api.create(kinds.REBALANCES, manifest, field_manager="kubectl")
@@ -73,7 +74,7 @@ class Spark:
         return dict(sorted(found.items()))
 
     def object(self) -> Manifest:
-        return self.bench.one(kinds.REBALANCES, NAME)
+        return self.bench.one(kinds.REBALANCES, self.name)
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self.object().get("status", {})
@@ -83,7 +84,7 @@ class Spark:
         return str(self.status().get("state"))
 
     def ready(self) -> tuple[str, str]:
-        return self.bench.ready(kinds.REBALANCES, NAME)
+        return self.bench.ready(kinds.REBALANCES, self.name)
 
     def annotation(self) -> str | None:
         found = self.object()["metadata"].get("annotations") or {}
@@ -95,7 +96,7 @@ class Spark:
 
     async def patch(self, patch: dict[str, Any]) -> None:
         api = self.bench.api
-        await api.patch(kinds.REBALANCES, NAMESPACE, NAME, patch, field_manager="kubectl")
+        await api.patch(kinds.REBALANCES, NAMESPACE, self.name, patch, field_manager="kubectl")
         await self.bench.live(3)
 
     async def answer(self) -> None:
@@ -161,6 +162,42 @@ def test_a_job_that_is_refused_is_told_of_and_not_tried_for_ever(it: Spark) -> N
             await it.bench.live(60)
             assert it.ready() == ("False", "LaunchRefused")
             assert len(tries) == 1
+
+    it.bench.run(scenario())
+
+
+def test_of_two_that_are_approved_at_once_one_waits_and_names_the_other(it: Spark) -> None:
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            for name in (NAME, "other"):
+                it.name = name
+                await it.apply()
+                await it.answer()
+                assert it.state() == "ProposalReady"
+            # Nobody carries an order out, so that the first one goes on.
+            it.bench.api.fault = lambda call: (
+                Unavailable("not now") if call.kind == "PartitionMap" else None
+            )
+            approve = {"metadata": {"annotations": {labels.REBALANCE: "approve"}}}
+            for name in (NAME, "other"):
+                await it.bench.api.patch(
+                    kinds.REBALANCES, NAMESPACE, name, approve, field_manager="kubectl"
+                )
+            await it.bench.live(6)
+            states = {}
+            for it.name in (NAME, "other"):
+                states[it.name] = it.state()
+            assert sorted(states.values()) == ["ProposalReady", "Rebalancing"]
+            (first,) = [name for name, state in states.items() if state == "Rebalancing"]
+            (it.name,) = set(states) - {first}
+            assert it.ready() == ("False", "WaitsForAnother")
+            assert f"{NAMESPACE}/{first}" in it.status()["conditions"][0]["message"]
+            it.bench.api.fault = lambda _: None
+            await it.bench.live(30)
+            # It was to do what the first one has done by then.
+            assert it.ready() == ("True", "Ready")
+            assert it.counts() == {1: 2, 2: 2, 3: 2}
 
     it.bench.run(scenario())
 
