@@ -6,23 +6,18 @@ clients can still read.
 
 import json
 import time
-import warnings
 from collections.abc import Mapping
 
 from rich.table import Table
 
-from e2e.cluster.console import console
-from e2e.cluster.kubectl import eventually
+from e2e.clients.by_kafka_python import KafkaConsumer, KafkaProducer, TopicPartition
+from e2e.cluster.console import console, step
 from e2e.cluster.shell import run
+from e2e.demo.checking import LIMIT_S, check, until
 from e2e.kafka import debian
 from e2e.main.broker_cluster import BrokerClusterUnderTest, topic_manifest
 from e2e.main.cluster_metadata import told
 from e2e.main.replicas import leader_of, pod_of
-
-with warnings.catch_warnings():
-    # It reads its own files by a function that Python has since deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
 
 TOPIC = "prices"
 PRODUCTS, ROUNDS = 20, 500
@@ -37,52 +32,103 @@ CONFIG = {
 }
 NOT_YET = CONFIG | {"cleanup.policy": "delete"}
 """What is read before is whole, however quick compaction is: it is asked for after that."""
-LIMIT_S = 120
+READ_LIMIT_S = 60
+SEND_LIMIT_S = 300
 
 
 def show(cluster: BrokerClusterUnderTest) -> None:
-    """Write every price, wait until the old ones are gone, read what is left."""
-    _apply(cluster, NOT_YET)
+    """Write every price, wait until the old ones are gone, read what is left.
+
+    The topic begins empty, also where an earlier demo left one: offsets and counts are this one's.
+    """
+    with step(f"making the topic {TOPIC}"):
+        cluster.kubectl("delete", "topics.chiplog.dev", TOPIC, "--ignore-not-found")
+        cluster.wait_gone("topics.chiplog.dev", TOPIC, LIMIT_S)
+        apply(cluster, NOT_YET)
     bootstrap = cluster.bootstrap
-    eventually("clients are told of it", lambda: told(bootstrap).is_whole(TOPIC, 1), 30)
     expected = produce(bootstrap)
-    table = Table("", "records", "segment files", "bytes", title=TOPIC)
-    before = kept(bootstrap)
-    table.add_row("before", str(len(before)), *on_leader(cluster))
     sent = PRODUCTS * ROUNDS + 2
-    assert len(before) == sent, f"{sent} records were sent to {TOPIC}, kcat reads {len(before)}"
-    _apply(cluster, CONFIG)
-    eventually("old prices are gone", lambda: len(kept(bootstrap)) <= 2 * PRODUCTS, LIMIT_S)
-    after = kept(bootstrap)
+    before = until(f"kcat reads the {sent} prices that were sent", lambda: all_of(bootstrap, sent))
+    table = Table("", "records", "segment files", "bytes", title=TOPIC)
+    table.add_row("before", str(len(before)), *on_leader(cluster))
+    with step("cleanup.policy=compact, and waiting until the old prices are gone"):
+        apply(cluster, CONFIG)
+        after = until(
+            f"at most {2 * PRODUCTS} records left of {sent}: the last of each product, and those "
+            "after them",
+            lambda: cleaned(bootstrap),
+        )
     table.add_row("after", str(len(after)), *on_leader(cluster))
     console.print(table)
-    # What is left is where it was: offsets never change.
-    assert after.items() <= before.items(), "a record has another offset now"
+    moved = {offset: key for offset, key in after.items() if before.get(offset) != key}
+    check(
+        not moved,
+        expected="each record that is left to have the offset it had",
+        found=f"records with another one: {moved}",
+    )
+    last_prices(bootstrap, expected)
+
+
+def last_prices(bootstrap: str, expected: dict[str, str]) -> None:
+    """What a program that starts now reads is the last price of each product that is sold."""
     found = consume(bootstrap)
-    assert found == expected, f"kafka-python reads {found}, sent were {expected}"
-    assert GONE not in found, f"{GONE} has a tombstone, and kafka-python reads a price of it"
+    for product in sorted(found.keys() | expected.keys()):
+        check(
+            found.get(product) == expected.get(product),
+            expected=f"kafka-python reads {expected.get(product, 'no price')} as the last price of "
+            f"{product}",
+            found=found.get(product, "no price"),
+        )
     console.print(f"kafka-python reads the last price of each of {len(found)} products")
 
 
-def _apply(cluster: BrokerClusterUnderTest, config: Mapping[str, object]) -> None:
+def apply(cluster: BrokerClusterUnderTest, config: Mapping[str, object]) -> None:
+    """The topic with this configuration; returns when clients can write to it."""
     manifest = topic_manifest(TOPIC, 1, cluster.name, replicas=3, config=config)
     cluster.kubectl.apply(json.dumps(manifest))
-    cluster.wait_ready("ct", TOPIC)
+    cluster.wait_ready("topics.chiplog.dev", TOPIC, LIMIT_S)
+
+    def is_told() -> None:
+        answer = told(cluster.bootstrap)
+        assert answer.is_whole(TOPIC, 1), f"kcat is told leaders {answer.leaders.get(TOPIC)}"
+
+    until(f"clients are told who leads {TOPIC}-0", is_told)
+
+
+def all_of(bootstrap: str, count: int) -> dict[int, str]:
+    """What kcat reads; raises `AssertionError` where it is not so many records."""
+    found = kept(bootstrap)
+    assert len(found) == count, f"{len(found)} records"
+    return found
+
+
+def cleaned(bootstrap: str) -> dict[int, str]:
+    """What kcat reads; raises `AssertionError` while there are many old prices."""
+    found = kept(bootstrap)
+    assert len(found) <= 2 * PRODUCTS, f"{len(found)} records"
+    return found
 
 
 def produce(bootstrap: str) -> dict[str, str]:
     """Product -> its last price. The last record ends a segment: an active one is not cleaned."""
-    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5)
-    last = {}
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        linger_ms=5,
+        delivery_timeout_ms=SEND_LIMIT_S * 1000,
+    )
+    last, sent = {}, []
     for number in range(ROUNDS):
         for product in (f"product-{one}" for one in range(PRODUCTS)):
             last[product] = f"{number}.{product.partition('-')[2]}0"
-            producer.send(TOPIC, key=product.encode(), value=last[product].encode())
-    producer.flush()
+            value = last[product].encode()
+            sent.append(producer.send(TOPIC, key=product.encode(), value=value))
+    for future in sent:
+        future.get(timeout=SEND_LIMIT_S)
     for product in (GONE, "product-1"):
         time.sleep(2 * SEGMENT_S)
-        value = None if product == GONE else last[product].encode()
-        producer.send(TOPIC, key=product.encode(), value=value).get(timeout=60)
+        price = None if product == GONE else last[product].encode()
+        producer.send(TOPIC, key=product.encode(), value=price).get(timeout=SEND_LIMIT_S)
     producer.close()
     console.print(f"{PRODUCTS * ROUNDS} prices of {PRODUCTS} products; {GONE} is sold no more")
     del last[GONE]
@@ -94,7 +140,7 @@ def kept(bootstrap: str) -> dict[int, str]:
     printed = run(
         *(debian.program("kcat"), "-C", "-b", bootstrap, "-t", TOPIC, "-q", "-e"),
         *("-p", "0", "-o", "beginning", "-f", "%o %k\\n"),
-        timeout_s=60,
+        timeout_s=READ_LIMIT_S,
     )
     pairs = (line.split() for line in printed.splitlines())
     return {int(offset): key for offset, key in pairs}
@@ -102,8 +148,11 @@ def kept(bootstrap: str) -> dict[int, str]:
 
 def on_leader(cluster: BrokerClusterUnderTest) -> tuple[str, str]:
     """How many segment files there are, and their bytes."""
-    pod = pod_of(cluster, leader_of(cluster, TOPIC, 0))
-    segments = cluster.segments(pod, TOPIC, 0)
+
+    def listed() -> dict[str, int]:
+        return cluster.segments(pod_of(cluster, leader_of(cluster, TOPIC, 0)), TOPIC, 0)
+
+    segments = until(f"the leader of {TOPIC}-0 lists its segment files", listed)
     return str(len(segments)), str(sum(segments.values()))
 
 
@@ -113,14 +162,20 @@ def consume(bootstrap: str) -> dict[str, str]:
     place = TopicPartition(TOPIC, 0)
     consumer.assign([place])
     consumer.seek_to_beginning(place)
-    (end,) = consumer.end_offsets([place]).values()
+    (end,) = until(f"where {TOPIC}-0 ends", lambda: consumer.end_offsets([place]).values())
     found: dict[str, str] = {}
-    until_s = time.monotonic() + LIMIT_S
-    while consumer.position(place) < end and time.monotonic() < until_s:
+    deadline_s = time.monotonic() + LIMIT_S
+    while consumer.position(place) < end and time.monotonic() < deadline_s:
         for one in consumer.poll(timeout_ms=500).get(place, ()):
             if one.value is None:
                 found.pop(one.key.decode(), None)
             else:
                 found[one.key.decode()] = one.value.decode()
+    position = consumer.position(place)
     consumer.close()
+    check(
+        position >= end,
+        expected=f"kafka-python reads {TOPIC}-0 to offset {end} within {LIMIT_S:.0f} s",
+        found=f"offset {position}",
+    )
     return found

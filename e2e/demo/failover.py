@@ -1,14 +1,13 @@
-"""The pod of a leader is killed while orders come in: what is seen of it, and what is lost."""
+"""A leader is killed while orders come in: what is seen of it, and what is lost."""
 
 import time
-from dataclasses import dataclass
 
 from rich.table import Table
 
-from e2e.cluster.console import console
-from e2e.cluster.kubectl import eventually
+from e2e.cluster.console import console, step
 from e2e.cluster.target import current_target
 from e2e.demo import topic
+from e2e.demo.checking import LIMIT_S, Broken, until
 from e2e.demo.first_program import progress
 from e2e.demo.load import Load
 from e2e.demo.topic import PARTITIONS, TOPIC
@@ -20,14 +19,7 @@ from e2e.main.replicas import Place
 PARTITION = 0
 BEFORE, AFTER = 300, 300
 """So many orders are acknowledged before the kill, and after all is whole again."""
-LIMIT_S = 120
-
-
-@dataclass(slots=True)
-class Seen:
-    """One look at the topic that the map and kcat agreed on."""
-
-    places: list[Place]
+NAME = f"{TOPIC}-{PARTITION}"
 
 
 def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[str]) -> None:
@@ -35,80 +27,101 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
 
     `texts` are the records that were in the topic after the offsets `before`.
     """
-    replicas.wait_in_sync(cluster)
-    before_kill = look(cluster)
-    describe(before_kill, "before")
-    leader = replicas.leader_of(cluster, TOPIC, PARTITION)
-    pod = replicas.pod_of(cluster, leader)
-    with progress() as bars, Load(cluster.bootstrap, first_number=len(texts)) as load:
-        bar = bars.add_task("orders acknowledged", total=None)
-
-        def acknowledged(count: int) -> bool:
-            bars.update(bar, completed=len(load.acknowledged))
-            assert not load.refused, load.refused[:3]
-            return len(load.acknowledged) >= count
-
-        eventually("orders are acknowledged", lambda: acknowledged(BEFORE), LIMIT_S)
+    with step("waiting until all replicas are in sync"):
+        replicas.wait_in_sync(cluster, LIMIT_S)
+    describe(look(cluster), "before")
+    with Load(cluster.bootstrap, first_number=len(texts)) as load:
+        acknowledged(load, BEFORE)
+        led = until(f"{NAME} has a leader", lambda: leading(cluster))
         killed_s = time.monotonic()
-        how = kill(cluster, leader)
-        console.print(f"{how}: broker {leader}, which leads {TOPIC}-{PARTITION}")
-        describe(next_reign(cluster, before_kill), "after it")
-        bars.update(bar, completed=len(load.acknowledged))
-        replicas.wait_in_sync(cluster)
+        how = kill(cluster, led)
+        console.print(f"{how}: broker {led.leader}, which leads {NAME}")
+        with step(f"waiting until {NAME} has another leader epoch"):
+            seen = until(
+                f"{NAME} with a leader epoch above {led.leader_epoch}",
+                lambda: later(cluster, led.leader_epoch),
+            )
+        describe(seen, "after it")
+        with step("waiting until the broker is back and all replicas are in sync again"):
+            replicas.wait_in_sync(cluster, LIMIT_S)
         whole_s = time.monotonic() - killed_s
         describe(look(cluster), f"{whole_s:.0f} s after the kill")
-        so_far = len(load.acknowledged)
-        eventually("orders go on", lambda: acknowledged(so_far + AFTER), LIMIT_S)
-    assert not load.refused, load.refused[:3]
+        acknowledged(load, len(load.acknowledged) + AFTER)
+    require_none_refused(load)
     gap_s = load.gap_s(PARTITION, killed_s)
     console.print(
-        f"for {gap_s:.2f} s no order in {TOPIC}-{PARTITION} was acknowledged; "
-        f"{pod} was in sync with everything again after {whole_s:.0f} s"
+        f"for {gap_s:.2f} s no order in {NAME} was acknowledged; "
+        f"broker {led.leader} was in sync with everything again after {whole_s:.0f} s"
     )
     console.print(f"{len(load.acknowledged)} orders were acknowledged under way, none was refused")
     topic.check_texts(cluster.bootstrap, before, [*texts, *(one.text for one in load.acknowledged)])
 
 
-def kill(cluster: BrokerClusterUnderTest, broker: int) -> str:
-    """End a broker without letting it hand over; returns how."""
+def acknowledged(load: Load, count: int) -> None:
+    """Wait until so many orders are acknowledged; raises `Broken` as soon as one is refused."""
+    with progress() as bars:
+        bar = bars.add_task("orders acknowledged", total=count)
+
+        def enough() -> None:
+            require_none_refused(load)
+            bars.update(bar, completed=len(load.acknowledged))
+            assert len(load.acknowledged) >= count, f"{len(load.acknowledged)} are"
+
+        until(f"{count} orders are acknowledged", enough, every_s=0.1)
+
+
+def require_none_refused(load: Load) -> None:
+    """Raise `Broken` where a producer was told that an order is not stored."""
+    if load.refused:
+        raise Broken(
+            expected="every order to be acknowledged, as two of three brokers serve all the time",
+            found=f"{len(load.refused)} refused; the first: {load.refused[0]}",
+        )
+
+
+def leading(cluster: BrokerClusterUnderTest) -> Place:
+    """The partition as its map has it now; raises `AssertionError` where nobody leads it."""
+    place = replicas.places(cluster, TOPIC)[PARTITION]
+    assert place.leader is not None, f"nobody leads {NAME}"
+    return place
+
+
+def kill(cluster: BrokerClusterUnderTest, led: Place) -> str:
+    """End the leader without letting it hand over; returns how."""
+    assert led.leader is not None, f"nobody leads {NAME}"
     if current_target().has_faults:
-        replicas.kill(cluster, broker)
+        replicas.kill(cluster, led.leader)
         return "kill -9"
-    pod = replicas.pod_of(cluster, broker)
+    pod = replicas.pod_of(cluster, led.leader)
     cluster.kubectl("delete", "pod", pod, "--now", "--wait=false")
     return f"kubectl delete pod {pod} --now"
 
 
 def look(cluster: BrokerClusterUnderTest) -> list[Place]:
     """The topic by its map, once kcat is told the same of leaders and in-sync replicas."""
-    found = Seen([])
-
-    def agreed() -> bool:
-        found.places = replicas.places(cluster, TOPIC)
-        answer = told(cluster.bootstrap, TOPIC)
-        of_map = {one.partition: (one.leader, set(one.in_sync)) for one in found.places}
-        leaders, in_sync = answer.leaders[TOPIC], answer.in_sync[TOPIC]
-        of_kcat = {number: (leaders[number], set(in_sync[number])) for number in range(PARTITIONS)}
-        assert of_kcat == of_map, f"kcat is told {of_kcat}, the map says {of_map}"
-        return True
-
-    eventually("kcat is told what the map says", agreed, LIMIT_S)
-    return found.places
+    return until("kcat is told what the PartitionMap says", lambda: agreed(cluster))
 
 
-def next_reign(cluster: BrokerClusterUnderTest, before: list[Place]) -> list[Place]:
-    """The topic when somebody leads again.
+def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
+    """The same, once somebody leads in a later epoch.
 
     Which replicas are in sync then depends on who is quicker, these looks or the broker's return.
     """
-    found = Seen([])
+    places = agreed(cluster)
+    found = places[PARTITION].leader_epoch
+    assert found > leader_epoch, f"leader epoch {found}"
+    return places
 
-    def begun() -> bool:
-        found.places = look(cluster)
-        return found.places[PARTITION].leader_epoch > before[PARTITION].leader_epoch
 
-    eventually(f"{TOPIC}-{PARTITION} has a new leader epoch", begun, LIMIT_S)
-    return found.places
+def agreed(cluster: BrokerClusterUnderTest) -> list[Place]:
+    """The topic by its map; raises `AssertionError` where kcat is told something else."""
+    places = replicas.places(cluster, TOPIC)
+    answer = told(cluster.bootstrap, TOPIC)
+    of_map = {one.partition: (one.leader, set(one.in_sync)) for one in places}
+    leaders, in_sync = answer.leaders[TOPIC], answer.in_sync[TOPIC]
+    of_kcat = {number: (leaders[number], set(in_sync[number])) for number in range(PARTITIONS)}
+    assert of_kcat == of_map, f"kcat is told {of_kcat}, the PartitionMap says {of_map}"
+    return places
 
 
 def describe(places: list[Place], when: str) -> None:

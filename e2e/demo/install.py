@@ -5,9 +5,11 @@ import json
 import yaml
 from rich.table import Table
 
-from e2e.cluster.console import console
+from e2e.cluster.console import console, step
 from e2e.cluster.helm import Helm
 from e2e.cluster.layout import CHECKOUT
+from e2e.demo.checking import LIMIT_S, check, until
+from e2e.main import operator as of_operator
 from e2e.main.broker_cluster import ORDERS, BrokerClusterUnderTest
 from e2e.main.operator import Operator
 
@@ -21,29 +23,48 @@ def charts(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
 
     The cluster is that of the example, as values of the chart.
     """
-    operator.install()
-    operator.wait_whole()
+    with step(f"helm install {of_operator.RELEASE} charts/chiplog-operator"):
+        operator.install()
+        operator.wait_whole(LIMIT_S)
     manifest, _ = yaml.safe_load_all(ORDERS.read_text())
     values = {"cluster": {"name": manifest["metadata"]["name"], "spec": manifest["spec"]}}
-    Helm(operator.kubeconfig, cluster.kubectl.namespace).install(RELEASE, CHART, values=values)
-    cluster.wait_cluster_ready(180)
+    with step(f"helm install {RELEASE} charts/chiplog-cluster, until {BROKERS} brokers serve"):
+        Helm(operator.kubeconfig, cluster.kubectl.namespace).install(RELEASE, CHART, values=values)
+        cluster.wait_cluster_ready(LIMIT_S)
+        until(
+            f"{BROKERS} brokers that run the image just built", lambda: running(operator, cluster)
+        )
 
 
 def show(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
-    """The releases by helm, held against the pods that the nodes run."""
+    """The two releases by helm, held against the pods that the nodes run."""
     table = Table("release", "namespace", "chart", "status")
+    ours = {
+        (of_operator.RELEASE, of_operator.NAMESPACE),
+        (RELEASE, cluster.kubectl.namespace),
+    }
     for one in json.loads(Helm(operator.kubeconfig, "default")("list", "-A", "-o", "json")):
-        table.add_row(one["name"], one["namespace"], one["chart"], one["status"])
-        assert one["status"] == "deployed", one
+        if (one["name"], one["namespace"]) in ours:
+            table.add_row(one["name"], one["namespace"], one["chart"], one["status"])
+            check(
+                one["status"] == "deployed",
+                expected=f"helm says that release {one['name']} is deployed",
+                found=one["status"],
+            )
     console.print(table)
-
-    pods = cluster.kubectl.get("pods")["items"]
-    running = [
-        pod["metadata"]["name"]
-        for pod in pods
-        if all(one["ready"] for one in pod["status"]["containerStatuses"])
-        and pod["spec"]["containers"][0]["image"].endswith(operator.references["chiplog/broker"])
-    ]
-    assert len(running) == BROKERS, f"brokers that run the image just built: {running}"
+    running(operator, cluster)
     zones = [f"{one['metadata']['name']} in {one['spec']['rack']}" for one in cluster.own("brk")]
     console.print(f"{BROKERS} brokers run the image just built: {', '.join(zones)}")
+
+
+def running(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
+    """Raises `AssertionError` while a broker does not, or still runs an image from before."""
+    image = operator.references["chiplog/broker"]
+    ready = [
+        pod["metadata"]["name"]
+        for pod in cluster.pods()
+        if all(one["ready"] for one in pod["status"].get("containerStatuses", ()))
+        and pod["spec"]["containers"][0]["image"].endswith(image)
+        and not pod["metadata"].get("deletionTimestamp")
+    ]
+    assert len(ready) == BROKERS, f"ready with {image}: {', '.join(ready) or 'none'}"

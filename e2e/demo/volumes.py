@@ -5,6 +5,7 @@ from rich.table import Table
 from e2e.cluster import layout
 from e2e.cluster.console import console
 from e2e.cluster.target import Local, current_target
+from e2e.demo.checking import until
 from e2e.demo.topic import TOPIC
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 from e2e.main.cluster_metadata import told
@@ -12,18 +13,34 @@ from e2e.main.cluster_metadata import told
 
 def show(cluster: BrokerClusterUnderTest) -> None:
     """What `kubectl exec` lists, held against the folders of the volumes where they are ours."""
+    found = until(
+        "the pods list the segment files that are on the volumes", lambda: segments(cluster)
+    )
     table = Table("volume of", "segment file", "bytes", title=TOPIC)
+    for pod, name, size in found:
+        table.add_row(pod, name, str(size))
+    console.print(table)
+    if isinstance(current_target(), Local):
+        console.print(f"the same files, with the same sizes, lie below {layout.VOLUMES}")
+
+
+def segments(cluster: BrokerClusterUnderTest) -> list[tuple[str, str, int]]:
+    """Pod, file and bytes of what each leader holds; raises `AssertionError` with what differs."""
+    found = []
     leaders = told(cluster.bootstrap).leaders[TOPIC]
     for partition, broker in sorted(leaders.items(), key=lambda one: (one[1], one[0])):
         pod = f"{cluster.name}-broker-{broker}-0"
-        segments = cluster.segments(pod, TOPIC, partition)
-        assert sum(segments.values()) > 0, f"{pod} holds nothing of {TOPIC}-{partition}"
-        for name, size in sorted(segments.items()):
-            table.add_row(pod, f"{TOPIC}-{partition}/{name}", str(size))
+        listed = cluster.segments(pod, TOPIC, partition)
+        assert sum(listed.values()) > 0, f"{pod} holds nothing of {TOPIC}-{partition}"
         if isinstance(current_target(), Local):
             stored = on_volume(cluster, pod, partition)
-            assert stored == segments, f"on the volume {stored}, in the pod {segments}"
-    console.print(table)
+            assert stored == listed, (
+                f"{TOPIC}-{partition}: on the volume {stored}, in {pod} {listed}"
+            )
+        found += [
+            (pod, f"{TOPIC}-{partition}/{name}", size) for name, size in sorted(listed.items())
+        ]
+    return found
 
 
 def on_volume(cluster: BrokerClusterUnderTest, pod: str, partition: int) -> dict[str, int]:

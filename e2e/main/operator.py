@@ -1,7 +1,7 @@
 """The operator as its chart installs it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +10,14 @@ from typing import Any, Self
 from chiplog_core import names
 from e2e.cluster import containers, images, layout
 from e2e.cluster.helm import Helm
+from e2e.cluster.images import Image
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.target import Target
 from e2e.cluster.usage import Usage
 
 NAMESPACE = "chiplog-system"
 RELEASE = "chiplog"
+SPARK = "chiplog/spark"
 CHART = layout.CHECKOUT / "charts" / "chiplog-operator"
 
 
@@ -28,10 +30,13 @@ class Operator:
     """Name of an image of ours -> what the nodes find it by."""
 
     @classmethod
-    def on(cls, target: Target) -> Self:
-        """For a cluster, with the images as they are now, loaded where the nodes are ours."""
+    def on(cls, target: Target, also: Sequence[Image] = ()) -> Self:
+        """For a cluster, with the images as they are now, loaded where the nodes are ours.
+
+        `also` are images that are there already, like the one of the Spark jobs.
+        """
         found = images.load_all() if target.has_faults else images.built()
-        return cls(target.kubeconfig, {image.name: image.reference for image in found})
+        return cls(target.kubeconfig, {image.name: image.reference for image in (*found, *also)})
 
     @property
     def kubectl(self) -> Kubectl:
@@ -39,12 +44,14 @@ class Operator:
 
     def install(self) -> None:
         """Install it from the checkout's chart, or bring what is installed to that state."""
+        spark = self.references.get(SPARK)
         Helm(self.kubeconfig, NAMESPACE).install(
             *(RELEASE, CHART),
             # Definitions that a test applied by itself belong to the release from now on.
             *("--take-ownership", "--force-conflicts"),
             *("--set-string", f"image.reference={self.references['chiplog/operator']}"),
             *("--set-string", f"brokerImage.reference={self.references['chiplog/broker']}"),
+            *(("--set-string", f"sparkImage.reference={spark}") if spark else ()),
         )
 
     def uninstall(self) -> None:
@@ -69,7 +76,7 @@ class Operator:
             pod["metadata"]["name"]: containers.usage(pod["metadata"]["uid"]) for pod in self.pods()
         }
 
-    def wait_whole(self) -> float:
+    def wait_whole(self, limit_s: float = 90) -> float:
         """Wait until all replicas are Ready and one that lives now holds the Lease.
 
         A process that was just killed is still called Ready, and still named by the Lease: only
@@ -86,4 +93,4 @@ class Operator:
             assert datetime.fromisoformat(renewed) > began, f"the Lease was renewed at {renewed}"
             return bool(self.leader())
 
-        return eventually("the operator is whole", whole, 90)
+        return eventually("the operator is whole", whole, limit_s)

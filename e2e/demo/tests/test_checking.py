@@ -1,0 +1,78 @@
+"""What the demo says when something is wrong: always expected, found, and what to do."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.shell import CommandFailed
+from e2e.demo import cli
+from e2e.demo.checking import Broken, check, until
+
+DEMO = Path(cli.__file__).parent
+
+
+def test_a_look_that_never_fits_says_what_it_found_last() -> None:
+    found = iter(["none", "one", "two"])
+
+    def look() -> None:
+        raise AssertionError(next(found, "three"))
+
+    with pytest.raises(Broken) as broken:
+        until("four brokers", look, limit_s=0.05, every_s=0.001, remedy="add one")
+    assert str(broken.value) == (
+        "expected: four brokers\nfound:    three (after 0 s)\nto do:    add one"
+    )
+
+
+def test_a_look_that_fits_late_is_as_good() -> None:
+    answers = iter([CommandFailed(["kcat"], 1, "no broker"), KeyError("orders"), OSError()])
+
+    def look() -> str:
+        for failed in answers:
+            raise failed
+        return "there"
+
+    assert until("it is there", look, every_s=0.001) == "there"
+
+
+def test_what_cannot_become_right_ends_the_wait_at_once() -> None:
+    def look() -> None:
+        check(False, expected="every order acknowledged", found="1 refused")
+
+    with pytest.raises(Broken, match="1 refused"):
+        until("orders are acknowledged", look, limit_s=60)
+
+
+def test_an_error_without_words_is_named() -> None:
+    with (
+        pytest.raises(
+            Broken, match=r"expected: “5\. Files” to go well\nfound:    AssertionError\nto do: "
+        ),
+        cli.part("5. Files"),
+    ):
+        raise AssertionError
+
+
+def test_a_step_that_breaks_ends_the_demo_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_: object) -> None:
+        raise Broken(expected="10002 records", found="10023")
+
+    monkeypatch.setattr(cli, "run", run)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    printed = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert "expected: 10002 records\nfound:    10023\nto do:    see what `kubectl" in printed
+
+
+@pytest.mark.parametrize("path", sorted(DEMO.glob("*.py")), ids=lambda path: path.name)
+def test_no_assertion_is_without_words(path: Path) -> None:
+    silent = [
+        f"{path.name}:{node.lineno}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assert) and node.msg is None
+    ]
+    assert not silent, f"these would end the demo without a word: {', '.join(silent)}"
