@@ -28,15 +28,19 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a pod's addresses are all its own
 
 
 def member(
-    options: argparse.Namespace, net: Net | None = None, internal_host: str = EVERY_ADDRESS
+    options: argparse.Namespace,
+    net: Net | None = None,
+    internal_host: str = EVERY_ADDRESS,
+    connection: Connection | None = None,
 ) -> Broker:
     """A broker that the operator admits. Raises `CannotStart`.
 
     Several on one machine need an `internal_host` each, since the port is the same for all, and a
-    `net` that finds the others there, since their names are those of pods.
+    `net` that finds the others there, since their names are those of pods. `connection` takes the
+    place of `--kubeconfig`, and of what a pod knows.
     """
     config = member_config(options.config, options.broker_id)
-    connection = api_server(options.kubeconfig)
+    connection = connection or api_server(options.kubeconfig)
     ports = folder_ports("--data", options.data)
     api = HttpKubeApi(connection)
     # The broker itself says when the API server goes away and when it is back.

@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from chiplog_cli.errors import CannotDo
 from chiplog_cli.kube_view import Described, bootstrap_servers, of_cluster
-from chiplog_cli.target import ByName, kubeconfig_of
+from chiplog_cli.target import ByName, kubeconfigs_of
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from chiplog_core.problems import InvalidManifest
@@ -17,6 +17,7 @@ from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
 from chiplog_kube.kinds import BROKER_CLUSTERS, TOPICS
+from chiplog_kube.kubeconfig import connect
 
 Answer = TypeVar("Answer")
 
@@ -27,14 +28,16 @@ class Kubernetes:
     def __init__(self, named: ByName, timeout_s: float) -> None:
         self._named = named
         self._limits = Limits(connect_s=min(5.0, timeout_s), request_s=timeout_s, list_s=timeout_s)
-        path = named.kubeconfig or kubeconfig_of(os.environ, Path.home())
-        self._in_cluster = path is None
+        own = (named.kubeconfig,) if named.kubeconfig else None
+        paths = own or kubeconfigs_of(os.environ, Path.home())
+        self._in_cluster = not paths
         try:
-            self._connection = find(path)
+            self._connection = _connection(paths, named.context)
         except NoConnection as error:
             raise CannotDo(
                 f"--cluster {named.name}: {error}",
-                "give --kubeconfig FILE, or name the brokers with --bootstrap-server",
+                "give --kubeconfig FILE, or --context NAME of it, or name the brokers with "
+                "--bootstrap-server",
             ) from error
         self._namespace = named.namespace or self._connection.namespace
 
@@ -75,6 +78,15 @@ class Kubernetes:
         return _run(answered(), self._connection)
 
 
+def _connection(paths: Sequence[Path], context: str | None) -> Connection:
+    """By these kubeconfigs, which may run a login program, else from inside the pod."""
+    if paths:
+        return connect(paths, context or "")
+    if context:
+        raise NoConnection(f"--context {context}: there is no kubeconfig to look for it in")
+    return find(None)
+
+
 def _run(answered: "Awaitable[Answer]", connection: Connection) -> Answer:
     async def one() -> Answer:
         return await answered
@@ -86,5 +98,5 @@ def _run(answered: "Awaitable[Answer]", connection: Connection) -> Answer:
     except ApiError as error:
         raise CannotDo(
             f"the API server {connection.server} does not help: {error}",
-            "check --kubeconfig, and what `kubectl get brokerclusters` says",
+            "check --kubeconfig and --context, and what `kubectl get brokerclusters` says",
         ) from error

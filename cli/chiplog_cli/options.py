@@ -44,6 +44,10 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
         str | None,
         typer.Option(metavar="FILE", help="How to reach Kubernetes; else as kubectl finds it."),
     ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the kubeconfig; else its current one."),
+    ] = None,
     listener: Annotated[
         str | None,
         typer.Option(
@@ -79,10 +83,10 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
     def register(function: Command) -> Command:
         own = list(inspect.signature(function).parameters.values())[1:]
 
-        def run(context: typer.Context, **given: Any) -> None:
+        def run(invocation: typer.Context, **given: Any) -> None:
             shared = {one: given.pop(one) for one in NAMES}
             try:
-                function(_session({**(context.obj or {}), **_used(shared)}), **given)
+                function(_session({**(invocation.obj or {}), **_used(shared)}), **given)
             except CannotDo as error:
                 typer.echo(f"chiplog: {error}", err=True)
                 raise typer.Exit(1) from error
@@ -97,20 +101,20 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
 def remember(app: typer.Typer, doc: str) -> None:
     """Let the shared options stand before the command, too."""
 
-    def run(context: typer.Context, **given: Any) -> None:
-        context.obj = _used(given)
+    def run(invocation: typer.Context, **given: Any) -> None:
+        invocation.obj = _used(given)
 
     _pretend(run, list(SHARED), doc=doc)
     app.callback()(run)
 
 
 def _pretend(run: Command, parameters: list[inspect.Parameter], doc: str | None) -> None:
-    """Let typer see these parameters, behind the context."""
-    context = inspect.Parameter(
-        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    """Let typer see these parameters, behind its own."""
+    invocation = inspect.Parameter(
+        "invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
     )
     shown = [
-        context,
+        invocation,
         *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters),
     ]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

@@ -24,17 +24,19 @@ class ByName:
     name: str
     namespace: str | None
     kubeconfig: Path | None
+    context: str | None
+    """Of the kubeconfig; None for its current one."""
     listener: str | None
 
 
-ONLY_WITH_CLUSTER = ("namespace", "kubeconfig", "listener")
+ONLY_WITH_CLUSTER = ("namespace", "kubeconfig", "context", "listener")
 
 
 def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> ByAddress | ByName:
     """The cluster; a `ValueError` says which option is missing or one too many.
 
-    `given` holds bootstrap_server, cluster, namespace, kubeconfig and listener, None where an
-    option was not used. Options win over the environment.
+    `given` holds bootstrap_server, cluster, namespace, kubeconfig, context and listener, None where
+    an option was not used. Options win over the environment.
     """
     address, name = given["bootstrap_server"], given["cluster"]
     if address and name:
@@ -45,6 +47,7 @@ def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> B
             name=name,
             namespace=given["namespace"],
             kubeconfig=Path(path) if path else None,
+            context=given["context"],
             listener=given["listener"],
         )
     for option in ONLY_WITH_CLUSTER:
@@ -72,13 +75,11 @@ def _address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def kubeconfig_of(environment: Mapping[str, str], home: Path) -> Path | None:
-    """The file that kubectl would read: the first of KUBECONFIG, else the one at home.
+def kubeconfigs_of(environment: Mapping[str, str], home: Path) -> tuple[Path, ...]:
+    """The files that kubectl would read: those of KUBECONFIG, else the one at home if it is there.
 
-    None where there is none: then we are in a pod, or nowhere.
+    Empty where there is none: then we are in a pod, or nowhere.
     """
-    named = [part for part in environment.get(KUBECONFIG, "").split(":") if part]
-    for path in (*map(Path, named), home / ".kube" / "config"):
-        if path.is_file():
-            return path
-    return Path(named[0]) if named else None
+    named = tuple(Path(one) for one in environment.get(KUBECONFIG, "").split(":") if one)
+    at_home = home / ".kube" / "config"
+    return named or ((at_home,) if at_home.is_file() else ())

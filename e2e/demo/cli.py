@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaException
 
 from e2e.clients.by_kafka_python import KafkaError
-from e2e.cluster import spark_image
+from e2e.cluster import images, spark_image
 from e2e.cluster.console import Refused, console
 from e2e.cluster.images import Image
 from e2e.cluster.kubectl import Kubectl
@@ -83,6 +83,7 @@ def run(target: Target) -> BrokerClusterUnderTest:
 
 def spark(target: Target) -> Image:
     """The image of the Spark jobs, and what it took: a Verification and a Rebalance need it."""
+    images.build_base()  # of all images: it costs nothing more for this one
     began_s = time.monotonic()
     image = spark_image.load() if target.has_faults else spark_image.build()
     minutes = (time.monotonic() - began_s) / 60

@@ -89,6 +89,15 @@ class ApiServer:
         path.write_text(yaml.safe_dump(document))
         return path
 
+    def account(self, name: str, token: str, namespace: str) -> Path:
+        """A folder as a pod has it, for a program that is known by `token`."""
+        folder = self.folder / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        ca = self.authority.read_text()
+        for file, text in (("token", token), ("ca.crt", ca), ("namespace", namespace)):
+            (folder / file).write_text(text)
+        return folder
+
     def administrator(self) -> Path:
         """The kubeconfig of who may do everything."""
         return self.kubeconfig("administrator", self.token)

@@ -149,14 +149,14 @@ class LoopbackCluster(Running):
         names_file.write_text(json.dumps(self._host_names()))
         (metrics,) = (f"{LOOPBACK}:{port}" for port in free_ports(1))
         account = self.server.account_token(NAMESPACE, names.service_account(NAME, broker_id))
-        own_file, volume = f"broker-{broker_id}", self.volume(broker_id)
+        volume = self.volume(broker_id)
+        folder_of_account = self.server.account(f"broker-{broker_id}", account, NAMESPACE)
         elsewhere: dict[str, str | Path] = {
             "--config": self._properties(broker_id, folder),
             "--data": volume,
             "--credentials": self._credentials(folder),
             "--health-address": f"{self.addresses[broker_id]}:{HEALTH}",
             "--metrics-address": metrics,
-            "--kubeconfig": self.server.kubeconfig(own_file, account, NAMESPACE),
             "--namespace": NAMESPACE,
             "--termination-log": folder / "termination-log",
         }
@@ -165,7 +165,7 @@ class LoopbackCluster(Running):
         return [
             *self.around(broker_id),
             *(sys.executable, "-m", "e2e.loopback.member"),
-            *(names_file, self.addresses[broker_id]),
+            *(names_file, self.addresses[broker_id], str(self.server.port), folder_of_account),
             *(word for pair in (given | elsewhere).items() for word in pair),
         ]
 

@@ -1,8 +1,11 @@
-"""A broker beside others on one machine: `python -m e2e.loopback.member NAMES ADDRESS …`.
+"""A broker beside others on one machine: `python -m e2e.loopback.member NAMES ADDRESS API …`.
 
-The broker as it is, with two things of a pod made up for: NAMES is a JSON file with an address
+The broker as it is, with three things of a pod made up for: NAMES is a JSON file with an address
 for the name of each broker's pod, where there is no DNS; ADDRESS is this one's own, where the
-port of the internal listener is the same for all. What follows are the broker's own arguments.
+port of the internal listener is the same for all; API is
+the port of the API server on this machine and ACCOUNT the folder of the broker's account: by a
+kubeconfig it would load a library that brokers in pods do without, and that would be measured.
+What follows are the broker's own arguments.
 """
 
 import asyncio
@@ -21,6 +24,8 @@ from chiplog_broker.main import Addresses, arguments, host_and_port, serve
 from chiplog_broker.member import member
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
+from chiplog_kube.connection import in_cluster
+from e2e.kafka.ports import LOOPBACK
 
 P = TypeVar("P", bound=BaseProtocol)
 
@@ -37,7 +42,7 @@ class NamedNet(SystemNet):
 
 def main() -> None:
     """As `chiplog_broker.main.main`."""
-    names_file, address, *given = sys.argv[1:]
+    names_file, address, api, account, *given = sys.argv[1:]
     options = arguments(given)
     set_up(options.log_level)
     keep_freed_memory()
@@ -48,7 +53,9 @@ def main() -> None:
     )
     try:
         names = json.loads(Path(names_file).read_text())
-        broker = member(options, NamedNet(names), address)
+        server = {"KUBERNETES_SERVICE_HOST": LOOPBACK, "KUBERNETES_SERVICE_PORT": api}
+        connection = in_cluster(server, Path(account))
+        broker = member(options, NamedNet(names), address, connection)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(broker, addresses))
     except CannotStart as problem:

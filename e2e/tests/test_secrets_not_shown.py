@@ -18,7 +18,7 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.security.credentials import REREAD_AFTER_S, Credentials, FileCredentials
 from chiplog_broker.security.scram import Mechanism, derived_keys
 from chiplog_core.log_lines import JsonFormatter
-from chiplog_kube.connection import Connection, Token
+from chiplog_kube.connection import Connection, Identity, Token
 from chiplog_operator.apply import _Known
 from chiplog_operator.resources.settings import BuildSettings
 from e2e.platform.canary import Canary
@@ -35,7 +35,8 @@ def holders(secret: str) -> list[object]:
         Credentials("chiplog", secret),
         keys,
         Token(secret),
-        Connection(server="https://a", key=secret.encode(), credentials=Token(secret)),
+        Connection(server="https://a", credentials=Token(secret)),
+        Identity(headers={"Authorization": secret}, pem=secret.encode()),
         _Known(password=secret, wanted=[{"data": {"password": secret}}]),
     ]
 

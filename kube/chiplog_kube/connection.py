@@ -1,18 +1,17 @@
 """How to reach the API server, and as whom: from inside a pod, or by a kubeconfig file.
 
-Reading files is all that happens here. A pod's token is replaced by the kubelet long before it
-expires, so it is read again whenever its file changed.
+Reading a pod's files is all that happens here; kubeconfigs have a module of their own. A pod's
+token is replaced by the kubelet long before it expires, so it is read again whenever its file
+changed.
 """
 
-import base64
-import json
 import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Protocol
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -25,6 +24,35 @@ class Credentials(Protocol):
     """What a request says of who makes it."""
 
     def headers(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who we are at the moment, by a header or by a certificate, or by nothing."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    pem: bytes = field(default=b"", repr=False)
+    """A client certificate with its key; empty where there is none."""
+
+
+class Login(Protocol):
+    """Who we are where that is good for a while only, and has to be asked for again."""
+
+    @property
+    def identity(self) -> Identity:
+        """What requests are made with now."""
+
+    async def fresh(self) -> int:
+        """Ask again where it expires soon; returns the version of what there is now.
+
+        Raises `NoConnection` where that fails and the old one has expired.
+        """
+
+    async def refused(self, version: int) -> bool:
+        """A server did not know who we are by this version (401): is there another one now?
+
+        Asks again, unless that happened already. Raises `NoConnection` where it fails.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +108,13 @@ class Connection:
     """PEM; None for what the system trusts."""
     insecure: bool = False
     """Believe any server certificate: only because a kubeconfig says so."""
-    certificate: bytes | None = field(default=None, repr=False)
-    key: bytes | None = field(default=None, repr=False)
+    server_name: str = ""
+    """The name in the server's certificate, where it is not that of the address."""
+    proxy: str = ""
+    """Like `http://10.0.0.1:3128`; empty for none."""
     credentials: Credentials = field(default_factory=NoToken)
+    login: Login | None = None
+    """In the place of `credentials` where a kubeconfig was read."""
     namespace: str = ""
     """Where objects are that name no namespace."""
 
@@ -94,19 +126,27 @@ class Connection:
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self.certificate and self.key:
+        if self.login and self.login.identity.pem:
             # ssl reads certificates from files only.
             with TemporaryDirectory() as folder:
                 path = Path(folder, "client.pem")
                 path.touch(mode=0o600)
-                path.write_bytes(self.certificate + b"\n" + self.key)
+                path.write_bytes(self.login.identity.pem)
                 context.load_cert_chain(path)
         return context
+
+    def headers(self) -> Mapping[str, str]:
+        """What each request says of who makes it."""
+        return self.login.identity.headers if self.login else self.credentials.headers()
 
 
 def find(kubeconfig: Path | None, environment: Mapping[str, str] = os.environ) -> Connection:
     """By a file where one is named, else from inside the pod. Raises `NoConnection`."""
-    return from_kubeconfig(kubeconfig) if kubeconfig else in_cluster(environment)
+    if kubeconfig is None:
+        return in_cluster(environment)
+    from chiplog_kube.kubeconfig import connect  # noqa: PLC0415 - nothing that a pod needs
+
+    return connect([kubeconfig])
 
 
 def in_cluster(
@@ -129,67 +169,3 @@ def in_cluster(
         )
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
-
-
-def from_kubeconfig(path: Path, context: str = "") -> Connection:
-    """As kubectl knows it; `context` is the file's current one where it is empty."""
-    try:
-        parsed = _parse(path.read_text())
-    except OSError as error:
-        raise NoConnection(f"{path}: {error.strerror}") from error
-    if not isinstance(parsed, dict):
-        raise NoConnection(f"{path} is no kubeconfig")
-    folder = path.parent
-    chosen = _named(parsed, "context", context or parsed.get("current-context") or "", path)
-    cluster = _named(parsed, "cluster", chosen.get("cluster", ""), path)
-    user = _named(parsed, "user", chosen.get("user", ""), path)
-    if not cluster.get("server"):
-        raise NoConnection(f"{path}: the cluster of the context has no server")
-    return Connection(
-        server=str(cluster["server"]).rstrip("/"),
-        ca=_bytes(cluster, "certificate-authority", folder),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        certificate=_bytes(user, "client-certificate", folder),
-        key=_bytes(user, "client-key", folder),
-        credentials=_credentials(user, folder, path),
-        namespace=chosen.get("namespace") or "default",
-    )
-
-
-def _parse(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        import yaml  # noqa: PLC0415 - brokers' images have no YAML, and pods need none
-
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise NoConnection(f"the kubeconfig is no YAML: {error}") from error
-
-
-def _named(parsed: Mapping[str, Any], what: str, name: str, path: Path) -> dict[str, Any]:
-    for entry in parsed.get(f"{what}s") or []:
-        if entry.get("name") == name:
-            return dict(entry.get(what) or {})
-    raise NoConnection(f"{path} has no {what} named {name!r}")
-
-
-def _bytes(entry: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
-    data, file = entry.get(f"{name}-data"), entry.get(name)
-    if data:
-        return base64.b64decode(data)
-    try:
-        return (folder / file).read_bytes() if file else None
-    except OSError as error:
-        raise NoConnection(f"{error.filename}: {error.strerror}") from error
-
-
-def _credentials(user: Mapping[str, Any], folder: Path, path: Path) -> Credentials:
-    if user.get("tokenFile"):
-        return TokenFile(folder / user["tokenFile"])
-    if user.get("token"):
-        return Token(user["token"])
-    if user.get("exec") or user.get("auth-provider"):
-        raise NoConnection(f"{path}: users that log in by a program are not supported")
-    return NoToken()

@@ -2,7 +2,8 @@
 
 What is read is bounded, and connections that died without a word are noticed. Nothing is retried
 here: only the caller knows whether a write may be made twice. (aiohttp itself repeats a GET once
-where a kept connection turns out to be closed.)
+where a kept connection turns out to be closed.) The exception is a request that the server refused
+since it did not know who we are, where a login has a newer answer to that: it did nothing.
 
 aiohttp is imported with the first request: brokers import this package at their start.
 """
@@ -16,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chiplog_kube.answers import error_of, parsed
-from chiplog_kube.api import ApiError, Manifest, Unavailable
-from chiplog_kube.connection import Connection
+from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
+from chiplog_kube.connection import Connection, NoConnection
 from chiplog_kube.lines import LineTooLong
 from chiplog_kube.request_meter import NO_ANSWER, About, RequestMeter
 
@@ -70,11 +71,14 @@ class HttpTransport:
         self._meter = meter
         self._connection = connection
         self._session: aiohttp.ClientSession | None = None
+        self._session_pem = b""
+        self._old_session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._session, self._old_session):
+            if session is not None:
+                await session.close()
+        self._session = self._old_session = None
 
     async def call(self, request: Request) -> Manifest:
         async with self.answer(request) as answer:
@@ -105,7 +109,28 @@ class HttpTransport:
             raise ApiError(f"{what}: {error}") from error
 
     async def _sent(self, request: Request) -> "aiohttp.ClientResponse":
-        """The beginning of the answer."""
+        """The beginning of the answer; asked again once where we are somebody else now."""
+        login = self._connection.login
+        if login is None:
+            return await self._sent_once(request)
+        try:
+            version = await login.fresh()
+        except NoConnection as error:
+            raise Unavailable(f"{request.method} {request.path}: {error}") from error
+        answer = await self._sent_once(request)
+        if answer.status != 401:
+            return answer
+        try:
+            has_another = await login.refused(version)
+        except NoConnection as error:
+            answer.close()
+            raise Forbidden(f"the server refuses our login (401), and again: {error}") from error
+        if not has_another:
+            return answer
+        answer.close()
+        return await self._sent_once(request)
+
+    async def _sent_once(self, request: Request) -> "aiohttp.ClientResponse":
         import aiohttp  # noqa: PLC0415
 
         limits = self._limits
@@ -114,10 +139,10 @@ class HttpTransport:
             sock_connect=limits.connect_s,
             sock_read=limits.silence_s if request.endless else None,
         )
-        tells = {"Content-Type": request.content_type, **self._connection.credentials.headers()}
+        tells = {"Content-Type": request.content_type, **self._connection.headers()}
         began_s, code = time.perf_counter(), NO_ANSWER
         try:
-            answer = await self._opened().request(
+            answer = await (await self._opened()).request(
                 request.method,
                 self._connection.server + request.path,
                 params=request.query,
@@ -125,17 +150,27 @@ class HttpTransport:
                 headers=tells,
                 timeout=timeout,
                 allow_redirects=False,
+                proxy=self._connection.proxy or None,
+                server_hostname=self._connection.server_name or None,
             )
             code = str(answer.status)
             return answer
         finally:
             self._meter.answered(request.about, code, time.perf_counter() - began_s)
 
-    def _opened(self) -> "aiohttp.ClientSession":
+    async def _opened(self) -> "aiohttp.ClientSession":
+        """Connections by the certificate of now. What goes on by the one before may end."""
+        login = self._connection.login
+        pem = login.identity.pem if login else b""
+        if self._session is not None and pem != self._session_pem:
+            if self._old_session is not None:
+                await self._old_session.close()
+            self._old_session, self._session = self._session, None
         if self._session is None:
             import aiohttp  # noqa: PLC0415
 
             context = self._connection.ssl_context()
+            self._session_pem = pem
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=0,

@@ -2,7 +2,8 @@
 
 No Events, no annotations, no finalizers, no progress in a status, no peering: everything that
 Kopf would write is off, either by a setting here or because there are only `on.event` handlers.
-It logs in with what our own client found, so no other Kubernetes library is needed.
+It logs in with what our own client found, so no other Kubernetes library is needed. It logs in
+again where the server does not know who we are (401).
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 import aiohttp
 import kopf
 
-from chiplog_kube.connection import Connection
+from chiplog_kube.connection import Connection, Login, NoConnection
 from chiplog_operator.caches import Caches
 from chiplog_operator.handlers import (
     brokercluster,
@@ -67,18 +68,48 @@ def registry(connection: Connection, caches: Caches) -> kopf.OperatorRegistry:
 
 
 def _session(connection: Connection) -> aiohttp.ClientSession:
-    """As our own client speaks, with the token of the moment in every request."""
+    """As our own client speaks, with the token of the moment in every request.
+
+    A client certificate is that of the moment of the login: Kopf logs in again when it has expired.
+    """
 
     async def authorize(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        request.headers.update(connection.credentials.headers())
-        return await handler(request)
+        if connection.server_name:
+            request.server_hostname = connection.server_name
+        if connection.login is None:
+            request.headers.update(connection.headers())
+            return await handler(request)
+        return await _logged_in(connection, connection.login, request, handler)
 
     context: ssl.SSLContext | bool = connection.ssl_context() or True
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=context), middlewares=(authorize,)
+        connector=aiohttp.TCPConnector(limit=0, ssl=context),
+        middlewares=(authorize,),
+        proxy=connection.proxy or None,
     )
+
+
+async def _logged_in(
+    connection: Connection,
+    login: Login,
+    request: aiohttp.ClientRequest,
+    handler: aiohttp.ClientHandlerType,
+) -> aiohttp.ClientResponse:
+    """With what a login program said, and once more with what it says after a 401."""
+    try:
+        version = await login.fresh()
+        request.headers.update(connection.headers())
+        answer = await handler(request)
+        if answer.status != 401 or not await login.refused(version):
+            return answer
+    except NoConnection as error:
+        # Kopf tries again for as long as it takes.
+        raise aiohttp.ClientConnectionError(str(error)) from error
+    answer.close()
+    request.headers.update(connection.headers())
+    return await handler(request)
 
 
 async def run(

@@ -15,9 +15,16 @@ GROUP = "/apis/chiplog.dev/v1alpha1"
 
 @contextmanager
 def serving(
-    clusters: Sequence[Manifest], topics: Sequence[Manifest], *, readable: str | None = None
+    clusters: Sequence[Manifest],
+    topics: Sequence[Manifest],
+    *,
+    readable: str | None = None,
+    token: str | None = None,
 ) -> Iterator[str]:
-    """Its address. Topics may be listed in all namespaces, or only in the `readable` one."""
+    """Its address. Topics may be listed in all namespaces, or only in the `readable` one.
+
+    With `token` it answers only those who have it.
+    """
     answers = {_path("brokerclusters", one): one for one in clusters}
     if readable is None:
         answers[f"{GROUP}/topics"] = _list(topics)
@@ -31,8 +38,12 @@ def serving(
             path = urlsplit(self.path).path
             code = 403 if path.endswith("/topics") else 404
             missing = {"kind": "Status", "code": code, "message": f"no {path}"}
-            body = json.dumps(answers.get(path, missing)).encode()
-            self.send_response(200 if path in answers else code)
+            found = answers.get(path, missing)
+            status = 200 if path in answers else code
+            if token is not None and self.headers["Authorization"] != f"Bearer {token}":
+                found, status = {"kind": "Status", "code": 401, "message": "who?"}, 401
+            body = json.dumps(found).encode()
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -50,16 +61,26 @@ def serving(
             thread.join()
 
 
-def write_kubeconfig(path: Path, server: str, namespace: str) -> Path:
+def write_kubeconfig(
+    path: Path,
+    server: str,
+    namespace: str,
+    *,
+    user: Mapping[str, Any] | None = None,
+    context: str = "c",
+) -> Path:
     path.write_text(
         json.dumps(
             {
-                "current-context": "c",
+                "current-context": context,
                 "contexts": [
-                    {"name": "c", "context": {"cluster": "k", "user": "u", "namespace": namespace}}
+                    {
+                        "name": context,
+                        "context": {"cluster": context, "user": context, "namespace": namespace},
+                    }
                 ],
-                "clusters": [{"name": "k", "cluster": {"server": server}}],
-                "users": [{"name": "u", "user": {}}],
+                "clusters": [{"name": context, "cluster": {"server": server}}],
+                "users": [{"name": context, "user": dict(user or {})}],
             }
         )
     )

@@ -11,6 +11,11 @@ from tests.commands.kube_server import serving, write_kubeconfig
 from tests.commands.program import Chiplog, runs
 from tests.views.objects import broker_cluster, condition, topic
 
+CREDENTIAL: dict[str, Any] = {
+    "apiVersion": "client.authentication.k8s.io/v1",
+    "kind": "ExecCredential",
+    "status": {"token": "of-the-cloud"},
+}
 TOPICS = [
     topic("orders", conditions=[condition("Ready")]),
     topic("theirs", namespace="team", reference_namespace="shop"),
@@ -98,7 +103,36 @@ def test_no_api_server(alone: Chiplog, tmp_path: Path) -> None:
     refused = alone("status", "--cluster=demo", f"--kubeconfig={config}")
     assert refused.exit_code == 1
     assert "the API server http://127.0.0.1:1 does not help" in refused.stderr
-    assert "check --kubeconfig" in refused.stderr
+    assert "check --kubeconfig and --context" in refused.stderr
     nothing = alone("status", "--cluster=demo", f"--kubeconfig={tmp_path / 'none'}")
     assert nothing.exit_code == 1
     assert "give --kubeconfig FILE" in nothing.stderr
+
+
+def test_a_context_and_a_login_program(
+    broker: StandaloneBroker, alone: Chiplog, tmp_path: Path
+) -> None:
+    """As clouds have them: several contexts, and a program that says who we are."""
+    program = tmp_path / "cloud"
+    program.write_text(f"#!/bin/sh\necho '{json.dumps(CREDENTIAL)}'\n")
+    program.chmod(0o700)
+    login = {"exec": {"apiVersion": CREDENTIAL["apiVersion"], "command": str(program)}}
+    with serving([cluster(broker)], [], token=CREDENTIAL["status"]["token"]) as server:
+        config = write_kubeconfig(tmp_path / "config", server, "shop", user=login, context="cloud")
+        nobody = write_kubeconfig(tmp_path / "nobody", server, "shop")
+        by_context = runs({"KUBECONFIG": f"{nobody}:{config}"})
+        found = by_context("status", "--cluster=demo", "--context=cloud")
+        refused = by_context("status", "--cluster=demo")
+        unknown = by_context("status", "--cluster=demo", "--context=moon")
+        program.write_text("#!/bin/sh\necho 'run cloud login first' >&2; exit 1\n")
+        failed = by_context("topics", "list", "--cluster=demo", "--context=cloud")
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert "BrokerCluster:     shop/demo" in found.stdout
+    assert (refused.exit_code, "does not help: who?" in refused.stderr) == (1, True)
+    assert "has no context named 'moon'; there is c, cloud: give --kubeconfig" in unknown.stderr
+    assert failed.exit_code == 1
+    assert f"the login program '{program}' failed: " in failed.stderr
+    assert "run cloud login first" in failed.stderr
+    assert failed.stderr.count("\n") == 1
+    nowhere = alone("status", "--cluster=demo", "--context=cloud")
+    assert "--context cloud: there is no kubeconfig to look for it in" in nowhere.stderr

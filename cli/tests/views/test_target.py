@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from chiplog_cli.target import ByAddress, ByName, addresses, kubeconfig_of, target
+from chiplog_cli.target import ByAddress, ByName, addresses, kubeconfigs_of, target
 
 
 def of(environment: dict[str, str] | None = None, /, **given: str) -> ByAddress | ByName:
     unused: dict[str, str | None] = dict.fromkeys(
-        ("bootstrap_server", "cluster", "namespace", "kubeconfig", "listener")
+        ("bootstrap_server", "cluster", "namespace", "kubeconfig", "context", "listener")
     )
     return target({**unused, **given}, environment or {})
 
@@ -24,10 +24,10 @@ def test_by_address() -> None:
 
 def test_by_name_even_where_the_environment_has_an_address() -> None:
     assert of({"CHIPLOG_BOOTSTRAP": "b:2"}, cluster="demo", namespace="shop") == ByName(
-        name="demo", namespace="shop", kubeconfig=None, listener=None
+        name="demo", namespace="shop", kubeconfig=None, context=None, listener=None
     )
-    assert of(cluster="demo", kubeconfig="/k", listener="plain") == ByName(
-        name="demo", namespace=None, kubeconfig=Path("/k"), listener="plain"
+    assert of(cluster="demo", kubeconfig="/k", context="c", listener="plain") == ByName(
+        name="demo", namespace=None, kubeconfig=Path("/k"), context="c", listener="plain"
     )
 
 
@@ -39,6 +39,7 @@ def test_by_name_even_where_the_environment_has_an_address() -> None:
         ({"bootstrap_server": "a:1", "namespace": "x"}, "--namespace goes with --cluster"),
         ({"listener": "plain"}, "--listener goes with --cluster"),
         ({"kubeconfig": "/k"}, "--kubeconfig goes with --cluster"),
+        ({"context": "c"}, "--context goes with --cluster"),
     ],
 )
 def test_what_is_refused(given: dict[str, str], message: str) -> None:
@@ -56,13 +57,12 @@ def test_what_is_no_address(text: str) -> None:
         addresses(text)
 
 
-def test_the_kubeconfig_is_that_of_kubectl(tmp_path: Path) -> None:
+def test_kubeconfigs_are_those_of_kubectl(tmp_path: Path) -> None:
+    """Where KUBECONFIG names files, the one at home is not read."""
     one, other = tmp_path / "one", tmp_path / "other"
-    assert kubeconfig_of({}, tmp_path) is None
-    assert kubeconfig_of({"KUBECONFIG": str(one)}, tmp_path) == one
-    other.touch()
-    assert kubeconfig_of({"KUBECONFIG": f"{one}:{other}"}, tmp_path) == other
+    assert kubeconfigs_of({}, tmp_path) == ()
     at_home = tmp_path / ".kube" / "config"
     at_home.parent.mkdir()
     at_home.touch()
-    assert kubeconfig_of({}, tmp_path) == at_home
+    assert kubeconfigs_of({}, tmp_path) == (at_home,)
+    assert kubeconfigs_of({"KUBECONFIG": f"{one}::{other}"}, tmp_path) == (one, other)

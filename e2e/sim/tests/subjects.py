@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from chiplog_kube.api import KubeApi
-from chiplog_kube.connection import from_kubeconfig
+from chiplog_kube.connection import find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
 from chiplog_kube.kinds import Kind
@@ -66,7 +66,7 @@ class Real:
     """The cluster's; objects of one test are those with its name as label."""
 
     def __init__(self, target: Target) -> None:
-        self._connection = from_kubeconfig(target.kubeconfig)
+        self._connection = find(target.kubeconfig)
 
     def run(self, scenario: Scenario) -> None:
         async def with_api() -> None:

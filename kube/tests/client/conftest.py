@@ -78,16 +78,20 @@ class Scripted:
     async def client(
         self, limits: Limits = QUICK, credentials: Credentials | None = None
     ) -> AsyncIterator[HttpKubeApi]:
+        async with self.serving() as address:
+            connection = Connection(server=address, credentials=credentials or NoToken())
+            async with HttpKubeApi(connection, limits, self) as api:
+                yield api
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Its address, while it answers."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self.handle)
         server = TestServer(app)
         await server.start_server(shutdown_timeout=0.1)
-        connection = Connection(
-            server=str(server.make_url("")).rstrip("/"), credentials=credentials or NoToken()
-        )
         try:
-            async with HttpKubeApi(connection, limits, self) as api:
-                yield api
+            yield str(server.make_url("")).rstrip("/")
         finally:
             await server.close()
 

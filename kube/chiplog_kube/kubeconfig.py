@@ -1,0 +1,343 @@
+"""Kubeconfigs as kubectl reads them, by the `kubernetes` library: for what runs outside of a pod.
+
+Files are merged, login programs run and identity providers are asked by that library. What it does
+otherwise than kubectl is evened out here: the first of several files chooses the context, a user's
+certificates lie beside the file that names the user, a login that fails is an error, and an
+identity provider without a CA of its own is checked against the system's.
+
+The library is imported with the first kubeconfig. Pods have none, and most images no such library.
+"""
+
+import asyncio
+import logging
+import os
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+from chiplog_kube.connection import Connection, Identity, NoConnection
+
+RENEW_LIMIT_S: Final = 120.0
+"""A login program that runs longer than that is taken for stuck, where requests wait for it."""
+RETRY_S: Final = 10.0
+"""After a renewal that failed, while what we have is still good."""
+MARGIN: Final = 0.1
+MARGIN_LIMIT_S: Final = 300.0
+"""Renewed when a tenth of its time is left, or five minutes."""
+SECTIONS: Final = ("clusters", "contexts", "users")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a kubeconfig says now, with what its login program or identity provider said."""
+
+    connection: Connection
+    identity: Identity
+    expires_at_s: float | None
+    """In seconds since 1970; None where it was not said."""
+    context: str
+
+
+@dataclass(slots=True)
+class KubeconfigLogin:
+    """`Login` of a kubeconfig: asked again before it expires, and after a 401."""
+
+    load: Callable[[], Loaded]
+    """Reads everything again, in the same context; may run a program, so it waits."""
+    loaded: Loaded = field(repr=False)
+    now_s: Callable[[], float] = time.time
+    version: int = 1
+    _due_at_s: float | None = field(init=False)
+    _renewing: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._due_at_s = self._due()
+
+    @property
+    def identity(self) -> Identity:
+        return self.loaded.identity
+
+    async def fresh(self) -> int:
+        """As the port says."""
+        if self._is_due():
+            async with self._renewing:
+                if self._is_due():
+                    await self._renew_in_time()
+        return self.version
+
+    async def refused(self, version: int) -> bool:
+        """As the port says."""
+        async with self._renewing:
+            if version == self.version:
+                before = self.identity
+                await self._renew()
+                if self.identity == before:
+                    return False
+        return True
+
+    async def _renew_in_time(self) -> None:
+        """A renewal that fails is bad only when what we have is no longer good."""
+        try:
+            await self._renew()
+        except NoConnection:
+            expires_at_s = self.loaded.expires_at_s
+            if expires_at_s is None or expires_at_s <= self.now_s():
+                raise
+            self._due_at_s = self.now_s() + RETRY_S
+
+    async def _renew(self) -> None:
+        try:
+            async with asyncio.timeout(RENEW_LIMIT_S):
+                found = await asyncio.to_thread(self.load)
+        except TimeoutError as error:
+            raise NoConnection(f"logging in took more than {RENEW_LIMIT_S:.0f} s") from error
+        if found.identity != self.identity:
+            self.version += 1
+        self.loaded = found
+        self._due_at_s = self._due()
+
+    def _is_due(self) -> bool:
+        return self._due_at_s is not None and self.now_s() >= self._due_at_s
+
+    def _due(self) -> float | None:
+        expires_at_s = self.loaded.expires_at_s
+        if expires_at_s is None:
+            return None
+        left_s = expires_at_s - self.now_s()
+        return expires_at_s - min(MARGIN_LIMIT_S, max(0.0, left_s * MARGIN))
+
+
+def connect(
+    paths: Sequence[Path], context: str = "", now_s: Callable[[], float] = time.time
+) -> Connection:
+    """As kubectl with these files; `context` is their current one where it is empty.
+
+    May run a login program, so it waits. Raises `NoConnection`.
+    """
+    first = load(paths, context)
+    login = KubeconfigLogin(lambda: load(paths, first.context), first, now_s)
+    return replace(first.connection, login=login)
+
+
+def load(paths: Sequence[Path], context: str = "") -> Loaded:
+    """Everything read now. Raises `NoConnection` with what is missing, or why a login failed."""
+    library = _library()
+    merger = _merged(library, paths)
+    shown = ":".join(map(str, paths))
+    entries = {section: merger.config.value[section] for section in SECTIONS}
+    name = context or _current(merger.config_files.values())
+    chosen = _named(entries, "context", name, shown)
+    cluster = _named(entries, "cluster", str(chosen.get("cluster") or ""), shown)
+    user = _named(entries, "user", str(chosen.get("user") or ""), shown)
+    if not cluster.get("server"):
+        raise NoConnection(f"{shown}: cluster {chosen['cluster']!r} has no server")
+    if user.get("as"):
+        raise NoConnection(
+            f"{shown}: user {chosen['user']!r} acts as {user['as']!r}, which is not supported: "
+            "name a context with a user of its own"
+        )
+    with TemporaryDirectory() as folder, _ca_of_identity_provider(user, merger) as persist:
+        given = {
+            "active_context": name,
+            "config_base_path": None,  # paths are relative to the file that has them
+            "config_persister": persist,
+            "temp_file_path": folder,
+        }
+        configuration, expiry = _logged_in(library, merger.config, user, given)
+        return _loaded(configuration, expiry, chosen, cluster, name)
+
+
+def _library() -> ModuleType:
+    try:
+        from kubernetes.config import kube_config  # noqa: PLC0415 - see above
+    except ImportError as error:
+        raise NoConnection(
+            "kubeconfigs are read by the Python package kubernetes, which is not installed: "
+            "`pip install kubernetes`, or run in a pod"
+        ) from error
+    module: ModuleType = kube_config
+    return module
+
+
+def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
+    """The library's merger, having read the files that are there and not empty."""
+    try:
+        there = [path for path in paths if path.stat().st_size or len(paths) == 1]
+    except FileNotFoundError:
+        there = [path for path in paths if path.exists() and path.stat().st_size]
+    except OSError as error:
+        raise NoConnection(f"{error.filename}: {error.strerror}") from error
+    if not there:
+        raise NoConnection(f"{paths[0]}: No such file or directory")
+    try:
+        merger = library.KubeConfigMerger(os.pathsep.join(map(str, there)))
+        for entry in merger.config.value["users"]:
+            entry.value = _beside_its_file(entry.value, Path(entry.path).absolute().parent)
+    except OSError as error:
+        raise NoConnection(f"{error.filename}: {error.strerror}") from error
+    except Exception as error:  # the library checks no types, so anything may come out of it
+        names = ", ".join(map(str, there))
+        why = str(error) or type(error).__name__
+        raise NoConnection(f"{names} is no kubeconfig: {why}") from error
+    return merger
+
+
+def _beside_its_file(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A user with absolute paths of certificates: the library looks beside the cluster's file."""
+    user = entry.get("user") or {}
+    relative = {
+        key: str(folder / user[key])
+        for key in ("client-certificate", "client-key")
+        if user.get(key) and not Path(user[key]).is_absolute()
+    }
+    if user and not relative:
+        return entry  # the very one that is written back after a renewal
+    return {**entry, "user": {**user, **relative}}
+
+
+def _current(files: Any) -> str:
+    """The first file that chooses a context wins, as with kubectl."""
+    for one in files:
+        if one.get("current-context"):
+            return str(one["current-context"])
+    return ""
+
+
+def _named(
+    entries: Mapping[str, Sequence[Any]], what: str, name: str, shown: str
+) -> dict[str, Any]:
+    if not name and what == "user":
+        return {}
+    for entry in entries[f"{what}s"]:
+        if entry.value.get("name") == name:
+            found: dict[str, Any] = entry.value.get(what) or {}
+            return found
+    known = ", ".join(sorted(str(entry.value.get("name")) for entry in entries[f"{what}s"]))
+    if not name:
+        raise NoConnection(f"{shown}: no {what} is chosen; there is {known or 'none'}")
+    raise NoConnection(f"{shown} has no {what} named {name!r}; there is {known or 'none'}")
+
+
+def _logged_in(
+    library: ModuleType, config: Any, user: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[Any, float | None]:
+    """The library's `Configuration`, and when it expires. Raises `NoConnection`."""
+    from kubernetes.client import Configuration  # noqa: PLC0415 - see above
+
+    configuration, said = Configuration(), list[str]()
+    try:
+        loader = library.KubeConfigLoader(config, **given)
+        with _heard(library) as said:
+            loader.load_and_set(configuration)
+    except Exception as error:
+        # Whatever a login runs into: programs, JSON, HTTP, certificates that are not there.
+        raise NoConnection(_why(user, [*said, str(error) or type(error).__name__])) from error
+    has_login = "exec" in user or "auth-provider" in user
+    if has_login and not configuration.api_key and not configuration.cert_file:
+        raise NoConnection(_why(user, said))
+    expiry = getattr(loader, "expiry", None)
+    return configuration, None if expiry is None else expiry.timestamp()
+
+
+def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
+    """Why there is no login, and the remedy that the kubeconfig itself has."""
+    why = "; ".join(one.strip() for one in said if one.strip()) or "it gave no token"
+    if program := user.get("exec"):
+        hint = str(program.get("installHint") or "").strip()
+        return f"the login program {program.get('command')!r} failed: {why}" + (
+            f"; {hint}" if hint else ""
+        )
+    if provider := user.get("auth-provider"):
+        name = provider.get("name")
+        if name == "oidc":
+            return f"the login by OIDC failed: {why}; log in again as you do for kubectl"
+        return (
+            f"auth-provider {name!r} failed: {why}; kubectl has no such providers since 1.26: "
+            "let your cloud's own program write the kubeconfig again, with a login by exec"
+        )
+    return f"the kubeconfig cannot be used: {why}"
+
+
+@contextmanager
+def _heard(library: ModuleType) -> Iterator[list[str]]:
+    """What the library logs where a login fails, for it raises nothing then."""
+    heard: list[str] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.pathname == library.__file__:
+                heard.append(record.getMessage())
+
+    ear = Ear(logging.ERROR)
+    logging.getLogger().addHandler(ear)
+    try:
+        yield heard
+    finally:
+        logging.getLogger().removeHandler(ear)
+
+
+@contextmanager
+def _ca_of_identity_provider(user: Mapping[str, Any], merger: Any) -> Iterator[Callable[[], None]]:
+    """Have an identity provider without a CA checked: the library would believe anybody.
+
+    Yields what writes renewed tokens back, without that CA.
+    """
+    config = (user.get("auth-provider") or {}).get("config")
+    names = ("idp-certificate-authority", "idp-certificate-authority-data")
+    if not config or any(name in config for name in names):
+        yield merger.save_changes
+        return
+    import certifi  # noqa: PLC0415 - comes with the library
+
+    config[names[0]] = ssl.get_default_verify_paths().cafile or certifi.where()
+
+    def persist() -> None:
+        config.pop(names[0], None)
+        merger.save_changes()
+
+    try:
+        yield persist
+    finally:
+        config.pop(names[0], None)
+
+
+def _loaded(
+    configuration: Any,
+    expires_at_s: float | None,
+    chosen: Mapping[str, Any],
+    cluster: Mapping[str, Any],
+    context: str,
+) -> Loaded:
+    server = str(configuration.host)
+    header = configuration.api_key.get("BearerToken", "")
+    files = (configuration.cert_file, configuration.key_file)
+    identity = Identity(
+        headers={"Authorization": header} if header else {},
+        pem=b"\n".join(Path(one).read_bytes() for one in files if one),
+    )
+    connection = Connection(
+        server=server,
+        ca=Path(configuration.ssl_ca_cert).read_bytes() if configuration.ssl_ca_cert else None,
+        insecure=not configuration.verify_ssl,
+        server_name=configuration.tls_server_name or "",
+        proxy=_proxy(configuration.proxy or "", server, is_own=bool(cluster.get("proxy-url"))),
+        namespace=str(chosen.get("namespace") or "default"),
+    )
+    return Loaded(connection, identity, expires_at_s, context)
+
+
+def _proxy(url: str, server: str, *, is_own: bool) -> str:
+    """The proxy to use, if any; one of the environment has exceptions (NO_PROXY)."""
+    if not url or (not is_own and proxy_bypass(urlsplit(server).hostname or "")):
+        return ""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise NoConnection(f"the proxy {url} is not supported: name one of http:// or https://")
+    return url
