@@ -38,7 +38,6 @@ class Cluster:
     """The brokers there are."""
 
     cluster_id: str | None
-    controller: int | None
     brokers: tuple[Broker, ...]
 
 

@@ -1,4 +1,8 @@
-"""What `status` shows of a cluster that is asked through Kafka's protocol."""
+"""What `status` shows of a cluster that is asked through Kafka's protocol.
+
+Not the controller: the protocol names some broker as one, since old clients want one, and no broker
+is. The operator is the controller, and Apache Kafka has processes of their own.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,7 +17,6 @@ def document(cluster: Cluster, topics: Sequence[Topic]) -> dict[str, Any]:
     partitions = [one for topic in topics for one in topic.partitions]
     return {
         "clusterId": cluster.cluster_id,
-        "controller": cluster.controller,
         "topics": len(topics),
         "partitions": len(partitions),
         "offlinePartitions": sum(one.leader is None for one in partitions),
@@ -38,7 +41,6 @@ def text(cluster: Cluster, topics: Sequence[Topic]) -> str:
     brokers = [tuple(one.values()) for one in told["brokers"]]
     about = {
         "Cluster id": told["clusterId"] or "unknown",
-        "Controller": "none" if told["controller"] is None else f"broker {told['controller']}",
         "Topics": told["topics"],
         "Partitions": f"{told['partitions']} ({told['offlinePartitions']} offline, "
         f"{told['underReplicatedPartitions']} under-replicated)",

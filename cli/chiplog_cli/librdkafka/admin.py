@@ -33,7 +33,7 @@ from chiplog_cli.facts import (
     TopicPartition,
 )
 from chiplog_cli.librdkafka.connecting import Connection
-from chiplog_cli.librdkafka.failures import REMEDIES, TIMED_OUT, refused
+from chiplog_cli.librdkafka.failures import REMEDIES, TIMED_OUT, not_deleted, refused
 
 DEFAULT = -1
 """Of CreateTopics: the cluster's num.partitions and default.replication.factor."""
@@ -54,10 +54,8 @@ class LibrdkafkaTopics:
     def describe_cluster(self) -> Cluster:
         asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
         found = self._result(asked, "the cluster")
-        controller = found.controller
         return Cluster(
             cluster_id=found.cluster_id,
-            controller=None if controller is None or controller.id < 0 else controller.id,
             brokers=tuple(sorted((broker_of(one) for one in found.nodes), key=lambda one: one.id)),
         )
 
@@ -120,7 +118,10 @@ class LibrdkafkaTopics:
 
     def delete_topic(self, name: str) -> None:
         asked = self._admin.delete_topics([name], **self._limits())
-        self._result(asked[name], f"topic '{name}'")
+        try:
+            self._result(asked[name], f"topic '{name}'")
+        except BrokerRefused as error:
+            raise not_deleted(error) from error
 
     def create_partitions(self, topic: str, total: int) -> None:
         asked = self._admin.create_partitions([NewPartitions(topic, total)], **self._limits())

@@ -18,6 +18,7 @@ NAMES: Mapping[str, str] = {
 }
 
 TIMED_OUT = "REQUEST_TIMED_OUT"
+POLICY_VIOLATION = "POLICY_VIOLATION"
 NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_MSG_TIMED_OUT"})
 
 REMEDIES: Mapping[str, str] = {
@@ -40,6 +41,14 @@ REMEDIES: Mapping[str, str] = {
 }
 """Where the broker's own words do not say what to do. Chiplog's mostly do."""
 
+WHY_NOT_DELETED = (
+    "its Topic on Kubernetes is managed by kubectl or another tool, has another "
+    "spec.deletionPolicy than Delete, is paused or unmanaged by an annotation, or is not there; "
+    "`kubectl get topics.chiplog.dev -A` shows it, and `kubectl delete` deletes what is managed "
+    "there"
+)
+"""Of POLICY_VIOLATION where a topic is to be deleted; other requests get the broker's words."""
+
 
 def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:
     """`what` names what was tried, like "topic 'orders'"."""
@@ -53,3 +62,10 @@ def refused(error: KafkaError | KafkaException, what: str) -> BrokerRefused:
     words = told.str().removeprefix("Broker: ").removeprefix("Local: ").removesuffix(".")
     remedy = REMEDIES.get(name) or REMEDIES.get(code, "")
     return BrokerRefused(code, f"{what}: {words} ({code})", remedy)
+
+
+def not_deleted(error: BrokerRefused) -> BrokerRefused:
+    """With the reasons there are: librdkafka speaks DeleteTopics 0 and 1, which have no words."""
+    if error.code != POLICY_VIOLATION:
+        return error
+    return BrokerRefused(error.code, error.message, WHY_NOT_DELETED)

@@ -4,7 +4,7 @@ from chiplog_cli.facts import Broker, Cluster, Group, Member, Partition, Topic, 
 
 ONE = Broker(id=1, host="b1", port=9092, rack="a")
 TWO = Broker(id=2, host="b2", port=9092)
-CLUSTER = Cluster(cluster_id="c-1", controller=2, brokers=(ONE, TWO))
+CLUSTER = Cluster(cluster_id="c-1", brokers=(ONE, TWO))
 
 ORDERS = Topic(
     name="orders",

@@ -3,7 +3,7 @@
 from confluent_kafka import KafkaError, KafkaException
 
 from chiplog_cli.librdkafka.admin import topic_id_text
-from chiplog_cli.librdkafka.failures import refused
+from chiplog_cli.librdkafka.failures import not_deleted, refused
 
 
 def test_a_broker_refuses() -> None:
@@ -40,3 +40,13 @@ def test_what_is_no_error_of_kafkas() -> None:
 
 def test_topic_ids_are_safe_in_urls_as_kafkas_are() -> None:
     assert topic_id_text("542+CHCwRVWdfN+6LDA/jA==") == "542-CHCwRVWdfN-6LDA_jA"
+
+
+def test_why_a_topic_is_not_deleted_is_said_where_the_broker_may_not_say_it() -> None:
+    found = not_deleted(refused(KafkaError(KafkaError.POLICY_VIOLATION), "topic 't'"))
+    assert str(found).startswith(
+        "topic 't': Policy violation (POLICY_VIOLATION): its Topic on Kubernetes is managed by "
+    )
+    assert "`kubectl get topics.chiplog.dev -A` shows it" in str(found)
+    other = refused(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "topic 't'")
+    assert not_deleted(other) is other
