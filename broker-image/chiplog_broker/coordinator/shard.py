@@ -32,7 +32,7 @@ from chiplog_core.groups.description import Description
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.membership import Membership
 from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
-from chiplog_core.groups.stored import StoredGroup
+from chiplog_core.groups.stored import StoredGroup, nobody
 from chiplog_core.model.group_status import GroupState
 
 logger = logging.getLogger(__name__)
@@ -224,8 +224,17 @@ class Shard:
     def forget_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], respond: Told
     ) -> None:
+        """As OffsetDelete asks. The group stays, as in Kafka, also without its last offset: tools
+        delete the offsets first and the group then. It expires like every empty group."""
         keys = [OffsetCommitKey(group_id, one) for one in partitions]
-        self._log.append_for(respond, group_id, lambda: tombstones(keys, self._around.now_ms()))
+        state, now_ms = self._log.state, self._around.now_ms()
+        kept = []
+        if state.group(group_id) is None and state.offsets(group_id).keys() <= {
+            one.partition for one in keys
+        }:
+            # Nothing but offsets says that there is a group that never had members.
+            kept = [group_record(group_id, nobody(now_ms), now_ms)] if keys else []
+        self._log.append_for(respond, group_id, lambda: [*kept, *tombstones(keys, now_ms)])
 
     # -- resets
 

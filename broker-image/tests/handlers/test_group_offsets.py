@@ -496,6 +496,40 @@ def test_commits_are_deleted_but_for_topics_in_use(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_a_group_survives_its_last_offset(kit: "Kit") -> None:
+    """Tools delete a group's offsets and then the group; also one that never had members."""
+
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            group = Group(client)
+            await group.commit("orders", (0, 5))
+            assert await group.delete_offsets("orders", 0) == (OK, [OK])
+            assert await group.offsets() == {}
+        async with running(kit) as client:
+            group = Group(client)
+            while await group.state() == "":
+                pass  # it is loading
+            assert await listed(client) == (OK, {"g": ("Empty", "")})
+            assert await group.delete() is OK
+            assert await group.delete() is ErrorCode.group_id_not_found
+
+    kit.run(scenario)
+
+
+def test_a_group_without_offsets_expires(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            await Group(client).commit("orders", (0, 5))
+            await Group(client).delete_offsets("orders", 0)
+            assert await listed(client) == (OK, {"g": ("Empty", "")})
+            await forget_later(kit, 1000)
+            assert await listed(client) == (OK, {})
+
+    kit.run(scenario)
+
+
 def test_of_a_group_that_is_no_consumers_nothing_is_deleted(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit) as client:

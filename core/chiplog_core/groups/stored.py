@@ -43,3 +43,15 @@ class StoredGroup:
     def is_assigned(self) -> bool:
         """Whether the leader has brought the assignment."""
         return any(member.assignment for member in self.members)
+
+
+def nobody(since_ms: int) -> StoredGroup:
+    """A group that never had a member, and is empty since then."""
+    return StoredGroup(
+        protocol_type=None,
+        generation=0,
+        protocol=None,
+        leader=None,
+        current_state_timestamp_ms=since_ms,
+        members=(),
+    )
