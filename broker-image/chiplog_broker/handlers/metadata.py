@@ -47,7 +47,8 @@ class MetadataHandlers:
         """Brokers as this listener's clients reach them, and the topics asked for."""
         request = call.message
         if self._creates_topics and request.allow_auto_topic_creation and request.topics:
-            unknown = [one.name for one in request.topics if self._can_be_created(one.name)]
+            by_name = [one.name for one in request.topics if one.topic_id is None]
+            unknown = [name for name in by_name if self._can_be_created(name)]
             if unknown:
                 return self._after_creating(unknown, call)
         return self._metadata(call, {})
@@ -86,7 +87,8 @@ class MetadataHandlers:
     def _topic(
         self, wanted: MetadataRequestTopic, refused: Mapping[str, ErrorCode]
     ) -> MetadataTopic:
-        if wanted.name is None:
+        # As in Kafka, an id wins: Java's describeTopics by id sends an empty name beside it.
+        if wanted.topic_id is not None or wanted.name is None:
             known = wanted.topic_id and self._cluster.topic_with_id(wanted.topic_id)
             if known:
                 return known.metadata

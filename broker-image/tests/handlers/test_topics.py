@@ -5,6 +5,8 @@ import errno
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import pytest
+
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 
@@ -250,5 +252,32 @@ def test_topics_change_and_vanish_while_clients_ask_at_once(kit: "Kit") -> None:
             assert [one.value for one in configs.values()] == ["5000", "6000"]
             codes = await asyncio.gather(first.delete("orders"), second.delete("orders"))
             assert sorted(codes) == [OK, ErrorCode.unknown_topic_or_partition]
+
+    kit.run(scenario)
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+@pytest.mark.parametrize("name", ["", None, "other"])
+def test_a_topic_is_asked_for_by_its_id(kit: "Kit", version: int, name: str | None) -> None:
+    """Java's Admin sends an empty name beside the id. Nothing is created by that."""
+
+    async def scenario() -> None:
+        async with kit.running(auto_create_topics_enable="true") as client:
+            await client.create("orders")
+            known, unknown = await client.topic_id("orders"), UUID(int=7)
+            types = client.types(ApiKey.METADATA, version)
+            more = {"include_cluster_authorized_operations": False} if version == 10 else {}
+            request = types.MetadataRequest(
+                topics=tuple(
+                    types.MetadataRequestTopic(topic_id=one, name=name) for one in (known, unknown)
+                ),
+                allow_auto_topic_creation=True,
+                include_topic_authorized_operations=False,
+                **more,
+            )
+            found, missing = (await client.ask(ApiKey.METADATA, request, version)).topics
+            assert (found.error_code, found.name, found.topic_id) == (OK, "orders", known)
+            assert (missing.error_code, missing.topic_id) == (ErrorCode.unknown_topic_id, unknown)
+            assert await client.users_topics() == ["orders"]
 
     kit.run(scenario)
