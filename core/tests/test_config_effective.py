@@ -73,7 +73,7 @@ def test_values_have_the_type_of_their_key() -> None:
 
 
 def test_every_key_has_an_entry() -> None:
-    assert [entry.name for entry in TopicConfig({}, {}).entries()] == list(TOPIC_KEYS)
+    assert [entry.name for entry in TopicConfig({}, {}).entries(3)] == list(TOPIC_KEYS)
 
 
 def test_topics_inherit_only_what_sets_their_defaults() -> None:

@@ -5,7 +5,7 @@ keys that set its default, Kafka's own default under the last of those keys.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chiplog_core.config.broker_keys import BROKER_KEYS
@@ -36,12 +36,15 @@ def config_source(source: ConfigSource) -> int:
     return SOURCES[source]
 
 
-def topic_entries(config: TopicConfig) -> list[Described]:
-    """Every key of a topic."""
+def topic_entries(config: TopicConfig, replicas: int) -> list[Described]:
+    """Every key of a topic of so many replicas."""
     found = []
     for key in TOPIC_KEYS.values():
-        entry = config.entry(key)
+        entry = config.entry_in_force(key, replicas)
         synonyms = topic_synonyms(config, key)
+        if synonyms:
+            # The winner is what is shown, also where that follows from the replicas.
+            synonyms[0] = replace(synonyms[0], value=entry.value)
         found.append(
             Described(key, entry.value, config_source(entry.source), False, tuple(synonyms))
         )

@@ -96,7 +96,7 @@ class ConfigHandlers:
                 if view is None:
                     code = ErrorCode(code_of_unknown(resource.resource_name))
                     return code, NO_SUCH_TOPIC.message, []
-                return ErrorCode.none, None, topic_entries(view.config)
+                return ErrorCode.none, None, topic_entries(view.config, view.replication_factor)
             case ResourceType.BROKER if resource.resource_name == str(self._cluster.broker_id):
                 return ErrorCode.none, None, broker_entries(self._broker_config)
             case ResourceType.BROKER if resource.resource_name:

@@ -157,7 +157,7 @@ def creation_result(types: Any, name: str, outcome: Outcome) -> object:
             config_source=config_source(entry.source),
             is_sensitive=False,
         )
-        for entry in planned.config.entries()
+        for entry in planned.config.entries(planned.replicas)
     )
     return types.CreatableTopicResult(
         name=name,

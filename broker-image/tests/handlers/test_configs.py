@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.handlers.config_entries import topic_entries
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_core.config.effective import TopicConfig
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit
@@ -165,3 +167,22 @@ def test_what_there_is_to_configure(kit: "Kit") -> None:
             assert answer.config_resources == ()
 
     kit.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("own", "inherited", "replicas", "expected"),
+    [
+        ({}, {}, 3, ("2", 5)),
+        ({}, {}, 2, ("1", 5)),
+        ({"min.insync.replicas": "1"}, {}, 3, ("1", 1)),
+        ({}, {"min.insync.replicas": "3"}, 3, ("3", 4)),
+        ({}, {"min.insync.replicas": "3"}, 2, ("2", 4)),
+    ],
+)
+def test_min_insync_replicas_is_shown_as_it_is_enforced(
+    own: dict[str, str], inherited: dict[str, str], replicas: int, expected: tuple[str, int]
+) -> None:
+    entries = topic_entries(TopicConfig(own, inherited), replicas)
+    (found,) = (one for one in entries if one.key.name == "min.insync.replicas")
+    assert (found.value, found.source) == expected
+    assert found.synonyms[0].value == found.value

@@ -6,7 +6,7 @@ wins, as in Kafka. DescribeConfigs shows exactly this.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -61,9 +61,16 @@ class TopicConfig:
                 return ConfigEntry(key.name, value, ConfigSource.STATIC_BROKER_CONFIG, synonym.name)
         return ConfigEntry(key.name, key.format(key.default), ConfigSource.DEFAULT_CONFIG, key.name)
 
-    def entries(self) -> Iterator[ConfigEntry]:
-        """Every key of a topic with the value in force."""
-        return (self.entry(key) for key in TOPIC_KEYS.values())
+    def entries(self, replicas: int) -> Iterator[ConfigEntry]:
+        """Every key of a topic of so many replicas with the value in force."""
+        return (self.entry_in_force(key, replicas) for key in TOPIC_KEYS.values())
+
+    def entry_in_force(self, key: ConfigKey[Any], replicas: int) -> ConfigEntry:
+        """As `entry`; of `min.insync.replicas`, what brokers enforce (see `min_isr`)."""
+        entry = self.entry(key)
+        if key is not MIN_INSYNC_REPLICAS:
+            return entry
+        return replace(entry, value=key.format(min_isr(self, replicas)))
 
 
 def _in_topic_unit(text: str, synonym: Synonym) -> str:

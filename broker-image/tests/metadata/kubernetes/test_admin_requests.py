@@ -88,8 +88,9 @@ def test_a_validated_creation_says_what_the_topic_would_be(
                 return
             assert outcome.planned is not None
             assert (outcome.planned.partitions, outcome.planned.replicas) == (6, 3)
-            values = {one.name: one.value for one in outcome.planned.config.entries()}
+            values = {one.name: one.value for one in outcome.planned.config.entries(3)}
             assert (values["cleanup.policy"], values["retention.ms"]) == ("compact", "7200000")
+            assert values["min.insync.replicas"] == "2"
 
     member.run(scenario)
 
