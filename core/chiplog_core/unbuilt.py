@@ -14,7 +14,6 @@ from chiplog_core.problems import Problem, Reason
 class Feature(StrEnum):
     """A thing users can ask for."""
 
-    RECOMPRESSION = "compression by the broker"
     REPARTITION = "growth by repartitioning"
     TRASH = "the trash for deleted topics"
     MANUAL_PLACEMENT = "placement of replicas by hand"
@@ -28,7 +27,6 @@ class Feature(StrEnum):
 
 
 UNBUILT: Mapping[Feature, str] = {
-    Feature.RECOMPRESSION: "set it to producer",
     Feature.REPARTITION: "set it to Append",
     Feature.TRASH: "set it to Delete or Retain",
     Feature.MANUAL_PLACEMENT: "remove it; the operator spreads replicas itself",

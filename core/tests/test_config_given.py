@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
-from chiplog_core.config.given import given_broker_config, given_topic_config
+from chiplog_core.config.broker_keys import BROKER_KEYS
+from chiplog_core.config.given import given_broker_config, given_topic_config, warn_about_values
 from chiplog_core.config.topic_keys import ABSENT_TOPIC_KEYS, TOPIC_KEYS
 from chiplog_core.problems import Reason
 
@@ -65,11 +66,54 @@ def test_an_unknown_key_is_refused_by_name_with_the_nearest() -> None:
 
 
 def test_a_key_of_kafka_that_is_not_here_says_why() -> None:
-    (problem,) = given_topic_config({"remote.storage.enable": True}).problems
+    (problem,) = given_topic_config({"message.format.version": "3.0"}).problems
 
     assert problem.reason is Reason.NOT_SUPPORTED
-    assert "there is no tiered storage" in str(problem)
-    assert ABSENT_TOPIC_KEYS["remote.storage.enable"] == "there is no tiered storage"
+    assert ABSENT_TOPIC_KEYS["message.format.version"] in str(problem)
+
+
+def test_what_a_copied_manifest_says_of_features_that_are_off_is_taken() -> None:
+    copied = {
+        "compression.gzip.level": 6,
+        "compression.lz4.level": "9",
+        "compression.type": "zstd",
+        "compression.zstd.level": -7,
+        "local.retention.bytes": -2,
+        "local.retention.ms": "-2",
+        "remote.log.copy.disable": "false",
+        "remote.log.delete.on.disable": False,
+        "remote.storage.enable": False,
+        "unclean.leader.election.enable": "false",
+    }
+    of_broker = {name: copied[name] for name in copied if name in BROKER_KEYS}
+
+    assert given_topic_config(copied).problems == ()
+    assert given_broker_config({**of_broker, "log.local.retention.ms": -2}).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("local.retention.ms", 1000, "-2, because there is no tiered storage"),
+        ("remote.storage.enable", True, "false, because there is no tiered storage"),
+        (
+            "unclean.leader.election.enable",
+            True,
+            (
+                "false, because a replica that may lack acknowledged records leads only where "
+                "somebody accepts the loss, with the annotation chiplog.dev/unclean-election, for "
+                "one partition at a time"
+            ),
+        ),
+    ],
+)
+def test_what_would_turn_them_on_is_refused_with_the_reason(
+    name: str, value: object, expected: str
+) -> None:
+    (problem,) = given_topic_config({name: value}).problems
+
+    assert problem.reason is Reason.NOT_SUPPORTED
+    assert problem.remedy == f"set it to {expected}"
 
 
 def test_a_broker_key_that_only_topics_lack_is_just_unknown() -> None:
@@ -113,14 +157,15 @@ def test_topics_are_compacted_deleted_from_or_both(policy: str) -> None:
     assert problems_of_broker(log_cleanup_policy=policy) == []
 
 
-def test_compression_by_the_broker_is_refused_until_it_is_built() -> None:
-    assert problems_of_topic(compression_type="zstd") == [
+def test_compression_by_the_broker_is_taken_with_a_warning() -> None:
+    assert problems_of_topic(compression_type="zstd") == []
+    assert [str(one) for one in warn_about_values({"compression.type": "zstd"})] == [
         (
-            "spec.config[compression.type] asks for compression by the broker, which is not built "
-            "yet: set it to producer"
+            "spec.config[compression.type] is zstd, but brokers keep each batch as its producer "
+            "compressed it: set compression.type of the producers, and producer here"
         )
     ]
-    assert problems_of_topic(compression_type="producer") == []
+    assert warn_about_values({"compression.type": "producer"}) == warn_about_values({}) == ()
 
 
 def test_the_shortest_compaction_lag_is_not_above_the_longest() -> None:

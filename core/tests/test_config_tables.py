@@ -23,12 +23,17 @@ ALL_KEYS = [*TOPIC_KEYS.values(), *BROKER_KEYS.values()]
 
 KAFKA_TOPIC_DEFAULTS = {
     "cleanup.policy": "delete",
+    "compression.gzip.level": "-1",
+    "compression.lz4.level": "9",
     "compression.type": "producer",
+    "compression.zstd.level": "3",
     "delete.retention.ms": "86400000",
     "file.delete.delay.ms": "60000",
     "flush.messages": "9223372036854775807",
     "flush.ms": "9223372036854775807",
     "index.interval.bytes": "4096",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
     "max.compaction.lag.ms": "9223372036854775807",
     "max.message.bytes": "1048588",
     "message.timestamp.after.max.ms": "3600000",
@@ -38,6 +43,9 @@ KAFKA_TOPIC_DEFAULTS = {
     "min.compaction.lag.ms": "0",
     "min.insync.replicas": "1",
     "preallocate": "false",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
+    "remote.storage.enable": "false",
     "retention.bytes": "-1",
     "retention.ms": "604800000",
     "segment.bytes": "1073741824",
@@ -102,7 +110,7 @@ def test_a_key_is_in_kafka_and_absent_or_here_but_not_both() -> None:
 
 def test_a_table_is_a_mapping_by_name() -> None:
     assert TOPIC_KEYS["retention.ms"] is topic_keys.RETENTION_MS
-    assert len(TOPIC_KEYS) == len(list(TOPIC_KEYS)) == 24
+    assert len(TOPIC_KEYS) == len(list(TOPIC_KEYS)) == 32
 
 
 @pytest.mark.parametrize(
@@ -182,7 +190,9 @@ def test_a_range_on_a_text_is_an_error_in_the_table() -> None:
         (topic_keys.MIN_CLEANABLE_DIRTY_RATIO, "1.5", "a number from 0 to 1"),
         (topic_keys.CLEANUP_POLICY, "delete,shrink", "one of delete, compact"),
         (topic_keys.MESSAGE_TIMESTAMP_TYPE, "Now", "one of CreateTime, LogAppendTime"),
-        (topic_keys.UNCLEAN_LEADER_ELECTION_ENABLE, "true", "^false$"),
+        (topic_keys.UNCLEAN_LEADER_ELECTION_ENABLE, "true", "^false, because a replica that may"),
+        (topic_keys.REMOTE_STORAGE_ENABLE, "true", "^false, because there is no tiered storage$"),
+        (topic_keys.LOCAL_RETENTION_MS, "1000", "^-2, because there is no tiered storage$"),
         (broker_keys.NUM_PARTITIONS, "2001", "a number from 1 to 2000"),
     ],
 )

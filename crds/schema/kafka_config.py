@@ -43,9 +43,11 @@ def _description(key: ConfigKey[Any]) -> str:
 def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
     match key.value_type.type:
         case ConfigType.BOOLEAN:
-            words = [choice for choice in (True, False) if choice in (key.choices or (True, False))]
-            texts = [str(word).lower() for word in words]
-            return {"x-kubernetes-preserve-unknown-fields": True, "enum": [*words, *texts]}
+            # Where only one is allowed, the operator refuses the other: it can say why.
+            return {
+                "x-kubernetes-preserve-unknown-fields": True,
+                "enum": [True, False, "true", "false"],
+            }
         case ConfigType.INT | ConfigType.LONG:
             return {
                 "x-kubernetes-int-or-string": True,

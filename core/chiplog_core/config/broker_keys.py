@@ -371,6 +371,7 @@ def _topic_defaults() -> Iterator[ConfigKey[Any]]:
                 minimum=topic_key.minimum,
                 maximum=topic_key.maximum,
                 choices=topic_key.choices,
+                because=topic_key.because,
                 doc=f"Default of {topic_key.name} for topics that do not set it.",
             )
 

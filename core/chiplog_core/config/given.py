@@ -24,7 +24,6 @@ from chiplog_core.config.topic_keys import (
     TOPIC_KEYS,
 )
 from chiplog_core.problems import Problem, Reason, nearest
-from chiplog_core.unbuilt import Feature, unless_built
 
 LARGEST_EXACT_FLOAT = 2**53
 """Above it a JSON number that arrives as a float may have lost digits."""
@@ -43,7 +42,6 @@ def given_topic_config(given: Mapping[str, object], field: str = "spec.config") 
     checked = _check(given, TOPIC_KEYS, field)
     problems = (
         *checked.problems,
-        *_unbuilt_values(checked.values, field),
         *_wrong_order(checked.values, field, MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS),
     )
     return GivenConfig(checked.values, problems)
@@ -61,7 +59,6 @@ def given_broker_config(
     problems = (
         *checked.problems,
         *(() if by_operator else _operators_keys(checked.values, field)),
-        *_unbuilt_values(checked.values, field),
         *_wrong_order(
             checked.values, field, GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS
         ),
@@ -93,7 +90,8 @@ def _read(name: str, value: object, table: KeyTable, path: str) -> str | Problem
     try:
         return key.format(key.parse(text))
     except ValueError as expected:
-        return Problem(path, f"is {text!r}", f"set it to {expected}")
+        reason = Reason.NOT_SUPPORTED if key.because else Reason.INVALID_CONFIG
+        return Problem(path, f"is {text!r}", f"set it to {expected}", reason)
 
 
 def _unknown(name: str, table: KeyTable, path: str) -> Problem:
@@ -145,11 +143,22 @@ def _operators_keys(values: Mapping[str, str], field: str) -> list[Problem]:
     ]
 
 
-def _unbuilt_values(values: Mapping[str, str], field: str) -> tuple[Problem, ...]:
+def warn_about_values(
+    given: Mapping[str, object], field: str = "spec.config"
+) -> tuple[Problem, ...]:
+    """What of a configuration that is in force has no effect, though its owner may rely on it."""
     name = COMPRESSION_TYPE.name  # the same for topics and for brokers
-    if values.get(name, PRODUCER_COMPRESSION) == PRODUCER_COMPRESSION:
+    value = str(given.get(name, PRODUCER_COMPRESSION)).strip()
+    if value == PRODUCER_COMPRESSION:
         return ()
-    return unless_built(Feature.RECOMPRESSION, f"{field}[{name}]")
+    return (
+        Problem(
+            f"{field}[{name}]",
+            f"is {value}, but brokers keep each batch as its producer compressed it",
+            f"set compression.type of the producers, and {PRODUCER_COMPRESSION} here",
+            Reason.NOT_SUPPORTED,
+        ),
+    )
 
 
 def _wrong_order(

@@ -38,8 +38,11 @@ class ConfigKey(Generic[V]):
     maximum: float | None = None
     """The largest number allowed; None where only the type's width limits it."""
 
-    choices: tuple[str | bool, ...] = ()
+    choices: tuple[str | bool | int, ...] = ()
     """The only values allowed, or the only words of a list. Empty: no such limit."""
+
+    because: str = ""
+    """Why no more than the `choices` is allowed, where Kafka allows more."""
 
     synonyms: tuple[Synonym, ...] = ()
     """Of a topic key: the broker keys that set its default. The first one that is set wins."""
@@ -54,7 +57,8 @@ class ConfigKey(Generic[V]):
         """The value `text` stands for; a `ValueError` says what the key expects."""
         value = self.value_type.parse(text)
         if self.choices and not self._chosen(value):
-            raise ValueError(_one_of(self.choices))
+            because = f", because {self.because}" if self.because else ""
+            raise ValueError(_one_of(self.choices) + because)
         if self.minimum is not None and not _in_range(value, self.minimum, self.maximum):
             raise ValueError(_number_in_range(self.minimum, self.maximum))
         return value
@@ -74,8 +78,8 @@ def _in_range(value: object, minimum: float, maximum: float | None) -> bool:
     return minimum <= value and (maximum is None or value <= maximum)
 
 
-def _one_of(choices: tuple[str | bool, ...]) -> str:
-    words = [str(choice).lower() if isinstance(choice, bool) else choice for choice in choices]
+def _one_of(choices: tuple[str | bool | int, ...]) -> str:
+    words = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in choices]
     return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 
 

@@ -2,12 +2,13 @@
 
 Users write these in `Topic.spec.config`, admin clients in CreateTopics and AlterConfigs. Types,
 ranges, defaults and synonyms are those of Apache Kafka 4.3's `LogConfig` and
-`ServerTopicConfigSynonyms`, with three differences:
+`ServerTopicConfigSynonyms`, with four differences:
 
 * `unclean.leader.election.enable` can only be false: an unclean election is a decision about one
   partition at one moment, made by an annotation that names both, never a standing permission.
 * `retention.ms` and `retention.bytes` end at -1, the one value that means "no limit"; Kafka
   accepts other negative byte counts and treats them alike.
+* The keys of tiered storage can only say that there is none.
 * `chiplog.durability` is ours.
 """
 
@@ -26,6 +27,8 @@ GIB: Final = 1024 * MIB
 DELETE: Final = "delete"
 COMPACT: Final = "compact"
 PRODUCER_COMPRESSION: Final = "producer"
+AS_RETENTION: Final = -2
+NO_TIERED_STORAGE: Final = "there is no tiered storage"
 
 # A batch of the default maximum message size: Kafka adds the 12 bytes before a batch's length.
 DEFAULT_MAX_MESSAGE_BYTES: Final = MIB + 12
@@ -56,7 +59,35 @@ COMPRESSION_TYPE = ConfigKey(
     default=PRODUCER_COMPRESSION,
     choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", PRODUCER_COMPRESSION),
     synonyms=(Synonym("compression.type"),),
-    doc="How batches are stored; producer keeps each batch as its producer compressed it.",
+    doc="Brokers keep each batch as its producer compressed it, whatever is set here; with another "
+    "value than producer a condition warns of it. Set the producers' compression.type.",
+)
+COMPRESSION_GZIP_LEVEL = ConfigKey(
+    name="compression.gzip.level",
+    value_type=INT,
+    default=-1,
+    minimum=-1,
+    maximum=9,
+    synonyms=(Synonym("compression.gzip.level"),),
+    doc="Without effect, because brokers do not compress.",
+)
+COMPRESSION_LZ4_LEVEL = ConfigKey(
+    name="compression.lz4.level",
+    value_type=INT,
+    default=9,
+    minimum=1,
+    maximum=17,
+    synonyms=(Synonym("compression.lz4.level"),),
+    doc="Without effect, because brokers do not compress.",
+)
+COMPRESSION_ZSTD_LEVEL = ConfigKey(
+    name="compression.zstd.level",
+    value_type=INT,
+    default=3,
+    minimum=-131_072,
+    maximum=22,
+    synonyms=(Synonym("compression.zstd.level"),),
+    doc="Without effect, because brokers do not compress.",
 )
 DELETE_RETENTION_MS = ConfigKey(
     name="delete.retention.ms",
@@ -235,9 +266,53 @@ UNCLEAN_LEADER_ELECTION_ENABLE = ConfigKey(
     value_type=BOOLEAN,
     default=False,
     choices=(False,),
+    because="a replica that may lack acknowledged records leads only where somebody accepts the "
+    "loss, with the annotation chiplog.dev/unclean-election, for one partition at a time",
     synonyms=(Synonym("unclean.leader.election.enable"),),
     doc="Always false: a replica that may lack acknowledged records leads only if an annotation "
     "names the partition and accepts the loss.",
+)
+REMOTE_STORAGE_ENABLE = ConfigKey(
+    name="remote.storage.enable",
+    value_type=BOOLEAN,
+    default=False,
+    choices=(False,),
+    because=NO_TIERED_STORAGE,
+    doc="Always false, because there is no tiered storage.",
+)
+REMOTE_LOG_COPY_DISABLE = ConfigKey(
+    name="remote.log.copy.disable",
+    value_type=BOOLEAN,
+    default=False,
+    choices=(False,),
+    because=NO_TIERED_STORAGE,
+    doc="Always false, because there is no tiered storage.",
+)
+REMOTE_LOG_DELETE_ON_DISABLE = ConfigKey(
+    name="remote.log.delete.on.disable",
+    value_type=BOOLEAN,
+    default=False,
+    choices=(False,),
+    because=NO_TIERED_STORAGE,
+    doc="Always false, because there is no tiered storage.",
+)
+LOCAL_RETENTION_BYTES = ConfigKey(
+    name="local.retention.bytes",
+    value_type=LONG,
+    default=AS_RETENTION,
+    choices=(AS_RETENTION,),
+    because=NO_TIERED_STORAGE,
+    synonyms=(Synonym("log.local.retention.bytes"),),
+    doc="Always -2, which is the value of retention.bytes, because there is no tiered storage.",
+)
+LOCAL_RETENTION_MS = ConfigKey(
+    name="local.retention.ms",
+    value_type=LONG,
+    default=AS_RETENTION,
+    choices=(AS_RETENTION,),
+    because=NO_TIERED_STORAGE,
+    synonyms=(Synonym("log.local.retention.ms"),),
+    doc="Always -2, which is the value of retention.ms, because there is no tiered storage.",
 )
 DURABILITY = ConfigKey(
     name="chiplog.durability",
@@ -253,12 +328,17 @@ TOPIC_KEYS = KeyTable(
     "topic",
     (
         CLEANUP_POLICY,
+        COMPRESSION_GZIP_LEVEL,
+        COMPRESSION_LZ4_LEVEL,
         COMPRESSION_TYPE,
+        COMPRESSION_ZSTD_LEVEL,
         DELETE_RETENTION_MS,
         FILE_DELETE_DELAY_MS,
         FLUSH_MESSAGES,
         FLUSH_MS,
         INDEX_INTERVAL_BYTES,
+        LOCAL_RETENTION_BYTES,
+        LOCAL_RETENTION_MS,
         MAX_COMPACTION_LAG_MS,
         MAX_MESSAGE_BYTES,
         MESSAGE_TIMESTAMP_AFTER_MAX_MS,
@@ -268,6 +348,9 @@ TOPIC_KEYS = KeyTable(
         MIN_COMPACTION_LAG_MS,
         MIN_INSYNC_REPLICAS,
         PREALLOCATE,
+        REMOTE_LOG_COPY_DISABLE,
+        REMOTE_LOG_DELETE_ON_DISABLE,
+        REMOTE_STORAGE_ENABLE,
         RETENTION_BYTES,
         RETENTION_MS,
         SEGMENT_BYTES,
@@ -280,19 +363,11 @@ TOPIC_KEYS = KeyTable(
 )
 
 ABSENT_TOPIC_KEYS = {
-    "compression.gzip.level": "brokers never compress",
-    "compression.lz4.level": "brokers never compress",
-    "compression.zstd.level": "brokers never compress",
     "follower.replication.throttled.replicas": "replication is throttled by the operator",
     "leader.replication.throttled.replicas": "replication is throttled by the operator",
-    "local.retention.bytes": "there is no tiered storage",
-    "local.retention.ms": "there is no tiered storage",
     "message.downconversion.enable": "Kafka 4 and Chiplog know one message format only",
     "message.format.version": "Kafka 4 and Chiplog know one message format only",
     "message.timestamp.difference.max.ms": "Kafka 4 has message.timestamp.before.max.ms and "
     "message.timestamp.after.max.ms in its place",
-    "remote.log.copy.disable": "there is no tiered storage",
-    "remote.log.delete.on.disable": "there is no tiered storage",
-    "remote.storage.enable": "there is no tiered storage",
 }
 """Keys of Kafka that Chiplog does not have, and why: a better answer than "unknown"."""

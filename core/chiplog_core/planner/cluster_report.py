@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
+from chiplog_core.config.given import warn_about_values
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.planner.actions import Report
@@ -24,6 +25,7 @@ from chiplog_core.planner.verdicts import (
     numbered,
     paused_verdict,
     refused,
+    told,
 )
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
@@ -99,6 +101,8 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     if facts.settings.is_paused:
         verdicts.append(paused_verdict())
     verdicts += facts.of_offsets
+    if not any(one.type == ConditionType.WARNING.value for one in verdicts):
+        verdicts += _without_effect(facts.settings)
     verdicts += _disk_pressure(facts.world)
     regressed = sorted(
         name
@@ -112,6 +116,12 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
         )
         verdicts.append(holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message))
     return verdicts
+
+
+def _without_effect(settings: Settings) -> Iterator[Verdict]:
+    cluster = settings.sound_cluster
+    if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
+        yield holds(ConditionType.WARNING, problems[0].reason.value, told(problems))
 
 
 def _disk_pressure(world: World) -> Iterator[Verdict]:

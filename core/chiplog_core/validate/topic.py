@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.effective import broker_value
-from chiplog_core.config.given import given_broker_config, given_topic_config
+from chiplog_core.config.given import given_broker_config, given_topic_config, warn_about_values
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import DeletionPolicy, Growth, GrowthStrategy, Topic, TopicSpec
@@ -82,10 +82,12 @@ def check_topic_name_is_free(
 
 def warn_about_topic(topic: Topic) -> tuple[Problem, ...]:
     """What works but will surprise its owner."""
+    found = warn_about_values(topic.spec.config)
     replicas, min_isr = topic.spec.replicas, _own_min_isr(topic)
     if replicas is None or replicas == 1 or min_isr != replicas:
-        return ()
+        return found
     return (
+        *found,
         Problem(
             MIN_ISR_FIELD,
             f"equals spec.replicas ({replicas}), so that one broker away stops all writes "

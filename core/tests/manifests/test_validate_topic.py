@@ -161,7 +161,6 @@ def test_assignments_give_every_partition_the_same_number(wrong: Topic) -> None:
         ({"growth": {"strategy": "Repartition"}}, "spec.growth.strategy"),
         ({"deletionPolicy": "Trash"}, "spec.deletionPolicy"),
         ({"assignments": placed([1])}, "spec.assignments"),
-        ({"config": {"compression.type": "zstd"}}, "spec.config[compression.type]"),
     ],
 )
 def test_what_is_not_built_is_said_so(spec: dict[str, Any], field: str) -> None:

@@ -162,3 +162,22 @@ def test_a_volume_that_is_nearly_full_is_told_of_as_long_as_it_is() -> None:
     assert reason == "VolumeNearlyFull"
     assert message.startswith("the volume of broker 2 is nearly full")
     assert tell(full=False) == []
+
+
+def test_compression_by_brokers_is_warned_of_where_it_is_asked_for() -> None:
+    kubernetes = running()
+    wanted = {"compression.type": "zstd"}
+    kubernetes.configure(config=wanted)
+    kubernetes.apply(topic(partitions=3, config=wanted))
+    kubernetes.settle()
+
+    for conditions in (
+        kubernetes.cluster.status.conditions,
+        kubernetes.topics["orders"].status.conditions,
+    ):
+        (warning,) = (one for one in conditions if one.type == "Warning")
+        assert warning.reason == "NotSupported"
+        assert warning.message == (
+            "spec.config[compression.type] is zstd, but brokers keep each batch as its producer "
+            "compressed it: set compression.type of the producers, and producer here"
+        )
