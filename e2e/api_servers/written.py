@@ -8,7 +8,7 @@ as it was sent.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from chiplog_core import labels
@@ -120,6 +120,10 @@ def _apply(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome
     return Write("apply", kind, key_of(given[0]), given[0], manager, {}, outcome)
 
 
+def _apply_new(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
+    return replace(_apply(kind, given, named, outcome), verb="apply_new")
+
+
 def _delete(kind: Kind, given: list[Any], named: dict[str, Any], outcome: Outcome) -> Write:
     options = {"uid": named.get("uid", ""), "resource_version": named.get("version", "")}
     return Write("delete", kind, given[0], {}, "", options, outcome)
@@ -130,6 +134,7 @@ TAKEN: Final[dict[str, Callable[[Kind, list[Any], dict[str, Any], Outcome], Writ
     "replace": _replace,
     "patch": _patch,
     "apply": _apply,
+    "apply_new": _apply_new,
     "delete": _delete,
 }
 
@@ -190,6 +195,8 @@ class Replay:
                 return api.patch(write.kind, *write.key, body, field_manager=by, **options)
             case "apply":
                 return api.apply(write.kind, body, field_manager=by)
+            case "apply_new":
+                return api.apply_new(write.kind, body, field_manager=by)
             case _:
                 uid, version = options["uid"], options["resource_version"]
                 named = {

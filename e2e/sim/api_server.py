@@ -316,6 +316,13 @@ class ApiClient:
             ("apply", kind.kind, key_of(given).name, field_manager),
         )
 
+    async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
+        given = copied(manifest)
+        return await self._ask(
+            lambda: self._server.store.apply_new(kind, given, field_manager),
+            ("apply", kind.kind, key_of(given).name, field_manager),
+        )
+
     async def delete(
         self,
         kind: Kind,

@@ -268,13 +268,21 @@ class ApiStore:
         """What it names is set; what its manager named before and does not any more is removed."""
         key = key_of(manifest)
         before = self._objects.get(kind, {}).get(key)
+        if before is None and metadata(manifest).get("uid"):
+            raise Conflict("uid mismatch: the object has a uid, and no object is there")
         if before is None:
-            made = self.create(kind, manifest, manager=manager)
-            self._owned[kind, key] = applied(NOBODY, manager, {}, copied(made), manifest).owned
-            return made
+            return self.apply_new(kind, manifest, manager)
+        _check(before, metadata(manifest))
         mixed: Manifest = copied(merged(copied(before), manifest))
         after, owned = applied(self._owned[kind, key], manager, before, mixed, manifest)
         return self._update(kind, before, after, manager, owned=owned)
+
+    def apply_new(self, kind: Kind, manifest: Manifest, manager: str = "") -> Manifest:
+        """Like `apply` where nothing is there, else `AlreadyExists`."""
+        made = self.create(kind, manifest, manager=manager)
+        owned = applied(NOBODY, manager, {}, copied(made), manifest).owned
+        self._owned[kind, key_of(manifest)] = owned
+        return made
 
     def delete(self, kind: Kind, key: ObjectKey, *, uid: str = "", version: str = "") -> None:
         before = self._there(kind, key)

@@ -130,7 +130,13 @@ class KubeApi(Protocol):
         """
 
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
-        """Server-side apply, by force: these fields are this manager's."""
+        """Server-side apply, by force: these fields are this manager's.
+
+        With `metadata.uid` in the manifest `Conflict` where that very object is not there.
+        """
+
+    async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
+        """Like `apply` where there is no such object yet, else `AlreadyExists`."""
 
     async def delete(
         self,

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Self
 
+from chiplog_kube import managed_fields
 from chiplog_kube.answers import event_of
-from chiplog_kube.api import Manifest, ObjectList, WatchEvent
+from chiplog_kube.api import ApiError, Conflict, Invalid, Manifest, ObjectList, WatchEvent
 from chiplog_kube.connection import Connection
 from chiplog_kube.http_transport import HttpTransport, Limits, Request
 from chiplog_kube.kinds import Kind
@@ -14,6 +15,8 @@ from chiplog_kube.request_meter import About, NoRequestMeter, RequestMeter
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
+OTHER_UID = "metadata.uid"
+"""In what the API server says of an apply to an object that has another uid: it would change it."""
 
 
 class HttpKubeApi:
@@ -132,9 +135,35 @@ class HttpKubeApi:
     async def apply(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
         path = _path(kind, _namespace(manifest), _name(manifest))
         query = {**_by(field_manager), "force": "true"}
-        return await self._transport.call(
-            Request(_about("apply", kind), "PATCH", path, query, manifest, content_type=APPLY_PATCH)
+        request = Request(
+            _about("apply", kind), "PATCH", path, query, manifest, content_type=APPLY_PATCH
         )
+        try:
+            made = await self._transport.call(request)
+        except Invalid as error:
+            if "uid" in manifest["metadata"] and OTHER_UID in str(error):
+                raise Conflict(str(error)) from error
+            raise
+        return await self._as_applied(kind, made, field_manager)
+
+    async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
+        made = await self.create(kind, manifest, field_manager=field_manager)
+        return await self._as_applied(kind, made, field_manager)
+
+    async def _as_applied(self, kind: Kind, made: Manifest, manager: str) -> Manifest:
+        """Own what a create wrote as what is applied. An apply makes up for one that failed."""
+        about = made["metadata"]
+        entries = managed_fields.as_applied(about.get("managedFields") or (), manager)
+        if entries is None:
+            return made
+        version = about["resourceVersion"]
+        patch = {"metadata": {"resourceVersion": version, "managedFields": entries}}
+        try:
+            return await self.patch(
+                kind, _namespace(made), _name(made), patch, field_manager=manager
+            )
+        except ApiError:
+            return made  # the object is there: that is what was asked for
 
     async def delete(
         self,

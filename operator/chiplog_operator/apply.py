@@ -4,6 +4,11 @@ What is there as it was applied is left alone, so that a quiet cluster costs no 
 changed by hand is applied anew at the next look, but not at every one, should somebody insist; what
 cannot be watched is applied every ten minutes.
 
+An object that has the name of one of ours and is somebody else's is left as it is: nobody's Secret
+is mounted, and nobody's Service taken, because of its name. While there is one, no broker is
+started. What is created is created by a request that fails where something is there; what is
+written to is named by its uid.
+
 Only kinds without data are ever deleted (those the builders make), and a broker's objects only
 when its Broker is retired. Volume claims, Brokers and PartitionMaps are never touched but to
 grow a claim.
@@ -14,22 +19,32 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from chiplog_core import labels, names
+from chiplog_core import labels, names, taken_names
+from chiplog_core.api import BROKER_CLUSTER
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, Conflict, KubeApi, Manifest, NotFound, Unavailable
+from chiplog_kube.api import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeApi,
+    Manifest,
+    NotFound,
+    Unavailable,
+)
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import annotations_of, key_of, metadata, uid_of
+from chiplog_kube.manifests import annotations_of, key_of, labels_of, metadata, uid_of
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.resources import build
-from chiplog_operator.resources.secret import password_of
+from chiplog_operator.resources.secret import internal_secret, password_of
 from chiplog_operator.resources.settings import BuildSettings
 from chiplog_operator.resources.stateful_set import must_be_made_anew
+from chiplog_operator.resources.volumes import DATA_VOLUME
 from chiplog_operator.together import together
 from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge
 
@@ -53,6 +68,14 @@ class Applied:
     """When something is due that is not due yet."""
 
 
+class _Taken(Exception):  # noqa: N818 - named for what it says
+    """The name is somebody else's. `str()` is for the user."""
+
+    @classmethod
+    def by(cls, found: Manifest, kind: Kind, why: str) -> "_Taken":
+        return cls(taken_names.told(kind.kind, key_of(found).name, BROKER_CLUSTER.kind, why))
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     """An object as the API server returned it."""
@@ -73,6 +96,8 @@ class _Known:
     password: str = field(default="", repr=False)
     at: dict[tuple[str, str], "_Made"] = field(default_factory=dict, repr=False)
     """By kind and name."""
+    is_taken: bool = False
+    """Whether somebody else has the name of what brokers need, by the look that is going on."""
     wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings] | None = None
     wanted: list[Manifest] = field(default_factory=list, repr=False)
     """What is made of that: kept, because most looks at a cluster find it as it was."""
@@ -126,11 +151,16 @@ class Applier:
             known.password = known.password or await self._password(cluster)
         except Unavailable:
             return Applied(is_unfinished=True)
+        except _Taken as taken:
+            return Applied((str(taken),), is_unfinished=True)
         except ApiError as error:
             return Applied((f"its Secret cannot be read: {error}",))
         wanted = self._wanted(known, cluster, wanted_brokers)
-        results, waits_s = [], [APPLY_AGAIN_S]
+        results: list[str | None] = []
+        waits_s, known.is_taken = [APPLY_AGAIN_S], False
         for kind in build.KINDS:
+            if kind is kinds.STATEFUL_SETS and known.is_taken:
+                break
             of_kind = [manifest for manifest in wanted if manifest["kind"] == kind.kind]
             timed = [(self._due_in_s(key, kind, one), one) for one in of_kind]
             waits_s += [wait_s for wait_s, _ in timed if wait_s > 0]
@@ -164,12 +194,13 @@ class Applier:
         return known.wanted
 
     async def _password(self, cluster: BrokerCluster) -> str:
-        """Of the Secret that is there, or a new one."""
+        """Of the Secret that is there, or a new one. Raises `_Taken`."""
         name = names.internal_secret(cluster.metadata.name)
         try:
             secret = await self._api.get(kinds.SECRETS, cluster.metadata.namespace, name)
         except NotFound:
             return secrets.token_urlsafe(32)
+        _check_ours(kinds.SECRETS, secret, internal_secret(cluster, "-"))
         return password_of(secret) or secrets.token_urlsafe(32)
 
     async def _all(self, key: ClusterKey, kind: Kind, due: Sequence[Manifest]) -> list[str | None]:
@@ -199,12 +230,14 @@ class Applier:
         if not self._authority.is_held():
             raise NotInCharge
         name = key_of(wanted).name
-        live = self._caches[kind].get(*key_of(wanted)) if kind in self._caches else None
+        known = self._known[key]
         try:
-            if kind is kinds.STATEFUL_SETS and live and must_be_made_anew(live, wanted):
-                return await self._make_anew(live)
-            made = await self._api.apply(kind, wanted, field_manager=labels.OPERATOR)
-        except (Conflict, Unavailable) as error:
+            made = await self._written(key, kind, wanted)
+        except _Taken as taken:
+            known.at.pop((kind.kind, name), None)
+            known.is_taken = True
+            return str(taken)
+        except (Conflict, NotFound, Unavailable) as error:
             logger.info(
                 "apply_again", extra={"kind": kind.kind, "object": name, "error": str(error)}
             )
@@ -212,24 +245,65 @@ class Applier:
         except ApiError as error:
             if ENDING_NAMESPACE in str(error):
                 return ""  # there is nothing to be done, and nothing to complain about
-            self._known[key].at.pop((kind.kind, name), None)
+            known.at.pop((kind.kind, name), None)
             return f"{kind.kind} {name} is refused: {error}"
-        if "deletionTimestamp" in metadata(made):
+        if made is None or "deletionTimestamp" in metadata(made):
             return ""  # the one before is still going
         if kind in self._caches:
             self._caches[kind].put(made)
         wanted_hash = annotations_of(wanted)[labels.MANIFEST_HASH]
-        self._known[key].at[kind.kind, name] = _Made(wanted_hash, self._clock.monotonic_s(), made)
+        known.at[kind.kind, name] = _Made(wanted_hash, self._clock.monotonic_s(), made)
         return None
 
-    async def _make_anew(self, live: Manifest) -> str:
+    async def _written(self, key: ClusterKey, kind: Kind, wanted: Manifest) -> Manifest | None:
+        """The object as it is then; None where one has to go first. Raises `_Taken`."""
+        if kind in self._caches:
+            live = self._caches[kind].get(*key_of(wanted))
+        else:
+            live = await self._there(kind, *key_of(wanted))
+        if live is None:
+            if kind is kinds.STATEFUL_SETS:
+                await self._check_claim(wanted)
+            try:
+                return await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
+            except AlreadyExists:
+                if kind is kinds.SECRETS:
+                    self._known[key].password = ""  # the one that is there counts
+                    return None
+                # Without the label by which the cache finds ours.
+                live = await self._api.get(kind, *key_of(wanted))
+        _check_ours(kind, live, wanted)
+        if kind is kinds.STATEFUL_SETS and must_be_made_anew(live, wanted):
+            await self._make_anew(live)
+            return None
+        this_one = {**wanted, "metadata": {**wanted["metadata"], "uid": uid_of(live)}}
+        return await self._api.apply(kind, this_one, field_manager=labels.OPERATOR)
+
+    async def _there(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        try:
+            return await self._api.get(kind, namespace, name)
+        except NotFound:
+            return None
+
+    async def _check_claim(self, wanted: Manifest) -> None:
+        """A StatefulSet mounts whatever claim has the name of its own. Raises `_Taken`."""
+        kind, key = kinds.VOLUME_CLAIMS, key_of(wanted)
+        name = f"{DATA_VOLUME}-{key.name}-0"
+        claim = self._caches[kind].get(key.namespace, name)
+        claim = claim or await self._there(kind, key.namespace, name)
+        if claim is None:
+            return
+        for label in (labels.CLUSTER, labels.BROKER_ID):
+            if labels_of(claim).get(label) != labels_of(wanted)[label]:
+                raise _Taken.by(claim, kind, f"its label {label} is not {labels_of(wanted)[label]}")
+
+    async def _make_anew(self, live: Manifest) -> None:
         """Take away the StatefulSet alone; its pod runs on, and the next one adopts it."""
         if "deletionTimestamp" not in metadata(live):
             logger.info("stateful_set_made_anew", extra={"object": key_of(live).name})
             await self._api.delete(
                 kinds.STATEFUL_SETS, *key_of(live), uid=uid_of(live), orphan=True
             )
-        return ""
 
     async def _grow_claims(self, key: ClusterKey, cluster: BrokerCluster) -> list[str | None]:
         size = cluster.spec.storage.size
@@ -285,6 +359,13 @@ class Applier:
         except ApiError as error:
             return f"{kind.kind} {key_of(live).name} cannot be deleted: {error}"
         return None
+
+
+def _check_ours(kind: Kind, live: Manifest, wanted: Manifest) -> None:
+    """Raises `_Taken`."""
+    why = taken_names.why_not_ours(metadata(live), metadata(wanted), label=labels.CLUSTER)
+    if why:
+        raise _Taken.by(live, kind, why)
 
 
 def _essence(live: Manifest) -> Manifest:

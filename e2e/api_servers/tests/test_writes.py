@@ -36,9 +36,19 @@ EXPECTED = frozenset(
     {
         *("create Broker", "create BrokerCluster", "create Lease", "create PartitionMap"),
         *("create Topic", "patch Broker", "patch BrokerCluster", "patch Lease", "patch Topic"),
-        *("replace Broker", "replace Lease", "replace PartitionMap", "apply ConfigMap"),
-        *("apply Lease", "apply PodDisruptionBudget", "apply Role", "apply RoleBinding"),
-        *("apply Secret", "apply Service", "apply ServiceAccount", "apply StatefulSet"),
+        *("replace Broker", "replace Lease", "replace PartitionMap", "apply_new ConfigMap"),
+        *(
+            "apply_new Lease",
+            "apply_new PodDisruptionBudget",
+            "apply_new Role",
+            "apply_new RoleBinding",
+        ),
+        *(
+            "apply Secret",
+            "apply_new Service",
+            "apply_new ServiceAccount",
+            "apply_new StatefulSet",
+        ),
     }
 )
 

@@ -336,6 +336,50 @@ async def test_server_side_apply(api: KubeApi) -> None:
     assert less["spec"] == {"b": {"d": 3}, "e": 5}
 
 
+@contract
+async def test_an_apply_of_what_is_new(api: KubeApi) -> None:
+    """It makes, never changes, and what it made is taken away as what was applied is."""
+    first = thing("new", {"a": 1, "b": {"c": 2}})
+    one = await api.apply_new(THINGS, first, field_manager=ME)
+    assert one["spec"] == {"a": 1, "b": {"c": 2}}
+    with pytest.raises(AlreadyExists):
+        await api.apply_new(THINGS, thing("new", {"a": 2}), field_manager=ME)
+    assert (await got(api, "new"))["spec"] == {"a": 1, "b": {"c": 2}}
+    less = await api.apply(THINGS, thing("new", {"b": {"d": 3}}), field_manager=ME)
+    assert less["spec"] == {"b": {"d": 3}}
+
+
+@contract
+async def test_what_was_created_becomes_what_is_applied(api: KubeApi) -> None:
+    """Where the process ended between creating and owning: the next apply but one takes away."""
+    await api.create(THINGS, thing("half", {"a": 1, "b": {"c": 2}}), field_manager=ME)
+    await api.apply_new(THINGS, thing("half-not", {"a": 1}), field_manager=ME)
+    await api.apply(THINGS, thing("half", {"a": 1}), field_manager=ME)
+    less = await api.apply(THINGS, thing("half", {"a": 1}), field_manager=ME)
+    assert less["spec"] in ({"a": 1}, {"a": 1, "b": {"c": 2}})
+
+
+@contract
+async def test_an_apply_to_one_object_reaches_no_other(api: KubeApi) -> None:
+    one = await api.apply_new(THINGS, thing("this", {"a": 1}), field_manager=ME)
+
+    def of(uid: str, size: int) -> Manifest:
+        given = thing("this", {"a": size})
+        return {**given, "metadata": {**given["metadata"], "uid": uid}}
+
+    same = await api.apply(THINGS, of(one["metadata"]["uid"], 2), field_manager=ME)
+    assert same["spec"] == {"a": 2}
+    await api.delete(THINGS, NAMESPACE, "this")
+    with pytest.raises(Conflict):
+        await api.apply(THINGS, of(one["metadata"]["uid"], 3), field_manager=ME)
+    with pytest.raises(NotFound):
+        await got(api, "this")
+    await api.create(THINGS, thing("this", {"a": 9}), field_manager="another")
+    with pytest.raises(Conflict):
+        await api.apply(THINGS, of(one["metadata"]["uid"], 3), field_manager=ME)
+    assert (await got(api, "this"))["spec"] == {"a": 9}
+
+
 # -- finalizers
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_kube import kinds
+from chiplog_kube import kinds, managed_fields
 from chiplog_kube.api import (
     AlreadyExists,
     ApiError,
@@ -319,3 +319,49 @@ def test_every_request_is_counted_once_with_what_came_of_it(server: Any) -> None
         ("delete", "pods", "200"),
         ("create", "topics", NO_ANSWER),
     ]
+
+
+def test_an_apply_by_uid_that_meets_another_object_is_a_conflict(server: Any) -> None:
+    server.then_status(422, "Invalid", "metadata.uid: Invalid value: field is immutable")
+
+    async def scenario(api: HttpKubeApi) -> None:
+        named = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "gone"}}
+        with pytest.raises(Conflict):
+            await api.apply(kinds.TOPICS, named, field_manager="me")
+        with pytest.raises(Invalid):
+            await api.apply(kinds.TOPICS, TOPIC, field_manager="me")
+
+    run(server, scenario)
+
+
+def test_what_was_created_is_owned_as_what_is_applied(server: Any) -> None:
+    written = {"manager": "me", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}}
+    of_another = {**written, "manager": "another"}
+    status = {**written, "subresource": "status"}
+    meta = {**TOPIC["metadata"], "resourceVersion": "7"}
+    made = {**TOPIC, "metadata": {**meta, "managedFields": [of_another, written, status]}}
+    server.then_json(made)
+    server.then_json(TOPIC)
+
+    async def scenario(api: HttpKubeApi) -> None:
+        assert await api.apply_new(kinds.TOPICS, TOPIC, field_manager="me") == TOPIC
+
+    run(server, scenario)
+    assert [one.method for one in server.requests] == ["POST", "PATCH"]
+    assert server.bodies[1] == {
+        "metadata": {
+            "resourceVersion": "7",
+            "managedFields": [of_another, status, {**written, "operation": "Apply"}],
+        }
+    }
+
+
+def test_what_was_created_and_applied_is_owned_together() -> None:
+    def entry(operation: str, *fields: str) -> dict[str, Any]:
+        data = {"f:data": {f"f:{one}": {} for one in fields}}
+        return {"manager": "me", "operation": operation, "fieldsV1": data}
+
+    both = managed_fields.as_applied([entry("Apply", "a", "b"), entry("Update", "b", "c")], "me")
+    assert both == [entry("Apply", "a", "b", "c")]
+    assert managed_fields.as_applied([entry("Apply", "a")], "me") is None
+    assert managed_fields.as_applied([entry("Update", "a")], "you") is None

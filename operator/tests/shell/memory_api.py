@@ -172,6 +172,12 @@ class MemoryApi:
             call, kind, lambda: self._store.apply(kind, manifest, field_manager)
         )
 
+    async def apply_new(self, kind: Kind, manifest: Manifest, *, field_manager: str) -> Manifest:
+        call = Call("create", kind.kind, key_of(manifest).name, field_manager)
+        return await self._write(
+            call, kind, lambda: self._store.apply_new(kind, manifest, field_manager)
+        )
+
     async def delete(
         self,
         kind: Kind,

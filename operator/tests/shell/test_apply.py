@@ -61,7 +61,8 @@ class Shell:
     async def look(self) -> None:
         """As the watches would."""
         for kind in LABELLED_KINDS:
-            self.caches[kind].replace(await self.bench.api.list_(kind))
+            found = await self.bench.api.list_(kind, labels=labels.CLUSTER)
+            self.caches[kind].replace(found)
 
     async def writes_of_a_second_time(self, cluster: BrokerCluster) -> list[str]:
         self.bench.api.calls.clear()

@@ -1,0 +1,71 @@
+"""Whose an object is that has the name of one of ours.
+
+Names of Kubernetes objects follow from the name of a BrokerCluster or a Spark application, so
+somebody else's object may have one of them: `<cluster>-kafka-bootstrap` is Strimzi's, too. It is
+ours where its controller is ours. One without a living controller is ours where its labels say so:
+that is what a BrokerCluster leaves that is deleted and applied again, restored from a backup, or
+deleted with `--cascade=orphan`.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from chiplog_core import labels
+
+ObjectMetadata: TypeAlias = Mapping[str, Any]
+"""`metadata` of an object, as the API server sends it."""
+
+REMEDY: Final = (
+    "rename or delete it, or delete this object and take another name. Nothing of it was changed, "
+    "and nothing that would use it is started"
+)
+
+
+class Identity(NamedTuple):
+    """An owner by what survives it: where two have the same, the older one is gone."""
+
+    group: str
+    kind: str
+    name: str
+
+
+def identity_of(reference: Mapping[str, Any]) -> Identity:
+    """Of an entry of `ownerReferences`."""
+    group, _, _ = str(reference.get("apiVersion", "")).partition("/")
+    return Identity(group, str(reference.get("kind", "")), str(reference.get("name", "")))
+
+
+def why_not_ours(
+    found: ObjectMetadata,
+    wanted: ObjectMetadata,
+    *,
+    label: str,
+    heirs: Collection[Identity] = (),
+) -> str:
+    """Why the object that is there may not be written to; empty where it is ours.
+
+    `wanted` is the metadata that we would apply, with its one owner. `label` is the label whose
+    value says what the object belongs to. `heirs` are owners beside that one which our objects may
+    have had before.
+    """
+    (owner,) = wanted["ownerReferences"]
+    has = found.get("labels") or {}
+    manager = has.get(labels.MANAGED_BY)
+    controllers = [one for one in found.get("ownerReferences") or () if one.get("controller")]
+    if any(one.get("uid") == owner["uid"] for one in controllers):
+        # A label that somebody took away is put back.
+        is_ours = manager in {None, labels.OPERATOR}
+        return "" if is_ours else f"its label {labels.MANAGED_BY} is {manager}"
+    for one in controllers:
+        if identity_of(one) not in {identity_of(owner), *heirs}:
+            return f"its controller is {one.get('kind')} {one.get('name')}"
+    if manager != labels.OPERATOR:
+        return f"its label {labels.MANAGED_BY} is not {labels.OPERATOR}"
+    if has.get(label) != wanted["labels"][label]:
+        return f"its label {label} is not {wanted['labels'][label]}"
+    return ""
+
+
+def told(kind: str, name: str, owner_kind: str, why: str) -> str:
+    """For the condition of the object that wants the name."""
+    return f"{kind} {name} is not this {owner_kind}'s ({why}): {REMEDY}"

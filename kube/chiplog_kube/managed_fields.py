@@ -1,0 +1,37 @@
+"""Fields of an object that was created, owned as those of one that was applied.
+
+Server-side apply takes away what its manager applied before and does not any more. What the same
+manager wrote by a create counts as another manager's, so it would stay for ever:
+https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Entry: TypeAlias = Mapping[str, Any]
+"""One of `metadata.managedFields`."""
+
+
+def as_applied(entries: Sequence[Entry], manager: str) -> list[Entry] | None:
+    """The entries with all that the manager wrote by apply; None where it is so."""
+    written = [one for one in entries if _is_of(one, manager, "Update")]
+    if not written:
+        return None
+    applied = [one for one in entries if _is_of(one, manager, "Apply")]
+    others = [one for one in entries if one not in written and one not in applied]
+    fields: Mapping[str, Any] = {}
+    for one in (*applied, *written):
+        fields = _union(fields, one.get("fieldsV1") or {})
+    newest = (applied or written)[-1]
+    return [*others, {**newest, "operation": "Apply", "fieldsV1": fields}]
+
+
+def _is_of(entry: Entry, manager: str, operation: str) -> bool:
+    is_mine = entry.get("manager") == manager and entry.get("operation") == operation
+    return is_mine and not entry.get("subresource")
+
+
+def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A field is a key; what is in it are its own fields."""
+    both = {name: _union(one[name], other[name]) for name in one.keys() & other.keys()}
+    return {**one, **other, **both}
