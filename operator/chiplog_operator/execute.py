@@ -11,9 +11,10 @@ what was not done is planned again.
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from chiplog_core import labels
+from chiplog_core import labels, taken_names
+from chiplog_core.api import BROKER_CLUSTER
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.planner.actions import (
@@ -32,7 +33,7 @@ from chiplog_core.planner.actions import (
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound, Unavailable
 from chiplog_operator.cached_api import CachedApi
-from chiplog_operator.caches import Caches, ClusterKey
+from chiplog_operator.caches import DECIDED_KINDS, Caches, ClusterKey, cluster_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.confirm import confirm_deletion, confirm_maps
 from chiplog_operator.events import event
@@ -43,7 +44,14 @@ from chiplog_operator.targets import KIND_OF, facts_of, rank_of, target_of
 from chiplog_operator.together import together
 from chiplog_operator.topic_writes import write_topic
 from chiplog_operator.write_results import WriteResults
-from chiplog_operator.writes import ENDING_NAMESPACE, IN_FLIGHT, Authority, NotInCharge, as_it_was
+from chiplog_operator.writes import (
+    ENDING_NAMESPACE,
+    IN_FLIGHT,
+    Authority,
+    NameTaken,
+    NotInCharge,
+    as_it_was,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +70,8 @@ class Outcome:
     given_up: bool = False
     results: int = 0
     """Writes for admin clients to which the API server said yes or no."""
+    problems: list[str] = field(default_factory=list)
+    """What only a user can mend."""
 
     @property
     def is_whole(self) -> bool:
@@ -143,6 +153,8 @@ class Executor:
             logger.warning("unavailable", extra={**facts, "error": str(error)})
         except ApiError as error:
             outcome.failed += 1
+            if isinstance(error, NameTaken):
+                outcome.problems.append(str(error))
             level = logging.INFO if ENDING_NAMESPACE in str(error) else logging.ERROR
             logger.log(
                 level, "refused", extra={**facts, "error": f"{type(error).__name__}: {error}"}
@@ -177,7 +189,12 @@ class Executor:
             made = await self._api.create(kind, manifest, field_manager=labels.OPERATOR)
         except AlreadyExists:
             about = action.resource.metadata
-            await self._there.read(kind, about.namespace, about.name)
+            found = await self._there.read(kind, about.namespace, about.name)
+            of = cluster_of(kind, found)
+            if kind in DECIDED_KINDS and of != chapter.cluster:
+                why = f"it belongs to BrokerCluster {of}"
+                told = taken_names.told(kind.kind, about.name, BROKER_CLUSTER.kind, why)
+                raise NameTaken(told) from None
         else:
             self._caches[kind].put(made)
             chapter.did(action)

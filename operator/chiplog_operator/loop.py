@@ -8,7 +8,7 @@ Independent of Kopf, of HTTP and of the machine's clock: the same loops run in a
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
@@ -178,7 +178,7 @@ class ClusterLoop:
             # The client waits for the next plan, and a dry run or a refusal changes no object
             # that a watch would tell of.
             self.wake()
-        applied = await self._apply(world, plan)
+        applied = await self._apply(world, plan, outcome.problems)
         return self._next_look_s(plan, outcome, applied), outcome.is_whole
 
     def _plan(self, world: World) -> Plan:
@@ -187,7 +187,7 @@ class ClusterLoop:
             return plan_without_cluster(world, now)
         return self._parts.planner(world, now, self._parts.new_topic_id)
 
-    async def _apply(self, world: World, plan: Plan) -> Applied:
+    async def _apply(self, world: World, plan: Plan, told: Sequence[str]) -> Applied:
         is_ending = world.metadata.deletion_timestamp is not None
         if world.cluster is None or is_ending:
             self._announced = ()
@@ -195,6 +195,7 @@ class ClusterLoop:
         if not plan.may_apply:
             return Applied()
         applied = await self._parts.applier.apply(world.cluster, plan.brokers, world.brokers)
+        applied = replace(applied, problems=(*told, *applied.problems))
         if applied.problems and applied.problems != self._announced:
             logger.error(
                 "not_applied", extra={"cluster": str(self.key), "problems": applied.problems}

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from chiplog_core.model.metadata import Metadata
+from chiplog_kube.api import ApiError
 
 IN_FLIGHT = 16
 """More makes the API server slower, not faster."""
@@ -15,6 +16,10 @@ class Authority(Protocol):
     """Whether this process still is the operator in charge."""
 
     def is_held(self) -> bool: ...
+
+
+class NameTaken(ApiError):  # noqa: N818 - named for what it says
+    """Somebody else's object has the name of one of ours. `str()` is for the user."""
 
 
 class NotInCharge(Exception):  # noqa: N818 - named for what it says

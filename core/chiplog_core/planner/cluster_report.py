@@ -29,6 +29,7 @@ from chiplog_core.planner.verdicts import (
 )
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
+from chiplog_core.taken_names import REMEDY
 
 PATIENCE = timedelta(minutes=5)
 """How long a roll may wait for brokers before the condition calls it blocked."""
@@ -156,6 +157,8 @@ def _ready(facts: ClusterFacts) -> Verdict:
 
 def _not_applied(world: World) -> str:
     told = "; ".join(world.apply_problems[:10])
+    if all(REMEDY in one for one in world.apply_problems):
+        return f"{told}. It is tried again"
     return f"{told}. Give what is lacking (a quota, a right) or correct the spec; it is tried again"
 
 

@@ -358,7 +358,7 @@ def test_what_was_created_is_owned_as_what_is_applied(server: Any) -> None:
 
 def test_what_was_created_and_applied_is_owned_together() -> None:
     def entry(operation: str, *fields: str) -> dict[str, Any]:
-        data = {"f:data": {f"f:{one}": {} for one in fields}}
+        data: dict[str, Any] = {"f:data": {f"f:{one}": {} for one in fields}}
         return {"manager": "me", "operation": operation, "fieldsV1": data}
 
     both = managed_fields.as_applied([entry("Apply", "a", "b"), entry("Update", "b", "c")], "me")

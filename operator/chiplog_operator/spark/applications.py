@@ -5,12 +5,12 @@ the kinds of the Spark operators may come and go while this process runs.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from chiplog_core import labels
+from chiplog_core import labels, taken_names
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, RunState
 from chiplog_core.spark import choice, pod_states, states
@@ -23,8 +23,9 @@ from chiplog_core.spark.runs import Seen
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
-from chiplog_kube.manifests import metadata, uid_of
+from chiplog_kube.manifests import key_of, labels_of, metadata, uid_of
 from chiplog_operator.clock import Clock
+from chiplog_operator.writes import NameTaken
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,9 @@ OF_NOBODY: Final = f"{APPLICATION_LABEL}=none"
 """Selects nothing, as names of applications end in eight digits; yet it must be a label's value."""
 OFFERED_FOR_S: Final = 30.0
 """So long an answer about what the API server offers is good."""
+
+
+Heirs: TypeAlias = Collection[taken_names.Identity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +147,25 @@ class Applications:
         launched, so that its time to live ends all.
         """
         kind, wanted = LAUNCHED[launcher], choice.launch(launcher, application)
-        await self._make(wanted, application, request)
+        heirs = (
+            taken_names.identity_of(application.owner.to_reference()),
+            taken_names.Identity(kind.api_version.partition("/")[0], kind.kind, application.name),
+        )
+        await self._make(wanted, application, request, heirs)
         try:
             made = await self._api.create(kind, wanted.launched, field_manager=labels.OPERATOR)
         except AlreadyExists:
-            made = await self._api.get(kind, application.namespace, application.name)
+            made = await self._ours(kind, wanted.launched, heirs)
         facts = {"application": application.name, "namespace": application.namespace}
         logger.info("application_launched", extra={**facts, "launcher": launcher.value})
         owner = Owner(
             api_version=kind.api_version, kind=kind.kind, name=application.name, uid=uid_of(made)
         )
         given = choice.given_to(owner, application)
-        await self._make(choice.launch(launcher, given), given, request)
+        await self._make(choice.launch(launcher, given), given, request, heirs)
 
     async def _make(
-        self, wanted: choice.Launch, application: Application, request: Request
+        self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
     ) -> None:
         told = {"data": {REQUEST_KEY: request.to_json()}}
         for name, parts in (
@@ -165,29 +173,53 @@ class Applications:
             (application.result_config_map, {}),
         ):
             manifest = object_of(application, "v1", "ConfigMap", name, parts)
-            await self._api.apply(kinds.CONFIG_MAPS, manifest, field_manager=labels.OPERATOR)
+            await self._apply(kinds.CONFIG_MAPS, manifest, heirs)
         for manifest in wanted.before:
-            kind = MADE[manifest["kind"]]
-            await self._api.apply(kind, manifest, field_manager=labels.OPERATOR)
+            await self._apply(MADE[manifest["kind"]], manifest, heirs)
+
+    async def _apply(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> None:
+        try:
+            await self._api.apply_new(kind, wanted, field_manager=labels.OPERATOR)
+        except AlreadyExists:
+            uid = uid_of(await self._ours(kind, wanted, heirs))
+            this_one = {**wanted, "metadata": {**wanted["metadata"], "uid": uid}}
+            await self._api.apply(kind, this_one, field_manager=labels.OPERATOR)
+
+    async def _ours(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> Manifest:
+        """The object that has the name. Raises `NameTaken` where it is not the application's."""
+        found = await self._api.get(kind, *key_of(wanted))
+        why = taken_names.why_not_ours(
+            metadata(found), metadata(wanted), label=APPLICATION_LABEL, heirs=heirs
+        )
+        if why:
+            name = key_of(wanted).name
+            raise NameTaken(taken_names.told(kind.kind, name, "application", why))
+        return found
 
     async def remove(self, namespace: str, name: str, launcher: SparkLauncher) -> None:
         """Delete what was launched; the rest is its own. Raises `ApiError`s.
 
         Where it was never made, as it was refused, what was made before it is deleted one by one.
         """
+        kind = LAUNCHED[launcher]
+        mine = {APPLICATION_LABEL: name, labels.MANAGED_BY: labels.OPERATOR}
         try:
-            await self._api.delete(LAUNCHED[launcher], namespace, name)
+            found = await self._api.get(kind, namespace, name)
+            if mine.items() <= labels_of(found).items():
+                await self._api.delete(kind, namespace, name, uid=uid_of(found))
+                facts = {"application": name, "namespace": namespace}
+                logger.info("application_removed", extra=facts)
+                return
         except NotFound:
-            await self._remove_rest(namespace, name)
-            return
-        logger.info("application_removed", extra={"application": name, "namespace": namespace})
+            pass
+        await self._remove_rest(namespace, name, ",".join(f"{key}={mine[key]}" for key in mine))
 
-    async def _remove_rest(self, namespace: str, name: str) -> None:
+    async def _remove_rest(self, namespace: str, name: str, ours: str) -> None:
         for kind in MADE.values():
-            found = await self._api.list_(kind, namespace, labels=f"{APPLICATION_LABEL}={name}")
+            found = await self._api.list_(kind, namespace, labels=ours)
             for manifest in found.items:
                 made: str = metadata(manifest)["name"]
                 if not made.startswith(f"{name}-"):
                     continue  # not of ours, whatever its label says
                 with suppress(NotFound):
-                    await self._api.delete(kind, namespace, made)
+                    await self._api.delete(kind, namespace, made, uid=uid_of(manifest))

@@ -442,3 +442,23 @@ def test_patch_and_delete_hit_only_the_version_that_was_read(bench: Any, shell: 
     assert bench.run(scenario()).conflicts == 2
     assert bench.one(kinds.TOPICS, "orders")["spec"]["partitions"] == 2
     assert shell.results.of(KEY) == {}
+
+
+def test_another_clusters_object_of_that_name_is_told_of(bench: Any, shell: Any) -> None:
+    """Nothing takes it over, and nobody waits for ever without a word."""
+    theirs = broker(1).to_manifest()
+    theirs["spec"]["cluster"] = "other"
+
+    async def scenario() -> Any:
+        before = await bench.api.create(kinds.BROKERS, theirs, field_manager="them")
+        outcome = await shell.executor.execute(
+            KEY, [Create(resource=one) for one in (broker(1), broker(2))]
+        )
+        assert bench.one(kinds.BROKERS, "demo-1") == before
+        assert bench.one(kinds.BROKERS, "demo-2")
+        return outcome
+
+    (told,) = bench.run(scenario()).problems
+    assert told.startswith(
+        "Broker demo-1 is not this BrokerCluster's (it belongs to BrokerCluster shop/other)"
+    )
