@@ -10,6 +10,12 @@ VERIFICATION = Definition(
         Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster it is about."),
         Column("Phase", "string", ".status.phase", "Where it stands."),
         Column("Violations", "integer", ".status.violationsTotal", "Found by the last run."),
+        Column(
+            "Verified",
+            "string",
+            '.status.conditions[?(@.type=="Verified")].status',
+            "Whether the last completed run found nothing wrong.",
+        ),
         Column("Records", "integer", ".status.coverage.records", "Read by the last run."),
         Column("Last success", "date", ".status.lastSuccess", "When nothing wrong was found last."),
         READY,

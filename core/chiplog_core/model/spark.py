@@ -9,8 +9,11 @@ from chiplog_core.durations import Duration
 from chiplog_core.manifest.constraints import Entries, Length, Pattern, Range
 from chiplog_core.model.pod import Image
 from chiplog_core.model.references import ObjectName
+from chiplog_core.model.spark_scheduling import SparkMonitoring, SparkScheduling
+from chiplog_core.quantities import Quantity
 
 ONE_DAY = Duration("1d")
+FIFTEEN_MINUTES = Duration("15m")
 
 SparkMemory = Annotated[
     str, Length(16, minimum=2), Pattern("[0-9]{1,9}[kmgt]", "a number and k, m, g or t, like 1g")
@@ -32,6 +35,10 @@ class SparkDriver:
 
     cores: Annotated[int, "CPU cores.", Range(1, 64)] = 1
     memory: Annotated[SparkMemory, "Heap size, like 1g."] = "1g"
+    cpu_limit: Annotated[
+        Quantity | None,
+        "CPU that is never exceeded, like 2; for namespaces whose ResourceQuota wants limits.cpu.",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,10 @@ class SparkExecutor:
     instances: Annotated[int, "How many there are.", Range(1, 1_000)] = 2
     cores: Annotated[int, "CPU cores of each.", Range(1, 64)] = 1
     memory: Annotated[SparkMemory, "Heap size of each, like 1g."] = "1g"
+    cpu_limit: Annotated[
+        Quantity | None,
+        "CPU that each never exceeds, like 2; for namespaces whose ResourceQuota wants limits.cpu.",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +81,15 @@ class SparkSettings:
     time_to_live: Annotated[
         Duration, "How long a finished job's objects are kept, for its logs, like 1d."
     ] = ONE_DAY
+    start_time_limit: Annotated[
+        Duration,
+        "How long at a time a job may wait for its driver, or for executors, before it is given "
+        "up. Raise it where jobs wait in a queue.",
+    ] = FIFTEEN_MINUTES
+    scheduling: Annotated[
+        SparkScheduling | None, "Where and when the drivers and executors run."
+    ] = None
+    monitoring: Annotated[SparkMonitoring | None, "Metrics and event logs of the jobs."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Nearly everything is Spark configuration there; what that cannot say stands in p
 """
 
 from chiplog_core.spark.application import REQUEST_PATH, SPARK_VERSION, Application
-from chiplog_core.spark.pods import Manifest, driver_template, executor_template, object_of
+from chiplog_core.spark.pods import Manifest, driver_template, executor_template, launched_of
 from chiplog_core.spark.properties import FIXED, described
 
 GROUP = "spark.apache.org"
@@ -41,7 +41,7 @@ def spark_application(application: Application) -> Manifest:
             "restartConfig": _restart_config(application.retries),
         },
     }
-    return object_of(application, API_VERSION, KIND, application.name, {"spec": spec})
+    return launched_of(application, API_VERSION, KIND, spec)
 
 
 def _restart_config(retries: int) -> Manifest:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from chiplog_core import api
 from chiplog_core.model.pod import PullPolicy
+from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
 
 SPARK_VERSION = "4.2.0"
 """Of the jobs' image: driver, executors and the launchers' manifests have to agree on it."""
@@ -30,6 +31,12 @@ REQUEST_PATH = f"{REQUEST_FOLDER}/request.json"
 
 JOBS_FOLDER = "/opt/chiplog/jobs"
 """Where the image has the main files."""
+
+KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/"""
+
+METRICS_PORT = 4040
+"""Of Spark's UI, which serves them."""
 
 _NAME = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -158,6 +165,9 @@ class Application:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     """Further configuration: what `Size` and the other fields here say is not in it."""
     volumes: tuple[Volume, ...] = ()
+    scheduling: SparkScheduling = field(default_factory=SparkScheduling)
+    has_metrics: bool = False
+    """The driver serves metrics for Prometheus at `METRICS_PORT`."""
 
     def __post_init__(self) -> None:
         if len(self.name) > MAX_NAME_LENGTH or not _NAME.fullmatch(self.name):
@@ -190,6 +200,23 @@ class Application:
     def executor_service_account(self) -> str:
         """What the executors run as: an account without any right."""
         return f"{self.name}-executor"
+
+    @property
+    def pod_labels(self) -> dict[str, str]:
+        """Labels of driver and executors: a scheduler finds by them what belongs together."""
+        asked = self.scheduling
+        if asked.batch_scheduler is not BatchScheduler.YUNIKORN:
+            return self.all_labels
+        queue = {} if asked.queue is None else {"queue": asked.queue}
+        return {**self.all_labels, "applicationId": self.name, **queue}
+
+    @property
+    def launched_labels(self) -> dict[str, str]:
+        """Labels of the `SparkApplication` or Job."""
+        asked = self.scheduling
+        if asked.batch_scheduler is not BatchScheduler.KUEUE or asked.queue is None:
+            return self.all_labels
+        return {**self.all_labels, KUEUE_LABEL: asked.queue}
 
     @property
     def all_labels(self) -> dict[str, str]:

@@ -9,7 +9,14 @@ https://spark.apache.org/docs/4.2.0/running-on-kubernetes.html#configuration
 import re
 from collections.abc import Iterator, Mapping
 
-from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkOverrides, SparkSettings
+from chiplog_core.model.spark import (
+    SparkDriver,
+    SparkExecutor,
+    SparkLauncher,
+    SparkOverrides,
+    SparkSettings,
+)
+from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
 from chiplog_core.problems import Problem
 from chiplog_core.quantities import QUANTITY_MEANING, QUANTITY_PATTERN
 from chiplog_core.spark.application import APPLICATION_LABEL
@@ -26,6 +33,8 @@ MIN_MEMORY_MIB = 450
 (`UnifiedMemoryManager`)."""
 
 _CPU_KEYS = (DRIVER_CPU_REQUEST, DRIVER_CPU_LIMIT, EXECUTOR_CPU_REQUEST, EXECUTOR_CPU_LIMIT)
+
+OF_THE_SYSTEM = "system-"
 
 _OF_OPERATOR = "remove it; the operator sets it"
 _IN_IMAGE = "remove it, and build what the job needs into an image of your own: {spark}.image"
@@ -146,7 +155,24 @@ def check_spark(
             for key, value in sorted((settings.spark_conf or {}).items())
             for problem in _entry(key, value, field)
         ),
+        *(_scheduling(settings, field) if isinstance(settings, SparkSettings) else ()),
     )
+
+
+def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
+    asked = settings.scheduling or SparkScheduling()
+    field, name = f"{spark}.scheduling", asked.priority_class_name
+    if name is not None and name.startswith(OF_THE_SYSTEM):
+        message = f"is {name}, which is for pods of Kubernetes itself"
+        yield Problem(f"{field}.priorityClassName", message, "name a PriorityClass of your own")
+    is_volcano = asked.batch_scheduler is BatchScheduler.VOLCANO
+    if is_volcano and settings.launcher is not SparkLauncher.KUBEFLOW:
+        message = f"is Volcano, and {spark}.launcher is {settings.launcher.value}"
+        remedy = f"set {spark}.launcher to Kubeflow, whose operator alone asks Volcano"
+        yield Problem(f"{field}.batchScheduler", message, remedy)
+    if asked.queue is not None and asked.batch_scheduler is None:
+        message = "is set, and nothing has queues"
+        yield Problem(f"{field}.queue", message, f"set {field}.batchScheduler, or remove it")
 
 
 def _heap(pods: SparkDriver | SparkExecutor | None, field: str) -> Iterator[Problem]:

@@ -5,8 +5,9 @@ are used as the operator hands to `spark-submit` itself. Volumes, security conte
 in the pod templates, so that they also hold where its admission webhook does not run.
 """
 
+from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
 from chiplog_core.spark.application import REQUEST_PATH, SPARK_VERSION, Application, Size
-from chiplog_core.spark.pods import Manifest, driver_template, executor_template, object_of
+from chiplog_core.spark.pods import Manifest, driver_template, executor_template, launched_of
 from chiplog_core.spark.properties import FIXED
 
 GROUP = "sparkoperator.k8s.io"
@@ -50,7 +51,17 @@ def spark_application(application: Application) -> Manifest:
     }
     if application.image_pull_secrets:
         spec["imagePullSecrets"] = list(application.image_pull_secrets)
-    return object_of(application, API_VERSION, KIND, application.name, {"spec": spec})
+    spec |= _batch_scheduler(application.scheduling)
+    return launched_of(application, API_VERSION, KIND, spec)
+
+
+def _batch_scheduler(asked: SparkScheduling) -> Manifest:
+    """Volcano's PodGroup is made by the operator. YuniKorn needs only its name and labels."""
+    if asked.batch_scheduler is not BatchScheduler.VOLCANO:
+        return {}
+    options = {"queue": asked.queue, "priorityClassName": asked.priority_class_name}
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"batchScheduler": "volcano", **({"batchSchedulerOptions": given} if given else {})}
 
 
 def _size(size: Size) -> Manifest:

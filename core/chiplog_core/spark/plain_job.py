@@ -15,7 +15,13 @@ from chiplog_core.spark.application import (
     Volume,
     VolumeKind,
 )
-from chiplog_core.spark.pods import Manifest, driver_template, executor_template, object_of
+from chiplog_core.spark.pods import (
+    Manifest,
+    driver_template,
+    executor_template,
+    launched_of,
+    object_of,
+)
 from chiplog_core.spark.properties import FIXED, described
 
 API_VERSION = "batch/v1"
@@ -83,7 +89,7 @@ def _job(application: Application) -> Manifest:
     }
     if application.active_deadline_s is not None:
         spec["activeDeadlineSeconds"] = application.active_deadline_s
-    return object_of(application, API_VERSION, KIND, application.name, {"spec": spec})
+    return launched_of(application, API_VERSION, KIND, spec)
 
 
 def _driver(application: Application) -> Manifest:
@@ -111,7 +117,7 @@ def _driver(application: Application) -> Manifest:
     metadata["labels"] = _given(conf, "spark.kubernetes.driver.label.") | own_labels
     annotations = _given(conf, "spark.kubernetes.driver.annotation.")
     if annotations:
-        metadata["annotations"] = annotations
+        metadata["annotations"] = annotations | metadata.get("annotations", {})
     container |= {
         "image": application.image,
         "imagePullPolicy": application.image_pull_policy.value,

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from chiplog_core.api_access import TOKEN_PATH, projected_volume
+from chiplog_core.manifest.writing import write
+from chiplog_core.model.spark_scheduling import SparkScheduling
 from chiplog_core.spark.application import (
+    METRICS_PORT,
     REQUEST_FOLDER,
     USER_ID,
     Application,
@@ -34,6 +37,15 @@ API_VOLUME = "chiplog-api-access"
 
 READ_BY_GROUP = 0o440
 """Mode of mounted Secrets: the pod's fsGroup reads them, others do not."""
+
+
+def launched_of(
+    application: Application, api_version: str, kind: str, spec: Mapping[str, object]
+) -> Manifest:
+    """What a launcher or the Job controller is given."""
+    made = object_of(application, api_version, kind, application.name, {"spec": spec})
+    made["metadata"]["labels"] = application.launched_labels
+    return made
 
 
 def object_of(
@@ -68,6 +80,12 @@ def driver_template(application: Application) -> Manifest:
     container["volumeMounts"].append(
         {"name": API_VOLUME, "mountPath": TOKEN_PATH, "readOnly": True}
     )
+    if application.has_metrics:
+        template["metadata"]["annotations"] = {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": str(METRICS_PORT),
+            "prometheus.io/path": "/metrics/executors/prometheus",
+        }
     return template
 
 
@@ -78,8 +96,9 @@ def executor_template(application: Application) -> Manifest:
 
 def _template(application: Application, container: str, volumes: tuple[Volume, ...]) -> Manifest:
     return {
-        "metadata": {"labels": application.all_labels},
+        "metadata": {"labels": application.pod_labels},
         "spec": {
+            **_placing(application.scheduling),
             "automountServiceAccountToken": False,
             # Variables for every Service of the namespace would grow with it, and say nothing.
             "enableServiceLinks": False,
@@ -111,6 +130,17 @@ def _template(application: Application, container: str, volumes: tuple[Volume, .
             "volumes": [{"name": WORK_VOLUME, "emptyDir": {}}, *(_volume(one) for one in volumes)],
         },
     }
+
+
+def _placing(asked: SparkScheduling) -> Manifest:
+    """Where the pods run; Spark keeps of a template what its configuration does not say."""
+    affinity = None if asked.affinity is None else write(asked.affinity)
+    found: Manifest = {
+        "tolerations": [write(one) for one in asked.tolerations],
+        "affinity": affinity,
+        "priorityClassName": asked.priority_class_name,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _mount(volume: Volume) -> Manifest:

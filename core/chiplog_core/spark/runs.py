@@ -108,7 +108,7 @@ def progress(
     found = _without_result(known, seen, result)
     if isinstance(found, Done | Failed):
         return found
-    if time_limit is not None and waited > _length(time_limit) + GRACE:
+    if time_limit is not None and waited > length_of(time_limit) + GRACE:
         message = f"the run took longer than spec.timeLimit, {time_limit}"
         return Failed("TimeLimit", _with(message, seen), must_remove=_is_there(seen))
     if held_up > start_limit and (seen.state is not RunState.RUNNING or seen.is_held_up):
@@ -171,7 +171,8 @@ def _with(message: str, seen: Seen) -> str:
     return f"{message}: {seen.message}" if seen.message else message
 
 
-def _length(duration: Duration) -> timedelta:
+def length_of(duration: Duration) -> timedelta:
+    """A duration of a spec."""
     return timedelta(milliseconds=duration_ms(duration))
 
 

@@ -6,11 +6,12 @@ whole: `driver: {cores: 2}` of an object does not have its memory from somewhere
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chiplog_core.durations import duration_ms
 from chiplog_core.model.pod import PullPolicy
 from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkOverrides, SparkSettings
+from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
 from chiplog_core.spark import conf
 from chiplog_core.spark.application import Application, Job, Owner, Size, Volume
 
@@ -25,6 +26,18 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
 }
 """Configuration of ours that a user may change."""
+
+METRICS: Mapping[str, str] = {
+    "spark.ui.enabled": "true",
+    # Who reaches the port may look, and end nothing.
+    "spark.ui.killEnabled": "false",
+    "spark.ui.prometheus.enabled": "true",
+    "spark.metrics.conf.*.sink.prometheusServlet.class": (
+        "org.apache.spark.metrics.sink.PrometheusServlet"
+    ),
+    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+}
+"""https://spark.apache.org/docs/4.2.0/monitoring.html#metrics"""
 
 _IN_SIZES = frozenset(
     {
@@ -75,7 +88,21 @@ def merged(settings: SparkSettings | None, overrides: SparkOverrides | None) -> 
         spark_conf={**base.spark_conf, **(over.spark_conf or {})},
         retries=base.retries if over.retries is None else over.retries,
         time_to_live=over.time_to_live or base.time_to_live,
+        start_time_limit=base.start_time_limit,
+        scheduling=base.scheduling,
+        monitoring=base.monitoring,
     )
+
+
+def in_foreign_namespace(settings: SparkSettings) -> SparkSettings:
+    """Of a cluster in another namespace than the job's: its priority and its queue are not spent
+    where somebody else keeps them."""
+    if settings.scheduling is None:
+        return settings
+    scheduling = replace(
+        settings.scheduling, priority_class_name=None, queue=None, batch_scheduler=None
+    )
+    return replace(settings, scheduling=scheduling)
 
 
 def application(run: Run, settings: SparkSettings, defaults: PodDefaults) -> Application:
@@ -103,23 +130,41 @@ def application(run: Run, settings: SparkSettings, defaults: PodDefaults) -> App
             memory_mib=conf.memory_mib(driver.memory),
             overhead_mib=_overhead_mib(driver.memory, given.get(conf.DRIVER_OVERHEAD)),
             cpu_request=given.get(conf.DRIVER_CPU_REQUEST, str(driver.cores)),
-            cpu_limit=given.get(conf.DRIVER_CPU_LIMIT),
+            cpu_limit=given.get(conf.DRIVER_CPU_LIMIT, driver.cpu_limit),
         ),
         executor=Size(
             cores=executor.cores,
             memory_mib=conf.memory_mib(executor.memory),
             overhead_mib=_overhead_mib(executor.memory, given.get(conf.EXECUTOR_OVERHEAD)),
             cpu_request=given.get(conf.EXECUTOR_CPU_REQUEST, str(executor.cores)),
-            cpu_limit=given.get(conf.EXECUTOR_CPU_LIMIT),
+            cpu_limit=given.get(conf.EXECUTOR_CPU_LIMIT, executor.cpu_limit),
         ),
         executors=executor.instances,
         service_account=settings.service_account_name or f"{run.name}-driver",
         retries=settings.retries,
         ttl_s=-(-duration_ms(settings.time_to_live) // 1000),
+        scheduling=settings.scheduling or SparkScheduling(),
+        has_metrics=settings.monitoring is not None and settings.monitoring.prometheus,
         spark_conf={
-            key: value for key, value in {**DEFAULTS, **given}.items() if key not in _IN_SIZES
+            key: value
+            for key, value in {**DEFAULTS, **given, **_of_blocks(settings)}.items()
+            if key not in _IN_SIZES
         },
     )
+
+
+def _of_blocks(settings: SparkSettings) -> dict[str, str]:
+    """What the blocks of the spec mean as Spark configuration; it wins over sparkConf."""
+    found: dict[str, str] = {}
+    scheduling, monitoring = settings.scheduling, settings.monitoring
+    if scheduling is not None and scheduling.batch_scheduler is BatchScheduler.YUNIKORN:
+        found["spark.kubernetes.scheduler.name"] = "yunikorn"
+    if monitoring is not None and monitoring.prometheus:
+        found |= METRICS
+    if monitoring is not None and monitoring.event_log_directory is not None:
+        found["spark.eventLog.enabled"] = "true"
+        found["spark.eventLog.dir"] = monitoring.event_log_directory
+    return found
 
 
 def _overhead_mib(heap: str, given: str | None) -> int:

@@ -1,6 +1,18 @@
 """Applications for the tests of this folder."""
 
-from chiplog_core.model.spark import SparkSettings
+from chiplog_core.model.pod import TaintEffect, Toleration, TolerationOperator
+from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkSettings
+from chiplog_core.model.spark_scheduling import (
+    BatchScheduler,
+    NodeAffinity,
+    NodeOperator,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    SparkAffinity,
+    SparkMonitoring,
+    SparkScheduling,
+)
 from chiplog_core.spark.application import Application, Job, Owner, Volume, VolumeKind
 from chiplog_core.spark.settings import PodDefaults, Run, application
 
@@ -70,4 +82,39 @@ RICH = application(
 )
 """An application for which a user has said all there is to say."""
 
-ALL: dict[str, Application] = {"plain": PLAIN, "rich": RICH}
+PLACED = application(
+    RUN,
+    SparkSettings(
+        driver=SparkDriver(cpu_limit="1500m"),
+        executor=SparkExecutor(cpu_limit="2"),
+        scheduling=SparkScheduling(
+            tolerations=(
+                Toleration(key="spark", operator=TolerationOperator.EXISTS),
+                Toleration(key="spot", value="yes", effect=TaintEffect.NO_SCHEDULE),
+            ),
+            affinity=SparkAffinity(
+                node_affinity=NodeAffinity(
+                    required_during_scheduling_ignored_during_execution=NodeSelector(
+                        node_selector_terms=(
+                            NodeSelectorTerm(
+                                match_expressions=(
+                                    NodeSelectorRequirement(
+                                        key="pool", operator=NodeOperator.IN, values=("spark",)
+                                    ),
+                                )
+                            ),
+                        )
+                    )
+                )
+            ),
+            priority_class_name="batch",
+            batch_scheduler=BatchScheduler.YUNIKORN,
+            queue="root.data",
+        ),
+        monitoring=SparkMonitoring(prometheus=True, event_log_directory="s3a://logs/spark-events"),
+    ),
+    DEFAULTS,
+)
+"""An application whose cluster says where and when its jobs run."""
+
+ALL: dict[str, Application] = {"plain": PLAIN, "rich": RICH, "placed": PLACED}

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkOverrides, SparkSettings
+from chiplog_core.model.spark import (
+    SparkDriver,
+    SparkExecutor,
+    SparkLauncher,
+    SparkOverrides,
+    SparkSettings,
+)
+from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
 from chiplog_core.spark import conf
 from chiplog_core.spark.conf import check_spark, memory_mib
 
@@ -137,3 +144,30 @@ def test_every_configuration_gets_an_answer(given_conf: dict[str, str]) -> None:
     problems = check_spark(SparkSettings(spark_conf=given_conf))
     assert len(problems) <= len(given_conf)
     assert all(one.remedy and one.field.startswith("spec.spark.sparkConf[") for one in problems)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "scheduling", "field"),
+    [
+        (
+            SparkLauncher.AUTO,
+            SparkScheduling(priority_class_name="system-cluster-critical"),
+            "priorityClassName",
+        ),
+        (
+            SparkLauncher.JOB,
+            SparkScheduling(batch_scheduler=BatchScheduler.VOLCANO),
+            "batchScheduler",
+        ),
+        (SparkLauncher.AUTO, SparkScheduling(queue="data"), "queue"),
+    ],
+)
+def test_what_a_cluster_may_not_say_of_scheduling(
+    launcher: SparkLauncher, scheduling: SparkScheduling, field: str
+) -> None:
+    (problem,) = check_spark(SparkSettings(launcher=launcher, scheduling=scheduling))
+    assert problem.field == f"spec.spark.scheduling.{field}"
+    mended = SparkScheduling(
+        priority_class_name="batch", batch_scheduler=BatchScheduler.VOLCANO, queue="data"
+    )
+    assert check_spark(SparkSettings(launcher=SparkLauncher.KUBEFLOW, scheduling=mended)) == ()

@@ -3,6 +3,7 @@
 import pytest
 
 from chiplog_core.durations import Duration
+from chiplog_core.model.pod import Toleration
 from chiplog_core.model.spark import (
     SparkDriver,
     SparkExecutor,
@@ -10,8 +11,16 @@ from chiplog_core.model.spark import (
     SparkOverrides,
     SparkSettings,
 )
-from chiplog_core.spark.application import MAX_NAME_LENGTH, Application, Size
-from chiplog_core.spark.settings import PodDefaults, Run, application, merged
+from chiplog_core.model.spark_scheduling import BatchScheduler, SparkMonitoring, SparkScheduling
+from chiplog_core.spark.application import KUEUE_LABEL, MAX_NAME_LENGTH, Application, Size
+from chiplog_core.spark.choice import launch
+from chiplog_core.spark.settings import (
+    PodDefaults,
+    Run,
+    application,
+    in_foreign_namespace,
+    merged,
+)
 
 
 def test_what_the_object_says_wins_over_the_cluster_over_our_defaults(
@@ -79,3 +88,60 @@ def test_a_name_that_pods_cannot_have_is_our_fault(name: str, run: Run, plain: A
         Application(
             **{field: getattr(plain, field) for field in Application.__slots__} | {"name": name}
         )
+
+
+def test_where_jobs_run_is_the_clusters_alone(run: Run, defaults: PodDefaults) -> None:
+    scheduling = SparkScheduling(
+        tolerations=(Toleration(key="spark"),),
+        priority_class_name="batch",
+        batch_scheduler=BatchScheduler.KUEUE,
+        queue="data",
+    )
+    both = merged(SparkSettings(scheduling=scheduling), SparkOverrides())
+    assert both.scheduling == scheduling
+    assert "scheduling" not in SparkOverrides.__dataclass_fields__
+    assert "monitoring" not in SparkOverrides.__dataclass_fields__
+    made = application(run, both, defaults)
+    assert made.launched_labels[KUEUE_LABEL] == "data"
+    assert KUEUE_LABEL not in made.pod_labels
+
+
+def test_a_clusters_priority_and_queue_are_not_spent_in_another_namespace() -> None:
+    taint = Toleration(key="spark")
+    scheduling = SparkScheduling(
+        tolerations=(taint,),
+        priority_class_name="batch",
+        batch_scheduler=BatchScheduler.YUNIKORN,
+        queue="data",
+    )
+    found = in_foreign_namespace(SparkSettings(scheduling=scheduling, retries=7))
+    assert found == SparkSettings(scheduling=SparkScheduling(tolerations=(taint,)), retries=7)
+    assert in_foreign_namespace(SparkSettings()) == SparkSettings()
+
+
+def test_volcano_is_asked_by_kubeflows_operator(run: Run, defaults: PodDefaults) -> None:
+    scheduling = SparkScheduling(
+        batch_scheduler=BatchScheduler.VOLCANO, queue="data", priority_class_name="batch"
+    )
+    made = application(run, SparkSettings(scheduling=scheduling), defaults)
+    spec = launch(SparkLauncher.KUBEFLOW, made).launched["spec"]
+    assert spec["batchScheduler"] == "volcano"
+    assert spec["batchSchedulerOptions"] == {"queue": "data", "priorityClassName": "batch"}
+    none = launch(SparkLauncher.KUBEFLOW, application(run, SparkSettings(), defaults))
+    assert "batchScheduler" not in none.launched["spec"]
+
+
+def test_sparkconf_wins_over_a_limit_and_not_over_a_block(run: Run, defaults: PodDefaults) -> None:
+    settings = SparkSettings(
+        driver=SparkDriver(cpu_limit="1"),
+        spark_conf={
+            "spark.kubernetes.driver.limit.cores": "3",
+            "spark.ui.enabled": "false",
+            "spark.ui.killEnabled": "true",
+        },
+        monitoring=SparkMonitoring(prometheus=True),
+    )
+    made = application(run, settings, defaults)
+    assert made.driver.cpu_limit == "3"
+    assert made.spark_conf["spark.ui.enabled"] == "true"
+    assert made.spark_conf["spark.ui.killEnabled"] == "false"

@@ -18,7 +18,7 @@ from chiplog_core.spark.application import Application, Job, Owner
 from chiplog_core.spark.gist import gist
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.runs import deadline_s
-from chiplog_core.spark.settings import PodDefaults, Run, application, merged
+from chiplog_core.spark.settings import PodDefaults, Run, application, in_foreign_namespace, merged
 from chiplog_core.spark.states import with_hint
 from chiplog_core.spark.steps import Launch, OrderRefetch, Remove, Step, TakeAwayAnnotation
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
@@ -194,7 +194,10 @@ def application_of(asker: Asker, cluster: BrokerCluster, name: str, image: str) 
         image_pull_policy=cluster.spec.image_pull_policy,
         image_pull_secrets=() if template is None else template.image_pull_secrets,
     )
-    return application(run, merged(cluster.spec.spark, overrides), defaults)
+    settings = merged(cluster.spec.spark, overrides)
+    if about.namespace != cluster.metadata.namespace:
+        settings = in_foreign_namespace(settings)
+    return application(run, settings, defaults)
 
 
 def request_of(asker: Asker, cluster: BrokerCluster, launch: Launch) -> Request:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from chiplog_core.api import REBALANCE, VERIFICATION, ResourceKind
 from chiplog_core.conditions import merge
@@ -21,6 +21,8 @@ from chiplog_core.planner.actions import Report
 from chiplog_core.planner.verdicts import refused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import rebalance_steps, verification_steps
+from chiplog_core.spark.rebalance_view import RebalanceView
+from chiplog_core.spark.runs import START_LIMIT, length_of
 from chiplog_core.spark.verification_steps import VerificationView
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
@@ -37,6 +39,8 @@ from chiplog_operator.together import together
 from chiplog_operator.writes import NotInCharge
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R", VerificationView, RebalanceView)
 
 AT_ONCE: Final = 4
 COALESCE_S: Final = 0.1
@@ -191,7 +195,7 @@ class SparkLooks:
         cluster = self.parts.observer.cluster(key)
         refusal = self._carrying_out.refusal(found)
         view = await self._facts.of_verification(found, key, cluster, refusal)
-        view = replace(view, obstacle=self._carrying_out.obstacle(found))
+        view = self._with_run(view, found, cluster)
         if found.spec.repair is Repair.NONE and not found.status.repairs:
             return await self._step(key, cluster, view)
         async with self._repairing:
@@ -218,10 +222,16 @@ class SparkLooks:
         refusal = self._carrying_out.refusal(found)
         async with self._rebalancing:
             view = await self._facts.of_rebalance(found, key, cluster, refusal)
-            view = replace(view, obstacle=self._carrying_out.obstacle(found))
+            view = self._with_run(view, found, cluster)
             step = rebalance_steps.next_step(view, self.parts.clock.now())
             is_done = await self._carrying_out.carry_out(key, found, cluster, step)
         return _wait_s(step.look_again_ms, is_done=is_done)
+
+    def _with_run(self, view: R, asker: Asker, cluster: BrokerCluster | None) -> R:
+        """With what is known of the run beside its application."""
+        spark = None if cluster is None else cluster.spec.spark
+        limit = START_LIMIT if spark is None else length_of(spark.start_time_limit)
+        return replace(view, obstacle=self._carrying_out.obstacle(asker), start_limit=limit)
 
     async def _refuse(
         self,

@@ -1,0 +1,138 @@
+"""Where and when the pods of Spark jobs run, as a BrokerCluster says it.
+
+Only a BrokerCluster: who may make a Verification chooses neither a priority nor a queue by it. Node
+affinity has the shape that it has in a pod.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.pod import LabelKey, LabelValue, Toleration
+from chiplog_core.model.references import ObjectName
+
+
+class NodeOperator(StrEnum):
+    """How the label of a node is compared."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+class BatchScheduler(StrEnum):
+    """What places all pods of a job together, or has it wait for its turn."""
+
+    KUEUE = "Kueue"
+    VOLCANO = "Volcano"
+    YUNIKORN = "YuniKorn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelectorRequirement:
+    """What the labels of a node must be, as in a pod."""
+
+    key: Annotated[LabelKey, "Key of the label."]
+    operator: Annotated[NodeOperator, "How its value is compared."]
+    values: Annotated[
+        tuple[LabelValue, ...], "With what; none for Exists and DoesNotExist.", Items(50)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelectorTerm:
+    """Requirements that a node must meet, all of them."""
+
+    match_expressions: Annotated[
+        tuple[NodeSelectorRequirement, ...], "The requirements.", Items(20, minimum=1)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelector:
+    """Nodes of which one term is true."""
+
+    node_selector_terms: Annotated[
+        tuple[NodeSelectorTerm, ...], "One of them has to be met.", Items(10, minimum=1)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferredSchedulingTerm:
+    """Nodes that are preferred."""
+
+    weight: Annotated[int, "How much they are preferred.", Range(1, 100)]
+    preference: Annotated[NodeSelectorTerm, "Which nodes."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAffinity:
+    """Which nodes pods run on, as in a pod."""
+
+    required_during_scheduling_ignored_during_execution: Annotated[
+        NodeSelector | None, "Nodes on which alone they run."
+    ] = None
+    preferred_during_scheduling_ignored_during_execution: Annotated[
+        tuple[PreferredSchedulingTerm, ...], "Nodes on which they run where possible.", Items(20)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkAffinity:
+    """Where pods run, as in a pod."""
+
+    node_affinity: Annotated[NodeAffinity | None, "By the labels of nodes."] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkScheduling:
+    """Where and when the drivers and executors of jobs run."""
+
+    tolerations: Annotated[
+        tuple[Toleration, ...], "Taints of nodes that they put up with.", Items(50)
+    ] = ()
+    affinity: Annotated[SparkAffinity | None, "Which nodes they run on."] = None
+    priority_class_name: Annotated[
+        ObjectName | None,
+        "Name of the PriorityClass of the pods. It counts for jobs in this namespace only, and one "
+        "that begins with system- is refused.",
+    ] = None
+    batch_scheduler: Annotated[
+        BatchScheduler | None,
+        "Kueue: its queue label on what is launched. Volcano: by Kubeflow's Spark operator alone, "
+        "which has to be started for it. YuniKorn: as scheduler of all pods.",
+    ] = None
+    queue: Annotated[
+        str | None,
+        "Queue of the batch scheduler. It counts for jobs in this namespace only.",
+        Length(63, minimum=1),
+        Pattern(
+            "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", "the value of a label, like root.default"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkMonitoring:
+    """What jobs tell about themselves while they run, and after it."""
+
+    prometheus: Annotated[
+        bool,
+        "Drivers serve metrics at port 4040: their own at /metrics/prometheus, the executors' at "
+        "/metrics/executors/prometheus; annotations of the pod say where. With it goes Spark's UI, "
+        "which shows configuration and no Secret.",
+    ] = False
+    event_log_directory: Annotated[
+        str | None,
+        "Where event logs are written for a Spark history server, like s3a://bucket/spark-events. "
+        "The image holds what file and hdfs need.",
+        Length(1_024),
+        Pattern(
+            "(s3a|gs|abfss|hdfs|file)://[^\\s$]+",
+            "an address that begins with s3a, gs, abfss, hdfs or file, and ://",
+        ),
+    ] = None
