@@ -203,7 +203,9 @@ def _observed(
     since = time(launched, "metadata", "creationTimestamp")
     found = pod_states.trouble(pods, events, since, now)
     if found is None:
-        return _not_taken_up(launcher, launched, since, now) or _because(phase, None)
+        told = _not_taken_up(launcher, launched, since, now) or _because(phase, None)
+        is_cause = told.reason != phase.reason and phase.name is PhaseName.PENDING
+        return replace(told, is_held_up=is_cause)
     if found.is_final and not (found.has_ended and _ENDS_BY_ITSELF[launcher](launched)):
         return Phase(PhaseName.FAILED, found.reason, found.message, must_be_stopped=True)
     # A driver that has ended is not waited for: its launcher goes on.

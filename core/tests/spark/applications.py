@@ -13,6 +13,7 @@ from chiplog_core.model.spark_scheduling import (
     SparkMonitoring,
     SparkScheduling,
 )
+from chiplog_core.quantities import Quantity
 from chiplog_core.spark.application import Application, Job, Owner, Volume, VolumeKind
 from chiplog_core.spark.settings import PodDefaults, Run, application
 
@@ -85,8 +86,8 @@ RICH = application(
 PLACED = application(
     RUN,
     SparkSettings(
-        driver=SparkDriver(cpu_limit="1500m"),
-        executor=SparkExecutor(cpu_limit="2"),
+        driver=SparkDriver(cpu_limit=Quantity("1500m")),
+        executor=SparkExecutor(cpu_limit=Quantity("2")),
         scheduling=SparkScheduling(
             tolerations=(
                 Toleration(key="spark", operator=TolerationOperator.EXISTS),

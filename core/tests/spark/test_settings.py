@@ -12,6 +12,7 @@ from chiplog_core.model.spark import (
     SparkSettings,
 )
 from chiplog_core.model.spark_scheduling import BatchScheduler, SparkMonitoring, SparkScheduling
+from chiplog_core.quantities import Quantity
 from chiplog_core.spark.application import KUEUE_LABEL, MAX_NAME_LENGTH, Application, Size
 from chiplog_core.spark.choice import launch
 from chiplog_core.spark.settings import (
@@ -133,7 +134,7 @@ def test_volcano_is_asked_by_kubeflows_operator(run: Run, defaults: PodDefaults)
 
 def test_sparkconf_wins_over_a_limit_and_not_over_a_block(run: Run, defaults: PodDefaults) -> None:
     settings = SparkSettings(
-        driver=SparkDriver(cpu_limit="1"),
+        driver=SparkDriver(cpu_limit=Quantity("1")),
         spark_conf={
             "spark.kubernetes.driver.limit.cores": "3",
             "spark.ui.enabled": "false",

@@ -517,7 +517,7 @@ def test_an_application_that_nobody_takes_up_says_what_to_look_at(
 def test_a_webhook_that_is_away_is_named_with_a_remedy() -> None:
     message = 'Internal error occurred: failed calling webhook "mutate-pod.sparkoperator.k8s.io"'
     phase = observed(K, kubeflow("SUBMISSION_FAILED", message), [], NOW)
-    assert phase.reason == "WebhookUnavailable"
+    assert (phase.reason, phase.is_held_up) == ("WebhookUnavailable", True)
     assert phase.message.startswith(message)
     assert "see that its webhook's pods run" in phase.message
 
