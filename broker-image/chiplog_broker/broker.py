@@ -31,25 +31,36 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.ports.rng import Rng
+from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.loop_lag import measure_lag
+from chiplog_broker.server.memory import UNBOUNDED
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.directory_report import Progress
 from chiplog_broker.storage.errors import StorageError
+from chiplog_core.broker_shares import (
+    DescriptorShares,
+    MemoryShares,
+    descriptor_shares,
+    memory_shares,
+)
 from chiplog_core.config import broker_keys as keys
 from chiplog_core.config.effective import TopicConfig, broker_value, topic_defaults
+from chiplog_core.ids import MAX_INT32
 
 if TYPE_CHECKING:
     from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
 
 logger = logging.getLogger(__name__)
+
+ALL_THERE_IS = Allowance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,8 @@ class Ports:
     rng: Rng
     data: Disk
     metadata: Disk
+    allowance: Allowance = ALL_THERE_IS
+    """What the process may take of its machine."""
 
 
 class Broker:
@@ -83,6 +96,12 @@ class Broker:
         self._listeners = listeners
         self._data_path = data_path
         self._dialer = dialer
+        memory_bytes = setting(config, keys.MEMORY_BYTES)
+        self.shares = memory_shares(
+            ports.allowance.memory_bytes if memory_bytes < 0 else memory_bytes
+        )
+        """What clients and upkeep may take of the memory."""
+        self._descriptors = descriptor_shares(ports.allowance.descriptors)
         self._membership = membership or StandaloneMembership(ports.metadata, ports.rng, config)
         self.health = Health(
             catching_up=self._membership.is_ready, incarnation=self._membership.incarnation
@@ -98,6 +117,7 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             setting(config, keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS),
             partial(session_id, ports.rng),
+            self.shares.session_partitions,
         )
         """What its readers need not say again."""
         self._cluster: ClusterView
@@ -149,7 +169,12 @@ class Broker:
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
         )
         housekeeping = Housekeeping(
-            self._directory, self._replicas, ports.clock, self._config, self._silence_watch()
+            self._directory,
+            self._replicas,
+            ports.clock,
+            self._config,
+            self._silence_watch(),
+            self.shares.compaction_bytes,
         )
         housekeeping.start()
         self._begun.push_async_callback(housekeeping.stop)
@@ -284,9 +309,17 @@ class Broker:
         self._coordinator.start()
         dispatcher = Dispatcher(table, self.requests)
         self._begun.push_async_callback(dispatcher.drain)
-        limits = connection_limits(self._config)
-        # Clients that use up all connections must not keep brokers from each other.
-        quotas = {internal: ConnectionQuota(limits) for internal in (False, True)}
+        # Clients that use up all connections, memory or descriptors must not keep brokers from
+        # each other.
+        quotas = {
+            is_internal: ConnectionQuota(
+                connection_limits(
+                    self._config, self.shares, self._descriptors, is_internal=is_internal
+                )
+            )
+            for is_internal in (False, True)
+        }
+        self.requests.budgets = [quota.memory for quota in quotas.values()]
         self.acceptors = acceptors = [
             Acceptor(one, dispatcher, quotas[one.is_internal], self._ports.clock, self.requests)
             for one in self._listeners
@@ -331,12 +364,31 @@ def take_lock(metadata: Disk, data_path: str) -> None:
         ) from held
 
 
-def connection_limits(config: Mapping[str, str]) -> ConnectionLimits:
-    """What clients are allowed, from Kafka's own keys."""
+def connection_limits(
+    config: Mapping[str, str],
+    memory: MemoryShares,
+    descriptors: DescriptorShares,
+    *,
+    is_internal: bool,
+) -> ConnectionLimits:
+    """What clients are allowed, or brokers: by Kafka's own keys, and by what there is."""
     idle_ms = setting(config, keys.CONNECTIONS_MAX_IDLE_MS)
+    frame_bytes = setting(config, keys.SOCKET_REQUEST_MAX_BYTES)
+    held_bytes = memory.brokers_bytes if is_internal else memory.clients_bytes
+    below = descriptors.brokers_below if is_internal else descriptors.clients_below
     return ConnectionLimits(
-        max_connections=setting(config, keys.MAX_CONNECTIONS),
-        max_connections_per_ip=setting(config, keys.MAX_CONNECTIONS_PER_IP),
-        max_frame_bytes=setting(config, keys.SOCKET_REQUEST_MAX_BYTES),
+        max_connections=or_derived(setting(config, keys.MAX_CONNECTIONS), memory.connections),
+        max_connections_per_ip=or_derived(
+            setting(config, keys.MAX_CONNECTIONS_PER_IP), memory.connections_per_ip
+        ),
+        max_frame_bytes=min(frame_bytes, held_bytes // 2),
         max_idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        memory_bytes=held_bytes,
+        answer_bytes=UNBOUNDED if is_internal else memory.answer_bytes,
+        descriptors_below=below,
     )
+
+
+def or_derived(given: int, derived: int) -> int:
+    """What was configured; what is derived from the memory where that is Kafka's "no limit"."""
+    return derived if given == MAX_INT32 else given

@@ -7,6 +7,7 @@ from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
+from chiplog_broker.process import allowance
 
 
 def folder_ports(option: str, folder: Path) -> Ports:
@@ -18,4 +19,4 @@ def folder_ports(option: str, folder: Path) -> Ports:
             f"{option} {folder} cannot be used: {error.strerror}; name a directory that can be "
             "written"
         ) from error
-    return Ports(SystemClock(), SystemRng(), data, metadata)
+    return Ports(SystemClock(), SystemRng(), data, metadata, allowance())

@@ -110,7 +110,6 @@ def main() -> None:
     """Run a broker until SIGTERM or SIGINT."""
     options = arguments()
     set_up(options.log_level)
-    keep_freed_memory()
     raise_open_file_limit()
     FullCollections().begin()
     try:
@@ -124,6 +123,7 @@ def main() -> None:
             broker = member(options)
         else:
             broker = standalone(options.standalone, options.config)
+        keep_freed_memory(broker.shares.freed_bytes)
         # uvloop halves the cost of a small request; the same code runs on plain asyncio.
         import uvloop  # noqa: PLC0415
 

@@ -7,24 +7,72 @@ socket: the usual limit of 1024 is for programs that use `select`.
 """
 
 import ctypes
+import os
 import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 
-KEEP_BYTES = 64 * 2**20
-MMAP_FROM_BYTES = 32 * 2**20
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
-def keep_freed_memory() -> None:
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the process may take of the machine."""
+
+    memory_bytes: int = 2**50
+    descriptors: int = 2**30
+
+
+def keep_freed_memory(keep_bytes: int) -> None:
     """Set the thresholds; does nothing where the C library has no `mallopt` (musl)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
-        library.mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES)
-        library.mallopt(M_TRIM_THRESHOLD, KEEP_BYTES)
+        # glibc takes 32 MiB at most for the first.
+        library.mallopt(M_MMAP_THRESHOLD, keep_bytes // 2)
+        library.mallopt(M_TRIM_THRESHOLD, keep_bytes)
 
 
 def raise_open_file_limit() -> None:
     """Allow as many open files as we may allow ourselves."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def allowance() -> Allowance:
+    """What this process may take now."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Allowance(memory_limit_bytes(), soft)
+
+
+def memory_limit_bytes() -> int:
+    """What the container may take; the machine's memory where it has no limit."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in _limit_files():
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():  # not `max`
+            found.append(int(text))
+    return min(found)
+
+
+def _limit_files() -> Iterator[Path]:
+    """Of cgroup 2 and of cgroup 1: as a container sees its own, and by its path."""
+    yield CGROUPS / "memory.max"
+    yield CGROUPS / "memory" / "memory.limit_in_bytes"
+    try:
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            yield CGROUPS / path.lstrip("/") / "memory.max"
+        elif "memory" in controllers.split(","):
+            yield CGROUPS / "memory" / path.lstrip("/") / "memory.limit_in_bytes"

@@ -46,6 +46,8 @@ class LoopbackCluster(Running):
         self.brokers: dict[int, Child] = {}
         self.pods: dict[int, Pod] = {}
         self.node_ports: dict[int, int] = {}
+        self.metrics_ports: dict[int, int] = {}
+        """On loopback, where each broker is asked by Prometheus."""
         self.metrics = ""
         """Where the operator is asked by Prometheus."""
 
@@ -147,7 +149,7 @@ class LoopbackCluster(Running):
         """The container's command, with what lies elsewhere than in a pod."""
         names_file = self.folder / "names.json"
         names_file.write_text(json.dumps(self._host_names()))
-        (metrics,) = (f"{LOOPBACK}:{port}" for port in free_ports(1))
+        (self.metrics_ports[broker_id],) = free_ports(1)
         account = self.server.account_token(NAMESPACE, names.service_account(NAME, broker_id))
         volume = self.volume(broker_id)
         folder_of_account = self.server.account(f"broker-{broker_id}", account, NAMESPACE)
@@ -156,7 +158,7 @@ class LoopbackCluster(Running):
             "--data": volume,
             "--credentials": self._credentials(folder),
             "--health-address": f"{self.addresses[broker_id]}:{HEALTH}",
-            "--metrics-address": metrics,
+            "--metrics-address": f"{LOOPBACK}:{self.metrics_ports[broker_id]}",
             "--namespace": NAMESPACE,
             "--termination-log": folder / "termination-log",
         }

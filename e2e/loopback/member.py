@@ -45,7 +45,6 @@ def main() -> None:
     names_file, address, api, account, *given = sys.argv[1:]
     options = arguments(given)
     set_up(options.log_level)
-    keep_freed_memory()
     raise_open_file_limit()
     addresses = Addresses(
         host_and_port("--health-address", options.health_address),
@@ -56,6 +55,7 @@ def main() -> None:
         server = {"KUBERNETES_SERVICE_HOST": LOOPBACK, "KUBERNETES_SERVICE_PORT": api}
         connection = in_cluster(server, Path(account))
         broker = member(options, NamedNet(names), address, connection)
+        keep_freed_memory(broker.shares.freed_bytes)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(broker, addresses))
     except CannotStart as problem:

@@ -40,8 +40,6 @@ LONGEST_WAIT_S = 60.0
 # once would double its fetches wherever producers wait for all replicas; Kafka, which did so
 # for a time (KAFKA-9731), lets its readers wait for the end of the fetch.
 NEWS_WAIT_S = 0.01
-# As much as clients that do not take their answers may hold in memory, all together.
-UNSENT_BYTES = 256 * 2**20
 
 
 class FetchHandler:
@@ -141,17 +139,19 @@ class FetchHandler:
                 self._leaders,
                 has_readers=selector.is_rack_aware,
             )
-        room_bytes = max(UNSENT_BYTES - self._metrics.unsent_bytes, 0)
         near = selector.near(request.rack_id, call.peer.listener.name) if request.rack_id else ()
         is_debugging = request.replica_id == DEBUGGING_CONSUMER_ID
-        return Reading(
+        reading = Reading(
             request,
-            min(max_bytes, room_bytes),
+            max_bytes,
             self._cluster,
             self._leaders,
             near,
             of_any=is_debugging and call.header.version >= FOLLOWERS_FROM_VERSION,
         )
+        if call.peer.memory is not None:
+            reading.room = call.peer.memory.budget.room_for_answer
+        return reading
 
 
 def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:

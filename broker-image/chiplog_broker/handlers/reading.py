@@ -23,6 +23,8 @@ from chiplog_broker.protocol.messages import (
 from chiplog_broker.storage.log import LogSlice
 
 OK = int(ErrorCode.none)
+SMALL_BYTES = 16 * 1024
+"""What a client may always be answered with, however little memory there is."""
 UNKNOWN_OFFSET = -1
 FetchQueue: TypeAlias = dict[FetchWaiter, None]
 """The fetches that one partition wakes."""
@@ -72,7 +74,13 @@ class Reading:
         self._request = request
         self._near = near
         self._of_any = of_any
+        self._largest_bytes = max_bytes
+        self.room: Callable[[], int] | None = None
+        """How much memory there is for an answer now; None for as much as it asks for."""
         self._max_bytes = max_bytes
+        """Of this attempt."""
+        self._may_exceed = True
+        """Whether one batch may be larger, so that there is progress (KIP-74)."""
         # More than may be sent cannot be waited for.
         self._min_bytes = min(request.min_bytes, max_bytes)
         self._cluster = cluster
@@ -90,7 +98,8 @@ class Reading:
     @property
     def is_enough(self) -> bool:
         """Whether the last attempt found what the reader wants, or cannot find more."""
-        return self._bytes >= self._min_bytes or self._has_more or self._is_urgent
+        enough_bytes = min(self._min_bytes, self._max_bytes)
+        return self._bytes >= enough_bytes or self._has_more or self._is_urgent
 
     @property
     def wants_news(self) -> bool:
@@ -113,6 +122,11 @@ class Reading:
         """Another attempt, in which nothing was read so far."""
         self._bytes = 0
         self._has_more = self._is_urgent = False
+        if self.room is not None:
+            # Asked each time: a fetch that sleeps may wake when there is less than there was.
+            room_bytes = self.room()
+            self._may_exceed = room_bytes > 0
+            self._max_bytes = min(self._largest_bytes, max(room_bytes, SMALL_BYTES))
         self._found.clear()
         self._looked.clear()
 
@@ -160,7 +174,7 @@ class Reading:
                 return self._sent_to(nearer, partition, wanted)
         room_bytes = self._max_bytes - self._bytes
         max_bytes = max(min(wanted.max_bytes, room_bytes), 0)
-        first = self._bytes == 0
+        first = self._bytes == 0 and self._may_exceed
         records = partition.read(wanted.fetch_offset, max_bytes, min_one=first)
         high_watermark = partition.high_watermark
         found = FetchPartitionResponse(
@@ -246,8 +260,9 @@ class Reading:
         self, found: FetchPartitionResponse, partition: Partition, records: LogSlice, end: int
     ) -> FetchPartitionResponse:
         """The answer with these records, of those that there are up to `end`."""
-        # There may be more than an answer holds, or than the rest of a segment.
-        self._has_more |= records.next_offset < end
+        # There may be more than an answer holds, or than the rest of a segment. Where there is
+        # no memory for it, it is waited for.
+        self._has_more |= records.next_offset < end and (self._may_exceed or records.size_bytes > 0)
         if records.size_bytes == 0:
             return found
         self._bytes += records.size_bytes

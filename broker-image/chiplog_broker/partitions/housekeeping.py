@@ -34,12 +34,16 @@ class Housekeeping:
         clock: Clock,
         config: Mapping[str, str],
         silence: SilenceWatch | None = None,
+        most_dedupe_bytes: int = 2**62,
     ) -> None:
-        """Without `silence` no leader here can be isolated."""
+        """Without `silence` no leader here can be isolated. `most_dedupe_bytes` is what compaction
+        may take of the memory, whatever is configured.
+        """
         self._directory = directory
         self._replicas = replicas
         self._clock = clock
         self._config = config
+        self._most_dedupe_bytes = most_dedupe_bytes
         self._make_room_s = float("-inf")
         check_ms = setting(config, keys.LOG_RETENTION_CHECK_INTERVAL_MS)
         checkpoint_ms = setting(config, keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
@@ -135,11 +139,12 @@ class Housekeeping:
 
     async def clean(self) -> bool:
         """Compact the log that needs it most; False if none does, or it could not be done."""
+        dedupe_bytes = setting(self._config, keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE)
         return await self._cleaner.clean_dirtiest(
             self._replicas.high_watermarks(),
             CleanerSettings(
                 enabled=setting(self._config, keys.LOG_CLEANER_ENABLE),
-                dedupe_buffer_bytes=setting(self._config, keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE),
+                dedupe_buffer_bytes=min(dedupe_bytes, self._most_dedupe_bytes),
                 io_max_bytes_per_second=setting(
                     self._config, keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND
                 ),

@@ -12,7 +12,7 @@ which every frame handed out so far stays as it is for good.
 """
 
 import struct
-from typing import Final
+from typing import Final, Protocol
 
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ProtocolViolation
@@ -37,6 +37,16 @@ _BULK_BYTES: Final = 256 * 1024
 _RETAINED_BYTES: Final = 2 * 1024 * 1024
 
 
+class Room(Protocol):
+    """Where a buffer's memory comes from."""
+
+    def may_grow(self, change_bytes: int) -> bool:
+        """Whether a buffer may be larger than it need be, to save system calls."""
+
+    def holds(self, capacity_bytes: int) -> None:
+        """The buffer has this size now."""
+
+
 class FrameReader:
     """Collects bytes and hands out frames, for `asyncio.BufferedProtocol` or `receive`.
 
@@ -52,6 +62,7 @@ class FrameReader:
         "_start",
         "_view",
         "max_frame_bytes",
+        "room",
     )
 
     def __init__(
@@ -62,6 +73,7 @@ class FrameReader:
         self._are_requests = are_requests
         # May be raised at any time, which is what a successful authentication does.
         self.max_frame_bytes = max_frame_bytes
+        self.room: Room | None = None
         self._buffer = bytearray()
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -78,6 +90,17 @@ class FrameReader:
     def capacity_bytes(self) -> int:
         """The memory held by the buffer."""
         return len(self._buffer)
+
+    @property
+    def wanted_bytes(self) -> int:
+        """The size that the buffer must have before anything more can be read; 0 where it has it.
+
+        It is full then of a part of one frame.
+        """
+        capacity = len(self._buffer)
+        if self._end - self._start < capacity:
+            return 0
+        return self._wanted_capacity(capacity, capacity)
 
     def get_buffer(self, _size_hint: int = -1) -> memoryview:
         """Where the next bytes go. Ends the caller's hold on all frames handed out."""
@@ -129,6 +152,11 @@ class FrameReader:
         if not self.pending_bytes:
             self._replace(0)
 
+    def drop(self) -> None:
+        """Let go of everything: nothing is read any more."""
+        self._start = self._end = 0
+        self._replace(0)
+
     def _frame_size(self) -> int:
         """The announced size of the frame at the start of the buffer."""
         (size,) = _PREFIX.unpack_from(self._buffer, self._start)
@@ -172,7 +200,9 @@ class FrameReader:
             frame_bytes = self._frame_bytes(pending)
             return max(capacity, min(frame_bytes, capacity * _GROWTH), _INITIAL_BYTES)
         if self._filled and capacity < _BULK_BYTES:
-            return capacity * _GROWTH
+            wanted = capacity * _GROWTH
+            if self.room is None or self.room.may_grow(wanted - capacity):
+                return wanted
         return capacity
 
     def _lacks_room(self, capacity: int, pending: int) -> bool:
@@ -191,6 +221,8 @@ class FrameReader:
         """Go on in a new buffer. The old one lives as long as someone holds its frames."""
         pending = self.pending_bytes
         old = self._view[self._start : self._end]
+        if self.room is not None and capacity != len(self._buffer):
+            self.room.holds(capacity)
         self._buffer = bytearray(capacity)
         self._view = memoryview(self._buffer)
         self._view[:pending] = old

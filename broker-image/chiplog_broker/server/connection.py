@@ -5,8 +5,8 @@ waits for its records to be safe, or a Fetch that waits for records, leaves a pl
 queue that is filled later. Behind a waiting Produce further Produces may start, so that
 one sync of the disk serves all of them; behind anything else that waits nothing is read.
 
-Memory is bounded by what is read: while nothing may start, the socket is not read, and a
-client that does not take its answers is not served.
+Memory is bounded by what is read: while nothing may start, or a request has no room, the
+socket is not read, and a client that does not take its answers is not served.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.framing import FrameReader
 from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions, parse_request
 from chiplog_broker.server.file_sending import FileAnswer, FileSender
+from chiplog_broker.server.memory import Account
 from chiplog_broker.server.peer import Peer
 
 # As many Produce requests of one connection as may wait for the disk together.
@@ -64,6 +65,8 @@ class Connection(asyncio.BufferedProtocol):
         self._files: FileSender | None = None
         self._finishing = False
         self._reading = True
+        self._memory: Account | None = None
+        self._has_room = True
         self._held: AnyRequest | None = None
         self._violation: ProtocolViolation | None = None
         self._transport: asyncio.Transport
@@ -92,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         else:
             self.peer = peer
+            self._memory = self._reader.room = peer.memory
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer(sizehint)
@@ -121,6 +125,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._files is not None:
             self._files.close()
         self._count_unsent(0)
+        # At once: what is part of a cycle is freed only when somebody looks for cycles.
+        self._held = None
+        self._reader.drop()
+        if self._memory is not None:
+            self._memory.close()
         self._service.disconnected(self, self._violation or exc)
 
     # -- requests
@@ -160,6 +169,8 @@ class Connection(asyncio.BufferedProtocol):
     def _count_unsent(self, size_bytes: int) -> None:
         self._service.unsent(size_bytes - self._unsent_bytes)
         self._unsent_bytes = size_bytes
+        if self._memory is not None:
+            self._memory.unsent(size_bytes)
 
     def _start_requests(self) -> None:
         """Start all whole requests that may start; read on only if every one could."""
@@ -242,6 +253,8 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.popleft()
         if ready and not self._transport.is_closing():
             self._transport.writelines(ready)
+        if self._memory is not None:
+            self._memory.written()
         if not self._waiting:
             self._waits_alone = self._waits_for_records = False
             if self._finishing:
@@ -249,12 +262,20 @@ class Connection(asyncio.BufferedProtocol):
         self._start_requests()
 
     def _read(self, *, on: bool) -> None:
+        on = on and self._has_room
+        if on and self._memory is not None and (wanted_bytes := self._reader.wanted_bytes):
+            on = self._has_room = self._memory.ask(wanted_bytes, self._granted)
         if on != self._reading and not self._transport.is_closing():
             self._reading = on
             if on:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+    def _granted(self) -> None:
+        """There is room for the rest of a request."""
+        self._has_room = True
+        self._start_requests()
 
 
 def is_fetch(request: AnyRequest) -> bool:

@@ -84,7 +84,10 @@ class Dispatcher:
         """An answer that is sent later: files may be gone by then."""
         chunks = encode_response(call.header, message)
         self._count(call, chunks)
-        return [in_memory(chunk) for chunk in chunks]
+        answer = [in_memory(chunk) for chunk in chunks]
+        if call.peer.memory is not None:
+            call.peer.memory.promised(sum(map(len, answer)))
+        return answer
 
     def _encode_now(self, call: Call[Any], message: object) -> Answer | FileAnswer:
         chunks = encode_response(call.header, message)

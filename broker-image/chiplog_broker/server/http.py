@@ -1,9 +1,10 @@
 """Probes, `/incarnation` and signed inquiries on one port, `/metrics` on another."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from chiplog_broker.errors import CannotStart
+from chiplog_broker.server.guarded import Bounds, Guards, Handler
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.incarnation import Incarnation
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from chiplog_broker.server.exposition.scrape import Exposition
     from chiplog_broker.server.inquiries import InquiryServer
+
+METRICS_CONNECTIONS: Final = 16
+PROBE_CONNECTIONS: Final = 64
 
 Answer = Callable[[], tuple[bool, str]]
 
@@ -23,11 +27,10 @@ async def serve_health(
 
     Raises `CannotStart`.
     """
-    from aiohttp import web  # noqa: PLC0415 - a tenth of a second that the log's start need not wait
 
-    app = web.Application()
-    if inquiries is not None:
-        app = web.Application(client_max_size=inquiries.max_body_bytes)
+    body_bytes = 0 if inquiries is None else inquiries.max_body_bytes
+    guards = Guards(Bounds(PROBE_CONNECTIONS, body_bytes))
+    app = application(guards)
     for path, answer in (
         ("/startupz", health.startup),
         ("/readyz", health.readiness),
@@ -37,7 +40,7 @@ async def serve_health(
     Incarnation(health).serve_in(app)
     if inquiries is not None:
         inquiries.serve_in(app)
-    return await start(app, host, port)
+    return await start(app, guards, host, port)
 
 
 async def serve_metrics(exposition: "Exposition", host: str, port: int) -> "web.AppRunner":
@@ -46,12 +49,13 @@ async def serve_metrics(exposition: "Exposition", host: str, port: int) -> "web.
     from prometheus_client import CONTENT_TYPE_LATEST  # noqa: PLC0415
 
     async def scrape(_: web.Request) -> web.Response:
-        body = await exposition.text()
+        body = await exposition.scraped()
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app = web.Application()
+    guards = Guards(Bounds(METRICS_CONNECTIONS))
+    app = application(guards)
     app.router.add_get("/metrics", scrape)
-    return await start(app, host, port)
+    return await start(app, guards, host, port)
 
 
 def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
@@ -65,14 +69,28 @@ def probe(answer: Answer) -> "Callable[[web.Request], Awaitable[web.Response]]":
     return handler
 
 
-async def start(app: "web.Application", host: str, port: int) -> "web.AppRunner":
+def application(guards: Guards) -> "web.Application":
+    """One without routes whose connections are guarded."""
     from aiohttp import web  # noqa: PLC0415
+
+    @web.middleware
+    async def watched(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await guards.watched(request, handler)
+
+    # A body of size 0 would mean any size.
+    return web.Application(client_max_size=guards.bounds.body_bytes or 1, middlewares=[watched])
+
+
+async def start(app: "web.Application", guards: Guards, host: str, port: int) -> "web.AppRunner":
+    from aiohttp import web  # noqa: PLC0415
+
+    from chiplog_broker.server.guarded_site import GuardedSite  # noqa: PLC0415
 
     # An answer that goes on for ever ends when nobody reads it any more.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await GuardedSite(runner, guards, host, port).start()
     except OSError as error:
         await runner.cleanup()
         raise CannotStart(

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from chiplog_broker.server.memory import UNBOUNDED, MemoryBudget
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -13,9 +15,15 @@ class ConnectionLimits:
     max_frame_bytes: int
     max_idle_s: float
     slow_after_s: float = 30.0
-    """How long a request may be on its way before its speed is looked at."""
+    """Over how long the speed of a request on its way is looked at, again and again."""
     slowest_bytes_per_s: float = 1024.0
-    """A client slower than this is dropped then: it would hold its connection for ever."""
+    """A client slower than this is dropped: it would hold its connection for ever."""
+    memory_bytes: int = UNBOUNDED
+    """What all connections together may hold: see `memory`."""
+    answer_bytes: int = UNBOUNDED
+    """The largest answer that is made in memory."""
+    descriptors_below: int = UNBOUNDED
+    """A connection whose descriptor is not below this is refused: what is left is for others."""
 
 
 class ConnectionQuota:
@@ -23,6 +31,7 @@ class ConnectionQuota:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
+        self.memory = MemoryBudget(limits.memory_bytes, limits.answer_bytes)
         self._of_host: Counter[str] = Counter()
         self._count = 0
 

@@ -7,6 +7,7 @@ there is a `Gate` before each connection until that is over.
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass, replace
 
 from chiplog_broker.errors import CannotStart
@@ -18,6 +19,7 @@ from chiplog_broker.server.connection import AnyRequest, Connection, Started
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S, Gate
 from chiplog_broker.server.limits import ConnectionQuota
+from chiplog_broker.server.memory import Account
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 
@@ -36,8 +38,14 @@ class Mark:
     """A connection as it was when it last had something to do."""
 
     frames: int
-    size_bytes: int
     since_s: float
+    arrived: deque[tuple[float, int]]
+    """When, and how many bytes had come by then: not longer ago than the speed of a request is
+    looked at, and the beginning of the one that is on its way."""
+
+    @classmethod
+    def of(cls, connection: Connection, now_s: float) -> "Mark":
+        return cls(connection.frames_in, now_s, deque([(now_s, connection.bytes_in)]))
 
 
 class Acceptor:
@@ -122,14 +130,26 @@ class Acceptor:
         host, port, *_ = connection.transport.get_extra_info("peername") or ("", 0)
         if not host:
             return None
-        if not self._quota.enter(host):
+        if why := self._why_refused(connection, host):
             self._metrics.refused_total += 1
-            self._log("connection_refused", host, "there are too many connections")
+            self._log("connection_refused", host, why)
             return None
-        self._connections[connection] = Mark(0, 0, self._clock.monotonic_s())
+        self._connections[connection] = Mark.of(connection, self._clock.monotonic_s())
         self._metrics.connections += 1
         self._metrics.connections_total += 1
-        return Peer(host, port, self._listener)
+        account = Account(self._quota.memory, connection)
+        return Peer(host, port, self._listener, memory=account)
+
+    def _why_refused(self, connection: Connection, host: str) -> str:
+        """Empty for a connection that was counted in."""
+        # Descriptors are given out from below: this one says how many are in use.
+        socket = connection.transport.get_extra_info("socket")
+        if socket is not None and socket.fileno() >= self._limits.descriptors_below:
+            return (
+                f"descriptor {socket.fileno()} is kept for files and brokers: raise the limit of "
+                "open files (RLIMIT_NOFILE), or have fewer connections or partitions"
+            )
+        return "" if self._quota.enter(host) else "there are too many connections"
 
     def unsent(self, change_bytes: int) -> None:
         self._metrics.unsent_bytes += change_bytes
@@ -169,18 +189,25 @@ class Acceptor:
             if login is not None and now_s > login.deadline_s:
                 connection.abort()
             elif connection.frames_in != mark.frames or not connection.idle:
-                moved = Mark(connection.frames_in, connection.bytes_in, now_s)
-                self._connections[connection] = moved
-            elif self._is_lost(connection, mark, now_s - mark.since_s):
+                self._connections[connection] = Mark.of(connection, now_s)
+            elif self._is_lost(connection, mark, now_s):
                 connection.abort()
             else:
                 connection.trim()
 
-    def _is_lost(self, connection: Connection, mark: Mark, elapsed_s: float) -> bool:
+    def _is_lost(self, connection: Connection, mark: Mark, now_s: float) -> bool:
         """Whether a peer has been silent for too long, or sends a request too slowly."""
-        if connection.mid_frame:
-            slow = connection.bytes_in - mark.size_bytes < (
-                elapsed_s * self._limits.slowest_bytes_per_s
-            )
-            return slow and elapsed_s > self._limits.slow_after_s
-        return elapsed_s > self._limits.max_idle_s
+        limits, arrived = self._limits, mark.arrived
+        if not connection.mid_frame:
+            arrived.clear()
+            arrived.append((now_s, connection.bytes_in))
+            return now_s - mark.since_s > limits.max_idle_s
+        arrived.append((now_s, connection.bytes_in))
+        while len(arrived) > 1 and arrived[1][0] <= now_s - limits.slow_after_s:
+            arrived.popleft()
+        since_s, before_bytes = arrived[0]
+        elapsed_s = now_s - since_s
+        came_bytes = connection.bytes_in - before_bytes
+        return elapsed_s >= limits.slow_after_s and (
+            came_bytes < elapsed_s * limits.slowest_bytes_per_s
+        )

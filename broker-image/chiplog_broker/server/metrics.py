@@ -5,6 +5,7 @@ Names, labels and families are made when a scrape comes (`exposition`).
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.server.memory import MemoryBudget
 
 
 class ApiCounters:
@@ -29,4 +30,5 @@ class RequestMetrics:
         self.violations_total = 0
         self.waiting_fetches = 0
         self.unsent_bytes = 0
+        self.budgets: list[MemoryBudget] = []
         self.event_loop_lag = Histogram()

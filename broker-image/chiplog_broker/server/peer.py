@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.security.sasl import ANONYMOUS, SaslSession
+from chiplog_broker.server.memory import Account
 
 
 @dataclass(slots=True)
@@ -23,6 +24,8 @@ class Peer:
     """Its login, while that is not over; None also where none is asked for."""
     fetch_session: int = 0
     """The fetch session that it uses (KIP-227): one at a time, which ends with its connection."""
+    memory: Account | None = None
+    """What its connection holds; None where nobody counts."""
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is gone."""
 

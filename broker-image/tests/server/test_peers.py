@@ -72,6 +72,9 @@ def test_a_client_that_never_reads_stops_being_served(
             for _ in range(8):
                 await client.produce("orders", value)
             topic_id = await client.topic_id("orders")
+            await client.create("small")
+            await client.produce("small", kit.batch(b"x"))
+            small_id = await client.topic_id("small")
             deaf = await kit.client()
             request = deaf.fetch_request(
                 topic_id, (0, 0), max_bytes=2**30, partition_max_bytes=2**30
@@ -82,14 +85,21 @@ def test_a_client_that_never_reads_stops_being_served(
             requests = kit.broker.requests
             assert requests.apis[ApiKey.FETCH].latency.total < 5
             assert requests.unsent_bytes > 0
-            # While too much waits to be taken, answers get small but go on.
-            requests.unsent_bytes += 2**30
+            (budget, _) = requests.budgets
+            assert budget.taken_bytes >= requests.unsent_bytes
+            # While too much waits to be taken, there is room for small answers only.
+            budget.taken_bytes += budget.limit_bytes
+            ((code, records),) = await client.fetch(topic_id, (0, 0))
+            assert (code, records) == (OK, b"")
+            ((_, records),) = await client.fetch(small_id, (0, 0))
+            assert records
+            budget.taken_bytes -= budget.limit_bytes
             ((_, records),) = await client.fetch(topic_id, (0, 0))
             assert 1_000_000 < len(records) < 1_100_000
-            requests.unsent_bytes -= 2**30
             deaf.writer.transport.abort()
             await asyncio.sleep(0.1)
             assert requests.unsent_bytes == 0
+            assert budget.taken_bytes < 2**20, "the buffer of the other one"
 
     kit.run(scenario)
 

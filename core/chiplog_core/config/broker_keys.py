@@ -263,8 +263,9 @@ SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     default=100 * MIB,
     minimum=1,
     needs_restart=True,
-    doc="The largest request a broker reads; a larger one closes the connection. "
-    "One that is not a Produce may have 8 MiB at most.",
+    doc="The largest request a broker reads; a larger one closes the connection. One that is not a "
+    "Produce may have 8 MiB at most. A broker with less than 800 MiB of memory reads none that is "
+    "larger than an eighth of it.",
 )
 SOCKET_SEND_BUFFER_BYTES = ConfigKey(
     name="socket.send.buffer.bytes",
@@ -282,19 +283,32 @@ SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
     needs_restart=True,
     doc="SO_RCVBUF of client connections; -1 leaves it to the operating system.",
 )
+MEMORY_BYTES = ConfigKey(
+    name="chiplog.memory.bytes",
+    value_type=LONG,
+    default=-1,
+    minimum=-1,
+    needs_restart=True,
+    doc="The memory that a broker may take, which what clients can make it hold is derived from: "
+    "connections, requests on their way, answers that nobody takes, fetch sessions. -1 is the "
+    "limit of its container, or else the memory of its machine.",
+)
 MAX_CONNECTIONS = ConfigKey(
     name="max.connections",
     value_type=INT,
     default=MAX_INT32,
     minimum=0,
-    doc="How many connections a broker keeps open in all.",
+    doc="How many connections a broker keeps open in all, those of brokers not counted. 2147483647 "
+    "is as many as its memory allows: one for each 256 KiB. Descriptors that files and brokers "
+    "need are never given to clients, whatever this says.",
 )
 MAX_CONNECTIONS_PER_IP = ConfigKey(
     name="max.connections.per.ip",
     value_type=INT,
     default=MAX_INT32,
     minimum=0,
-    doc="How many connections a broker keeps open to one address.",
+    doc="How many connections a broker keeps open to one address. 2147483647 is three quarters of "
+    "all that it keeps open.",
 )
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
@@ -418,6 +432,7 @@ BROKER_KEYS = KeyTable(
         SOCKET_REQUEST_MAX_BYTES,
         SOCKET_SEND_BUFFER_BYTES,
         SOCKET_RECEIVE_BUFFER_BYTES,
+        MEMORY_BYTES,
         MAX_CONNECTIONS,
         MAX_CONNECTIONS_PER_IP,
         CONNECTIONS_MAX_IDLE_MS,

@@ -78,6 +78,17 @@ class RequestCollector(Collector):
             self._requests.unsent_bytes,
         )
 
+        yield GaugeMetricFamily(
+            "chiplog_broker_connection_memory_bytes",
+            "Memory of requests that are not whole yet and of answers that clients do not take.",
+            sum(one.taken_bytes for one in self._requests.budgets),
+        )
+        yield CounterMetricFamily(
+            "chiplog_broker_connections_evicted",
+            "Connections closed because they held memory that others needed.",
+            sum(one.evictions for one in self._requests.budgets),
+        )
+
     def _session_families(self) -> Iterator[Metric]:
         prefix = "kafka_server_fetchsessioncache"
         sessions = self._fetch_sessions

@@ -1,8 +1,10 @@
 """All that Prometheus is told, as one text."""
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
@@ -24,6 +26,9 @@ from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from chiplog_core.series import written
+
+FRESH_S: Final = 1.0
+"""Who scrapes more often is told the same again."""
 
 
 class Exposition:
@@ -48,6 +53,17 @@ class Exposition:
         self.registry.register(DiskCollector(replicas))
         self.registry.register(CleanerCollector(replicas))
         ProcessCollector(registry=self.registry)
+        self._making: asyncio.Task[bytes] | None = None
+        """The last text, or the one that is being made."""
+        self._made_s = 0.0
+
+    async def scraped(self) -> bytes:
+        """The text, for so many as ask for it: made once at a time, and once a second."""
+        now_s = time.monotonic()
+        if self._making is None or (self._making.done() and now_s - self._made_s >= FRESH_S):
+            self._made_s = now_s
+            self._making = asyncio.get_running_loop().create_task(self.text())
+        return await asyncio.shield(self._making)
 
     async def text(self) -> bytes:
         """Everything there is to tell now. Others have their turn while it is made."""

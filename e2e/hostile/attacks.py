@@ -1,0 +1,30 @@
+"""All attacks by name, and the port that each is made on."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+
+from e2e.hostile import resources
+
+Address = tuple[str, int]
+Attack = Callable[[Address, float], Awaitable[str]]
+"""Attacks an address for so many seconds; returns what happened in a few words."""
+
+
+class Port(Enum):
+    """What the attacked port is for."""
+
+    CLIENTS = "clients"
+    METRICS = "metrics"
+    PROBES = "probes"
+
+
+BY_PORT: Mapping[Port, Mapping[str, Attack]] = {
+    Port.CLIENTS: resources.ATTACKS,
+    Port.METRICS: {f"{name} on the metrics port": one for name, one in resources.HTTP.items()},
+    Port.PROBES: {f"{name} on the probes' port": one for name, one in resources.HTTP.items()},
+}
+
+
+def every() -> dict[str, tuple[Port, Attack]]:
+    """Name -> port and attack, in the order in which they are made."""
+    return {name: (port, one) for port, table in BY_PORT.items() for name, one in table.items()}

@@ -1,0 +1,109 @@
+"""Every attack in turn, and the table of what came of it."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.hostile.attacks import Port, every
+from e2e.hostile.beside import Beside
+from e2e.hostile.report import Outcome, table
+from e2e.hostile.scene import (
+    BESIDE,
+    Alone,
+    Member,
+    Scene,
+    forget_peak,
+    peak_bytes,
+)
+from e2e.kafka.members import wait_for
+from e2e.kafka.process import DIE_WITH_US
+
+SECONDS = 20.0
+# An attacker that hangs is no attacker.
+ATTACKER_LIMIT_S = 120.0
+NOBODY = "nobody"
+WIDTH = 150
+
+
+def main() -> int:
+    """Returns the exit status: 1 where a limit was passed."""
+    options = arguments()
+    known = every()
+    chosen = [name for name in known if not options.only or any(o in name for o in options.only)]
+    # A log has no width of its own.
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    with tempfile.TemporaryDirectory(prefix="chiplog-hostile-") as folder:
+        scene: Alone | Member
+        with (Alone if options.alone else Member)(Path(folder)) as scene:
+            outcomes = []
+            for outcome in attacked(scene, chosen, options.seconds):
+                outcomes.append(outcome)
+                console.print(f"{outcome.attack}: {outcome.happened}")
+    console.print(table(outcomes))
+    return 0 if all(one.is_within_limits for one in outcomes) else 1
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="e2e.hostile", description=__doc__)
+    parser.add_argument("only", nargs="*", help="parts of the names of attacks; all where none")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each (%(default)s)")
+    parser.add_argument("--alone", action="store_true", help="a broker by itself, without a Lease")
+    return parser.parse_args()
+
+
+def attacked(scene: Scene, chosen: list[str], seconds: float) -> Iterator[Outcome]:
+    """What came of each attack; the first outcome is what a client waits in peace."""
+    yield measured(scene, NOBODY, seconds / 4)
+    for name in chosen:
+        yield measured(scene, name, seconds)
+
+
+def measured(scene: Scene, name: str, seconds: float) -> Outcome:
+    """One attack, and what was noticed of it."""
+    pid = scene.pid
+    assert pid is not None, "the broker has ended"
+    forget_peak(pid)
+    watch = scene.watch()
+    beside = Beside(scene.address(Port.CLIENTS), BESIDE, scene.partition)
+    failure = ""
+    try:
+        with watch or nullcontext(), beside:
+            wait_for("the client beside has begun", lambda: beside.is_under_way)
+            happened = attack(scene, name, seconds)
+    except TimeoutError as failed:
+        happened, failure = "", str(failed)
+    has_ended = scene.pid != pid
+    return Outcome(
+        attack=name,
+        happened="the broker ended" if has_ended else failure or happened,
+        waits=len(beside.record_s),
+        longest_s=float("inf") if failure or has_ended else beside.longest_s,
+        peak_bytes=0 if has_ended else peak_bytes(pid),
+        lease=None if watch is None else (watch.oldest_s, watch.is_kept),
+    )
+
+
+def attack(scene: Scene, name: str, seconds: float) -> str:
+    """In a process of its own, so that what it costs is not the client's."""
+    if name == NOBODY:
+        subprocess.run(["sleep", str(seconds)], check=True)
+        return "nothing"
+    port, _ = every()[name]
+    host, number = scene.address(port)
+    command = [sys.executable, "-m", "e2e.hostile.attacker", name, host, str(number), str(seconds)]
+    ended = subprocess.run(
+        [*DIE_WITH_US, *command],
+        capture_output=True,
+        text=True,
+        timeout=seconds + ATTACKER_LIMIT_S,
+        check=False,
+    )
+    if ended.returncode:
+        return f"the attacker failed: {(ended.stderr.strip().splitlines() or ['?'])[-1]}"
+    return ended.stdout.strip()
