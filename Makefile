@@ -123,6 +123,10 @@ durability: setup ## Long form: 20 kills under load, 50 power cuts by crash imag
 chaos: setup ## Long form: every kind of fault for five minutes on Kubernetes (CHAOS=one,another), a table
 	FULL=1 CHAOS="$(CHAOS)" $(BIN)/pytest -s -m main e2e/chaos
 
+.PHONY: hostile
+hostile: setup ## Attacks at full size on a small broker, and what another client notices, a table (HOSTILE=part of a name)
+	$(BIN)/python -m e2e.hostile $(if $(HOSTILE),"$(HOSTILE)")
+
 .PHONY: power-cut
 power-cut: setup ## Long form: 200 power cuts of all three brokers at once, 100 more just after a device failed
 	FULL=1 $(BIN)/pytest -s -m clients e2e/chaos/tests/test_power_cut.py e2e/chaos/tests/test_power_cut_devices.py

@@ -14,6 +14,7 @@ WITHOUT_CLUSTER: Final = (
     "e2e/bench/",
     "e2e/clients/",
     "e2e/kafka/",
+    "e2e/hostile/",
     "e2e/loopback/",
     "e2e/chaos/tests/test_damages.py",
     "e2e/chaos/tests/test_power_cut.py",

@@ -47,6 +47,7 @@ from chiplog_broker.storage.errors import StorageError
 from chiplog_core.broker_shares import (
     DescriptorShares,
     MemoryShares,
+    connection_shares,
     descriptor_shares,
     memory_shares,
 )
@@ -376,10 +377,11 @@ def connection_limits(
     frame_bytes = setting(config, keys.SOCKET_REQUEST_MAX_BYTES)
     held_bytes = memory.brokers_bytes if is_internal else memory.clients_bytes
     below = descriptors.brokers_below if is_internal else descriptors.clients_below
+    derived = connection_shares(memory, below)
     return ConnectionLimits(
-        max_connections=or_derived(setting(config, keys.MAX_CONNECTIONS), memory.connections),
+        max_connections=or_derived(setting(config, keys.MAX_CONNECTIONS), derived.in_all),
         max_connections_per_ip=or_derived(
-            setting(config, keys.MAX_CONNECTIONS_PER_IP), memory.connections_per_ip
+            setting(config, keys.MAX_CONNECTIONS_PER_IP), derived.of_one_address
         ),
         max_frame_bytes=min(frame_bytes, held_bytes // 2),
         max_idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),

@@ -34,7 +34,6 @@ class MemoryShares:
     answer_bytes: int
     """Records in one answer. It is read at once, which the others have to wait for."""
     connections: int
-    connections_per_ip: int
     session_partitions: int
     """Of all fetch sessions together."""
     compaction_bytes: int
@@ -46,13 +45,11 @@ class MemoryShares:
 def memory_shares(memory_bytes: int) -> MemoryShares:
     """Of the memory that the process may take in all."""
     clients_bytes = _within(memory_bytes // 4, 8 * MIB, 1024 * MIB)
-    connections = max(memory_bytes // _CONNECTION_BYTES, _FEWEST_CONNECTIONS)
     return MemoryShares(
         clients_bytes=clients_bytes,
         brokers_bytes=_within(memory_bytes // 12, 16 * MIB, 256 * MIB),
         answer_bytes=clients_bytes // 16,
-        connections=connections,
-        connections_per_ip=connections * 3 // 4,
+        connections=max(memory_bytes // _CONNECTION_BYTES, _FEWEST_CONNECTIONS),
         session_partitions=min(
             memory_bytes // 32 // _SESSION_PARTITION_BYTES, _MOST_SESSION_PARTITIONS
         ),
@@ -82,6 +79,21 @@ def descriptor_shares(limit: int) -> DescriptorShares:
         brokers_below=limit - reserve // 2,
         files_below=limit - reserve // 8,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionShares:
+    """How many connections there may be where nobody has said it."""
+
+    in_all: int
+    of_one_address: int
+    """Not all of them: whoever has only one address leaves some to others."""
+
+
+def connection_shares(memory: MemoryShares, clients_below: int) -> ConnectionShares:
+    """By memory and descriptors; some of these are in use for files and before any client comes."""
+    in_all = max(min(memory.connections, clients_below - _LEAST_RESERVE), 1)
+    return ConnectionShares(in_all, max(in_all * 3 // 4, 1))
 
 
 def _within(value: int, least: int, most: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
-from e2e.hostile import resources
+from e2e.hostile import requests, resources
 
 Address = tuple[str, int]
 Attack = Callable[[Address, float], Awaitable[str]]
@@ -19,7 +19,10 @@ class Port(Enum):
 
 
 BY_PORT: Mapping[Port, Mapping[str, Attack]] = {
-    Port.CLIENTS: resources.ATTACKS,
+    Port.CLIENTS: {
+        **{name.replace("_", " "): one for name, one in requests.ATTACKS.items()},
+        **resources.ATTACKS,
+    },
     Port.METRICS: {f"{name} on the metrics port": one for name, one in resources.HTTP.items()},
     Port.PROBES: {f"{name} on the probes' port": one for name, one in resources.HTTP.items()},
 }

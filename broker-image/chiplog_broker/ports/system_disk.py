@@ -6,9 +6,11 @@ every call (`pread`, `pwrite`), so no file has a cursor that two users could fig
 """
 
 import asyncio
+import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,14 +22,24 @@ from chiplog_broker.ports.disk import Buffer, DiskUsage, SyncFailedError
 SYNC_THREADS = 8
 """How many devices' answers we wait for at once; each waits, none computes."""
 
+ALL_DESCRIPTORS = 2**62
+DESCRIPTOR_ATTEMPTS = 20
+DESCRIPTOR_PAUSE_S = 0.05
+"""What is written in a thread gives its descriptors back at once: a burst of connections that are
+about to be refused may have them for a moment."""
+
 _T = TypeVar("_T")
 
 
 class SystemDisk:
     """A directory tree below `root`, which is made if it is not there."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, files_below: int = ALL_DESCRIPTORS) -> None:
+        """Files that are there already are not kept open under descriptors from `files_below` on:
+        those are for what is closed again at once, and for what must not fail half-way.
+        """
         self._root = root
+        self._files_below = files_below
         # Opening a directory of thousands of files shows what joining paths costs.
         self._prefix = f"{root}/"
         self._pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="disk")
@@ -36,7 +48,11 @@ class SystemDisk:
 
     def open(self, path: str, *, create: bool = False) -> "SystemFile":
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return SystemFile(os.open(self._prefix + path, flags, 0o640), self._pool)
+        descriptor = os.open(self._prefix + path, flags, 0o640)
+        if descriptor >= self._files_below and not create:
+            os.close(descriptor)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return SystemFile(descriptor, self._pool)
 
     def exists(self, path: str) -> bool:
         return os.access(self._prefix + path, os.F_OK)
@@ -91,7 +107,7 @@ class SystemDisk:
         self._locks.clear()
 
     async def _wait(self, call: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _patiently, call)
 
 
 class SystemFile:
@@ -185,6 +201,20 @@ def _write_rest(descriptor: int, data: memoryview, position: int) -> None:
         written = os.pwrite(descriptor, data, position)
         data = data[written:]
         position += written
+
+
+def _patiently(call: Callable[[], _T]) -> _T:
+    """Again where no descriptor was free, which is found before anything is done."""
+    for _ in range(DESCRIPTOR_ATTEMPTS):
+        try:
+            return call()
+        except SyncFailedError:
+            raise
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            time.sleep(DESCRIPTOR_PAUSE_S)
+    return call()
 
 
 def _sync(call: Callable[[int], None], descriptor: int) -> None:

@@ -224,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_files(self, answer: FileAnswer) -> None:
         if self._files is None:
-            self._files = FileSender(self._transport, self._sent_files)
+            self._files = FileSender(self._transport, self._sent_files, self.peer.descriptors_below)
         if not self._files.send(answer):
             self._may_write = False
 

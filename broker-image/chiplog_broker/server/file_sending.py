@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 from chiplog_broker.ports.disk import File
 from chiplog_broker.protocol.messages import Chunk
+from chiplog_broker.server.memory import UNBOUNDED
 from chiplog_broker.storage.log import LogSlice
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,12 @@ def in_memory(chunk: Chunk) -> bytes:
 class FileSender:
     """Sends such answers on one connection, one after the other."""
 
-    def __init__(self, transport: asyncio.Transport, done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        done: Callable[[], None],
+        descriptors_below: int = UNBOUNDED,
+    ) -> None:
         """`done` is called when an answer is out that could not be sent at once."""
         self._transport = transport
         self._done = done
@@ -83,7 +89,7 @@ class FileSender:
         self._watching = False
         # Files that must stay open while the socket takes no more.
         self._held: list[File] = []
-        self._socket = own_socket(transport)
+        self._socket = own_socket(transport, descriptors_below)
 
     @property
     def busy(self) -> bool:
@@ -172,14 +178,24 @@ def send_slice(to: socket.socket, piece: LogSlice, most_bytes: int) -> int:
     return sent
 
 
-def own_socket(transport: asyncio.Transport) -> socket.socket | None:
+def own_socket(
+    transport: asyncio.Transport, descriptors_below: int = UNBOUNDED
+) -> socket.socket | None:
     """The transport's socket under a descriptor that the event loop lets us watch.
 
-    None where bytes do not go to a socket as they are.
+    None where bytes do not go to a socket as they are, and where descriptors are short: then
+    answers are sent from memory.
     """
     shared = transport.get_extra_info("socket")
     if shared is None or transport.get_extra_info("sslcontext") is not None:
         return None
-    own = socket.socket(fileno=os.dup(shared.fileno()))
+    try:
+        descriptor = os.dup(shared.fileno())
+    except OSError:
+        return None
+    if descriptor >= descriptors_below:
+        os.close(descriptor)
+        return None
+    own = socket.socket(fileno=descriptor)
     own.setblocking(False)
     return own

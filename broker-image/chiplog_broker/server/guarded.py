@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -90,8 +90,7 @@ class Guard(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
         host, *_ = transport.get_extra_info("peername") or ("",)
         self._guards.enter(self, host)
         self._within(HEADER_TIMEOUT_S)

@@ -138,7 +138,13 @@ class Acceptor:
         self._metrics.connections += 1
         self._metrics.connections_total += 1
         account = Account(self._quota.memory, connection)
-        return Peer(host, port, self._listener, memory=account)
+        return Peer(
+            host,
+            port,
+            self._listener,
+            memory=account,
+            descriptors_below=self._limits.descriptors_below,
+        )
 
     def _why_refused(self, connection: Connection, host: str) -> str:
         """Empty for a connection that was counted in."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.security.sasl import ANONYMOUS, SaslSession
-from chiplog_broker.server.memory import Account
+from chiplog_broker.server.memory import UNBOUNDED, Account
 
 
 @dataclass(slots=True)
@@ -26,6 +26,8 @@ class Peer:
     """The fetch session that it uses (KIP-227): one at a time, which ends with its connection."""
     memory: Account | None = None
     """What its connection holds; None where nobody counts."""
+    descriptors_below: int = UNBOUNDED
+    """Which descriptors its connection may use."""
     on_left: "Callable[[Peer], None] | None" = None
     """Called when its connection is gone."""
 

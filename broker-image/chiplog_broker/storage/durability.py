@@ -11,7 +11,7 @@ from chiplog_broker.ports.disk import Disk
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import DiskFullError, RecordsTruncatedError
 from chiplog_broker.storage.group_commit import GroupCommit
-from chiplog_broker.storage.health import DirectoryHealth
+from chiplog_broker.storage.health import DirectoryHealth, lacks_descriptors
 from chiplog_broker.storage.names import EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from chiplog_broker.storage.segment import Segment
 
@@ -129,7 +129,7 @@ class LogSync:
         segments, self._unsynced = self._unsynced, []
         snapshots, self._snapshots = self._snapshots, {}
         names_changed, self._names_changed = self._names_changed, False
-        self.unsynced_since_ms = None
+        since_ms, self.unsynced_since_ms = self.unsynced_since_ms, None
         for segment in segments:
             segment.unsynced = False
         try:
@@ -139,11 +139,27 @@ class LogSync:
             if names_changed:
                 await self._disk.sync_directory(self._directory)
         except OSError as error:
+            if lacks_descriptors(error):
+                # No sync has failed. All of it is still to be done.
+                self._take_back(segments, snapshots, since_ms)
+                self._names_changed |= names_changed
+                self._health.write_failed(error)
             self._health.take_offline(error)
         for offset, data in snapshots.items():
             await self._write_snapshot(offset, data)
         await self.save_epochs()
         return self._round_end
+
+    def _take_back(
+        self, segments: list[Segment], snapshots: dict[int, bytes], since_ms: int | None
+    ) -> None:
+        """A round made nothing durable that counts; what was written meanwhile comes last."""
+        for segment in segments:
+            segment.unsynced = True
+        self._unsynced = segments + [one for one in self._unsynced if one not in segments]
+        kept = {offset: data for offset, data in snapshots.items() if offset <= self._round_end}
+        self._snapshots = kept | self._snapshots
+        self.unsynced_since_ms = since_ms
 
     async def _save_epochs(self) -> int:
         version = self._epochs.version

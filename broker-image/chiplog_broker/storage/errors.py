@@ -27,6 +27,16 @@ class DiskFullError(StorageError):
     kafka_error = "NOT_ENOUGH_REPLICAS"
 
 
+class NoDescriptorError(DiskFullError):
+    """The process, or its machine, has as many files open as it may. As where there is no space,
+    nothing has changed, the disk is not at fault, and it may be tried again.
+
+    Consumers meet it too, so it has a code that makes every client try again.
+    """
+
+    kafka_error = "KAFKA_STORAGE_ERROR"
+
+
 class DamagedLogError(StorageError):
     """Bytes that were durable are not what was written. Found by opening or by reading."""
 

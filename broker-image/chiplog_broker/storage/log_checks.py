@@ -89,7 +89,7 @@ class LogChecks(LogState):
         except CorruptBatchError as error:
             raise self._damaged(segment, error) from error
         except OSError as error:
-            self._health.take_offline(error)
+            self._health.read_failed(error)
 
     def _check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
         """Check whole batches of which the first one holds `offset`. Raises `DamagedBatchError`."""
@@ -132,7 +132,7 @@ class LogChecks(LogState):
         try:
             return locate(segment, error, self._history(segment))
         except OSError as failure:
-            self._health.take_offline(failure)
+            self._health.read_failed(failure)
 
     def _check_chunk(
         self,

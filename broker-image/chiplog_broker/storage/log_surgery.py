@@ -45,6 +45,7 @@ class LogSurgery(LogChecks):
             # old segments wherever the power fails; the new start is known before they go.
             await self._lower_checkpoints(floor)
             await self._env.checkpoints.log_starts.put(self.partition, offset)
+            self._check_descriptors()
             self._start_over(offset, now_ms)
         await self.flush()
 
@@ -138,7 +139,9 @@ class LogSurgery(LogChecks):
         for _ in replay(producers, self._segments.as_list(), end_offset):
             await self._env.clock.sleep(0)
         # From here to the end nothing waits: other tasks see the log before or after.
-        position = self._segments.holding(end_offset).position_of(end_offset)
+        holding = self._segments.holding(end_offset)
+        position = holding.position_of(end_offset)
+        holding.open_files()
         remove_at_ms = now_ms + self._config.file_delete_delay_ms
         try:
             self._segments.retire_above(end_offset, remove_at_ms)
@@ -151,6 +154,13 @@ class LogSurgery(LogChecks):
         self._sync.wrote_to(self._segments.active, now_ms)
         self._sync.names_changed()
         self._sync.cut_at(end_offset)
+
+    def _check_descriptors(self) -> None:
+        """Raises `NoDescriptorError` where no file can be opened, while nothing is changed yet."""
+        try:
+            self._env.disk.open(self._segments.active.log_path).close()
+        except OSError as error:
+            self._health.read_failed(error)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         self._cuts += 1

@@ -226,6 +226,12 @@ class Segment:
         self.sealed = False
         self.refresh_tail()
 
+    def open_files(self) -> None:
+        """Have everything open that `truncate` needs: half-way it must not be missing."""
+        self.log.size()
+        self.offset_index.open_file()
+        self.time_index.open_file()
+
     async def sync(self) -> None:
         """Make the bytes durable; of a sealed segment the indexes too."""
         await self.log.sync()

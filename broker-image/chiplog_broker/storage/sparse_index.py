@@ -80,6 +80,10 @@ class SparseIndex:
         """The file has another name now."""
         self._path = path
 
+    def open_file(self) -> None:
+        """Have the file open from now on."""
+        self._opened()
+
     async def sync(self) -> None:
         await self._opened().sync()
 

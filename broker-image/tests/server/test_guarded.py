@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 
 import pytest
+import uvloop
 
 from chiplog_broker.server import guarded
 from chiplog_broker.server.health import Health
@@ -50,7 +51,8 @@ def with_port(scenario: "Coroutine[object, object, None]", port: Port) -> None:
                 writer.transport.abort()
             await runner.cleanup()
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
+        loop.run(run())
 
 
 async def is_dropped(reader: asyncio.StreamReader) -> bool:
@@ -86,7 +88,7 @@ def test_a_peer_that_never_stops_is_dropped(piece: bytes) -> None:
 
     async def scenario() -> None:
         reader, writer = await port.connect()
-        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(b"GET /livez HTTP/1.1\r\n" if piece.startswith(b"X") else b"")
         async with asyncio.timeout(HANG_GUARD_S * 3):
             while not writer.is_closing():
@@ -94,7 +96,7 @@ def test_a_peer_that_never_stops_is_dropped(piece: bytes) -> None:
                 try:
                     await asyncio.wait_for(writer.drain(), 1)
                 except (ConnectionError, TimeoutError):
-                    reader._transport.resume_reading()  # type: ignore[attr-defined]
+                    writer.transport.resume_reading()  # type: ignore[attr-defined]
                     break
         assert await is_dropped(reader)
 
