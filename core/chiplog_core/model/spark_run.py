@@ -33,6 +33,19 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """How far a job is, as its driver tells it while it works."""
+
+    bytes: Annotated[Count, "Bytes that were read, of all copies."] = 0
+    bytes_total: Annotated[
+        Count | None, "About how many there are, by the offsets that are left."
+    ] = None
+    partitions: Annotated[Count, "Partitions that were read to their end."] = 0
+    partitions_total: Annotated[Count, "How many there are."] = 0
+    percent: Annotated[int, "Percent of the offsets that were read.", Range(0, 100)] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationStatus:
     """The Spark application of the last run."""
 
@@ -47,6 +60,9 @@ class ApplicationStatus:
     attempt: Annotated[int | None, "Which attempt it is, counted from 1.", Range(1, MAX_INT64)] = (
         None
     )
+    progress: Annotated[
+        RunProgress | None, "How far its job is; not set where that tells nothing."
+    ] = None
     has_run: Annotated[bool, "Whether its driver ran."] = False
     waiting_since: Annotated[
         datetime | None,

@@ -7,6 +7,7 @@ from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
+from chiplog_core.spark import progress
 from chiplog_core.spark.rebalance_proposal import told
 from chiplog_core.spark.topic_choice import Unmet
 
@@ -64,7 +65,9 @@ def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | No
     more = f": {application.message}" if application.message else ""
     if unmet is not None and not application.kind:  # it was not made yet
         more = f": {unmet.message}"
-    message = f"application {application.name} is {application.state.value}{more}"
+    done = progress.told(application)
+    how_far = f" ({done})" if done else ""
+    message = f"application {application.name} is {application.state.value}{how_far}{more}"
     return fails(ready, state.value, message)
 
 

@@ -15,7 +15,7 @@ from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.spark_run import ApplicationStatus, Outcome, RunState
+from chiplog_core.model.spark_run import ApplicationStatus, Outcome, RunProgress, RunState
 from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.gist import gist
 from chiplog_core.spark.pod_states import DriverEnd
@@ -55,6 +55,7 @@ class Seen:
     """How many run."""
     driver_end: DriverEnd = DriverEnd.NONE
     attempt: int | None = None
+    progress: RunProgress | None = None
     result: Result | UnreadableDocument | None = None
     """None where none was written."""
 
@@ -191,9 +192,16 @@ def observed(
         reason=seen.reason[:128] if seen.is_held_up else "",
         message=seen.message[:MAX_TOLD_LENGTH] if is_said else "",
         attempt=seen.attempt or known.attempt,
+        progress=_progress(known, seen),
         has_run=known.has_run or seen.state is RunState.RUNNING,
         waiting_since=_waiting_since(known, seen, now, begun),
     )
+
+
+def _progress(known: ApplicationStatus, seen: Seen) -> RunProgress | None:
+    """What a driver told stays told until the next attempt, which begins with nothing done."""
+    is_next = None not in {known.attempt, seen.attempt} and known.attempt != seen.attempt
+    return None if is_next else seen.progress or known.progress
 
 
 def _waiting_since(

@@ -23,6 +23,7 @@ from chiplog_core.model.verification import (
 from chiplog_core.planner.settings import paused
 from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.problems import Problem
+from chiplog_core.spark import progress
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.refused_reads import RefusedRead, Witness, named, recounted
 from chiplog_core.spark.results import MAX_ACCUSED, Check, Result, Violation
@@ -185,6 +186,8 @@ def _ready(verification: Verification, status: VerificationStatus, *, is_wish_me
     if application is not None and status.finished_at is None:
         phase = application.reason or (status.phase or VerificationPhase.PENDING).value
         message = f"application {application.name} is {application.state.value}"
+        done = progress.told(application)
+        message += f" ({done})" if done else ""
         told = f": {application.message}" if application.message else ""
         return fails(ready, phase, message + told)
     if status.outcome is None or not is_wish_met:

@@ -21,7 +21,7 @@ from chiplog_core.model.broker_status import (
 )
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
-from chiplog_core.model.spark_run import RunState
+from chiplog_core.model.spark_run import RunProgress, RunState
 from chiplog_core.model.verification import (
     Repair,
     TopicSelector,
@@ -102,6 +102,10 @@ class World:
     def ready(self) -> tuple[str, str]:
         (found,) = [one for one in self.status.conditions if one.type == "Ready"]
         return found.status.value, found.reason
+
+    def progress(self) -> RunProgress | None:
+        assert self.status.application is not None
+        return self.status.application.progress
 
     def seen(self) -> Seen | None:
         application = self.status.application
@@ -504,6 +508,22 @@ def test_an_application_whose_launcher_is_away_is_kept_when_its_driver_has_ended
         world.there[world.name] = Seen(state=RunState.RUNNING, result=result)
         world.look(seconds=2)
         assert world.removed == world.launched
+
+
+def test_how_far_a_job_is_is_told_and_the_next_attempt_begins_with_nothing() -> None:
+    half = RunProgress(bytes=500, bytes_total=1_000, partitions=1, partitions_total=2, percent=50)
+    world = World()
+    world.run(Seen(state=RunState.RUNNING, executors=1, attempt=1, progress=half))
+    (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
+    told = "500 bytes of about 1.0 kB, 1 of 2 partitions"
+    assert ready.message == f"application {world.name} is Running ({told})"
+    assert world.progress() == half
+
+    world.there[world.name] = Seen(state=RunState.PENDING, attempt=2, progress=half)
+    world.look(seconds=2)
+    assert world.progress() is None
+    (ready,) = [one for one in world.status.conditions if one.type == "Ready"]
+    assert ready.message == f"application {world.name} is Pending (attempt 2)"
 
 
 def test_what_keeps_an_application_from_being_made_is_told_and_waited_for_so_long() -> None:

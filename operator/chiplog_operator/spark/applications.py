@@ -12,11 +12,12 @@ from typing import Final, TypeAlias
 
 from chiplog_core import labels, taken_names
 from chiplog_core.model.spark import SparkLauncher
-from chiplog_core.model.spark_run import ApplicationStatus, RunState
+from chiplog_core.model.spark_run import ApplicationStatus, RunProgress, RunState
 from chiplog_core.spark import choice, pod_states, states
 from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.pods import object_of
+from chiplog_core.spark.progress import PROGRESS_KEY, progress_of
 from chiplog_core.spark.requests import REQUEST_KEY, Request
 from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_core.spark.runs import Seen
@@ -100,7 +101,7 @@ class Applications:
         try:
             launched = await self._api.get(kind, namespace, known.name)
         except NotFound:
-            result = await self._result(namespace, known.name)
+            result, _ = await self._said(namespace, known.name)
             return Seen(state=RunState.GONE, kind=kind.kind, result=result)
         pods = await self._api.list_(
             kinds.PODS, namespace, labels=f"{APPLICATION_LABEL}={known.name}"
@@ -112,6 +113,7 @@ class Applications:
             events = sorted(found.items, key=lambda one: str(one.get("lastTimestamp") or ""))
         phase = states.observed(known.launcher, launched, pods.items, self._clock.now(), events)
         is_going = "deletionTimestamp" in metadata(launched)
+        result, progress = await self._said(namespace, known.name)
         return Seen(
             state=RunState.UNKNOWN if is_going else RunState(phase.name.value),
             kind=kind.kind,
@@ -122,21 +124,27 @@ class Applications:
             executors=pod_states.running_executors(pods.items),
             driver_end=pod_states.end_of_driver(pods.items),
             attempt=states.attempt(known.launcher, launched),
-            result=await self._result(namespace, known.name),
+            result=result,
+            progress=progress,
         )
 
-    async def _result(self, namespace: str, name: str) -> Result | UnreadableDocument | None:
+    async def _said(
+        self, namespace: str, name: str
+    ) -> tuple[Result | UnreadableDocument | None, RunProgress | None]:
+        """The driver's result, and how far it was."""
         try:
             found = await self._api.get(kinds.CONFIG_MAPS, namespace, f"{name}-result")
         except NotFound:
-            return None
-        text = (found.get("data") or {}).get(RESULT_KEY)
+            return None, None
+        data = found.get("data") or {}
+        progress = progress_of(data.get(PROGRESS_KEY), application=name)
+        text = data.get(RESULT_KEY)
         if not isinstance(text, str) or not text:
-            return None
+            return None, progress
         try:
-            return Result.from_json(text, application=name)
+            return Result.from_json(text, application=name), progress
         except UnreadableDocument as unreadable:
-            return unreadable
+            return unreadable, progress
 
     async def launch(
         self, launcher: SparkLauncher, application: Application, request: Request

@@ -139,6 +139,14 @@ def test_a_verification_runs_as_a_job_and_is_told_of(it: Spark) -> None:
             await it.report(job, active=1, ready=1)
             await it.bench.live(3)
             assert (it.status()["phase"], it.ready()) == ("Running", ("False", "Running"))
+            told = {"version": 1, "application": name, "bytes": 7, "partitions": 1, "percent": 40}
+            patch = {"data": {"progress.json": json.dumps(told | {"partitionsTotal": 3})}}
+            await it.bench.api.patch(
+                kinds.CONFIG_MAPS, NAMESPACE, f"{name}-result", patch, field_manager="driver"
+            )
+            await it.bench.live(3)
+            assert it.status()["application"]["progress"]["percent"] == 40
+            assert "7 bytes, 1 of 3 partitions" in it.status()["conditions"][0]["message"]
 
             await it.answer(job)
             await it.report(job, conditions=[{"type": "Complete", "status": "True"}])

@@ -24,6 +24,7 @@ from chiplog_core.spark.requests import JobKind, Request
 from chiplog_core.spark.results import Result, ResultState
 from chiplog_spark.jobs.entry import main as enter
 from chiplog_spark.jobs.refused import Refused
+from chiplog_spark.jobs.reporting import teller
 from chiplog_spark.rebalance.counting import Tallies
 from chiplog_spark.rebalance.planning import Inventory, take_inventory
 from chiplog_spark.rebalance.reading import read_tallies
@@ -61,7 +62,9 @@ def work(spark: SparkSession, request: Request) -> Result:
     except WireError as error:
         raise Refused(error.reason, str(error)) from error
     with _limited(spark, job.time_limit_ms):
-        tallies = read_tallies(spark, access, inventory, window, job.bytes_per_second)
+        tallies = read_tallies(
+            spark, access, inventory, window, job.bytes_per_second, teller(request)
+        )
     figures = measurements(tallies, inventory.reaches, window)
     try:
         proposal = propose(job.members(), inventory.partitions, figures, settings)

@@ -5,11 +5,14 @@ more than to patch that one object. One that is gone is an application that nobo
 more; an API server that does not answer is asked again for some minutes.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from chiplog_core.model.spark_run import RunProgress
+from chiplog_core.spark.progress import PROGRESS_KEY, progress_text
 from chiplog_core.spark.requests import Request
 from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_kube import kinds
@@ -17,6 +20,7 @@ from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_kube.clock import Clock, SystemClock
 from chiplog_kube.connection import NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
+from chiplog_spark.progress import Tell, to_log_only
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +28,9 @@ FIELD_MANAGER: Final = "chiplog-spark"
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0, 30.0, 30.0, 30.0)
 """Between attempts. With time for each to fail it is about five minutes: longer than an API server
 takes to start anew, and no driver holds its executors' places for nothing."""
+
+
+TELL_LIMIT_S: Final = 5.0
 
 
 class NotReported(Exception):  # noqa: N818 - named for what it says
@@ -65,6 +72,31 @@ async def to_config_map(request: Request, result: Result) -> None:
         raise NotReported(f"no API server is known: {error}") from error
     async with HttpKubeApi(connection) as api:
         await write(api, SystemClock(), request, result.to_json())
+
+
+def teller(request: Request) -> Tell:
+    """Writes how far the job is beside its result, where it runs in a pod; else nowhere."""
+    try:
+        connection = find(None)
+    except NoConnection:
+        return to_log_only
+
+    async def told(text: str) -> None:
+        async with HttpKubeApi(connection) as api:
+            await write_progress(api, request, text)
+
+    def tell(progress: RunProgress) -> None:
+        text = progress_text(request.application, progress)
+        asyncio.run(asyncio.wait_for(told(text), TELL_LIMIT_S))
+
+    return tell
+
+
+async def write_progress(api: KubeApi, request: Request, text: str) -> None:
+    """Once; raises `ApiError`s, since how far a job is, is told again soon."""
+    patch = {"data": {PROGRESS_KEY: text}}
+    place = request.result.config_map
+    await api.patch(kinds.CONFIG_MAPS, request.namespace, place, patch, field_manager=FIELD_MANAGER)
 
 
 def to_file(path: Path, result: Result) -> None:

@@ -6,10 +6,12 @@ driver hold.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from chiplog_core.rebalance.measured import PartitionName
+from chiplog_spark.progress import Done, Tell, of_split, progress, telling, to_log_only
 from chiplog_spark.rebalance.counting import Tallies, count_batch
 from chiplog_spark.rebalance.planning import Inventory
 from chiplog_spark.rebalance.tally import Tally
@@ -19,6 +21,7 @@ from chiplog_spark.source.options import RECORDS_A_SPLIT, Mode, Options
 from chiplog_spark.source.ranges import Range
 from chiplog_spark.source.schema import schema_for
 from chiplog_spark.source.splits import Split, splits_of
+from chiplog_spark.sums import Sums
 from chiplog_spark.wire.access import Access
 from chiplog_spark.wire.verdicts import LEADER
 
@@ -37,21 +40,26 @@ def read_tallies(
     inventory: Inventory,
     window: Window,
     bytes_per_second: int | None = None,
+    tell: Tell = to_log_only,
 ) -> Tallies:
-    """The tally of every partition with a record, read by all executors together."""
+    """The tally of every partition with a record, read by all executors together.
+
+    `tell` is told how far it is.
+    """
     splits = splits_in(inventory)
     if not splits:
         return {}
     context = spark.sparkContext
     workers = max(1, context.defaultParallelism)
     of_task = max(1, bytes_per_second // workers) if bytes_per_second else None
+    done = context.accumulator(Counter(), Sums())
     tallies = (
         context.parallelize(splits, min(len(splits), MAX_TASKS))
-        .flatMap(_counter(access, window, of_task))
+        .flatMap(_counter(access, window, of_task, done.add))
         .reduceByKey(_together, numPartitions=workers)
-        .collect()
     )
-    return dict(tallies)
+    with telling(lambda: progress(splits, done.value), tell):
+        return dict(tallies.collect())
 
 
 def splits_in(inventory: Inventory) -> list[Split]:
@@ -67,7 +75,10 @@ def splits_in(inventory: Inventory) -> list[Split]:
 
 
 def _counter(
-    access: Access, window: Window, bytes_per_second: int | None
+    access: Access,
+    window: Window,
+    bytes_per_second: int | None,
+    add: Callable[[Done], None],
 ) -> Callable[[Split], Iterator[Counted]]:
     """What one task does with a split, no faster than it may read."""
 
@@ -81,6 +92,7 @@ def _counter(
             if bytes_per_second:
                 ahead_s = read / bytes_per_second - (time.monotonic() - began_s)
                 time.sleep(max(0.0, ahead_s))
+        add(of_split(split, read))
         yield from tallies.items()
 
     return count

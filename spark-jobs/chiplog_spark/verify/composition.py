@@ -8,18 +8,21 @@ What does not fit into memory Spark's sort keeps on disk.
 Rows are Python's, not Arrow's: `mapInArrow` wants pandas, which the image would carry for this.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 from zlib import crc32
 
 from pyspark.sql import SparkSession
 
+from chiplog_spark.progress import Tell, of_split, progress, telling, to_log_only
 from chiplog_spark.source.splits import Split
+from chiplog_spark.sums import Sums
 from chiplog_spark.verify.judge import Judge
 from chiplog_spark.verify.merging import merged
 from chiplog_spark.verify.reading import Task, rows_of
 from chiplog_spark.verify.reports import Found, Read
-from chiplog_spark.verify.rows import ORDER, PLACE, Row
+from chiplog_spark.verify.rows import ORDER, PLACE, Kind, Row
 
 Key: TypeAlias = tuple[str, int, bytes, int, int, int]
 """What rows are sorted by: the first columns."""
@@ -31,8 +34,10 @@ assert ORDER[: len(PLACE)] == PLACE
 class InSpark:
     """Runs the two stages as one job of a session."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, tell: Tell = to_log_only) -> None:
+        """`tell` is told how far it is."""
         self._context = session.sparkContext
+        self._tell = tell
 
     @property
     def tasks_at_once(self) -> int:
@@ -41,8 +46,16 @@ class InSpark:
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
         """Read and check some splits, at least one; what comes of it is told to `judge`."""
 
+        done = self._context.accumulator(Counter(), Sums())
+
         def read(own: Iterable[Split]) -> Iterator[tuple[Key, Row]]:
-            return ((row[:6], row) for row in rows_of(task, iter(own)))
+            for split in own:
+                read_bytes = 0
+                for row in rows_of(task, iter([split])):
+                    if row.kind == Kind.READ:
+                        read_bytes = Read.from_json(row.text).bytes
+                    yield row[:6], row
+                done.add(of_split(split, read_bytes))
 
         def merge(pairs: Iterable[tuple[Key, Row]]) -> Iterator[tuple[bool, str]]:
             rows = (Row(*row) for _, row in pairs)
@@ -55,7 +68,9 @@ class InSpark:
             .repartitionAndSortWithinPartitions(self.tasks_at_once, place_of)
             .mapPartitions(merge)
         )
-        for is_read, text in found.collect():
+        with telling(lambda: progress(splits, done.value), self._tell):
+            collected = found.collect()
+        for is_read, text in collected:
             if is_read:
                 judge.add_read(Read.from_json(text))
             else:

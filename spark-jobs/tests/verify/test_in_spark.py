@@ -5,11 +5,15 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from chiplog_core.model.spark_run import RunProgress
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.results import Result
 from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.verify import work
+from chiplog_spark.verify.composition import InSpark
 from chiplog_spark.verify.hashes import PARTITIONERS
+from chiplog_spark.verify.job import Job, verify
+from chiplog_spark.wire.access import Access, addresses_of
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.standalone import StandaloneBroker
@@ -51,6 +55,12 @@ def test_spark_finds_what_is_found_without_it(
     assert alone.summary["coverage"] == result.summary["coverage"]
     assert alone.summary["partitioners"] == result.summary["partitioners"]
     result.to_json()
+
+    told: list[RunProgress] = []
+    access = Access(addresses_of(broker.bootstrap))
+    verify(InSpark(spark, told.append), access, Job(topics=("orders",)))
+    assert (told[-1].percent, told[-1].partitions, told[-1].partitions_total) == (100, 3, 3)
+    assert told[-1].bytes == told[-1].bytes_total == result.summary["coverage"]["bytes"]
 
     with pytest.raises(Refused) as refused:
         work(spark, request(broker.bootstrap, "no-such-topic"))

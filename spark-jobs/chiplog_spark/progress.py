@@ -1,0 +1,101 @@
+"""How far a job is, told while it works: a line in the driver's log and what the operator shows.
+
+Tasks add up what they have done when they end; a thread of the driver looks at the sums. That it
+cannot be told harms no job.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from chiplog_core.model.spark_run import RunProgress
+from chiplog_spark.source.splits import Split
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+BYTES: Final = ""
+OFFSETS: Final = "offsets"
+
+Done: TypeAlias = Counter[str]
+"""`BYTES`, `OFFSETS`, and how many splits of each partition are done, by `name_of`."""
+
+Tell: TypeAlias = Callable[[RunProgress], None]
+
+
+def name_of(topic: str, partition: int) -> str:
+    """No topic's name ends like this and is `OFFSETS` or `BYTES`."""
+    return f"{topic}-{partition}"
+
+
+def of_split(split: Split, bytes_read: int) -> Done:
+    """What a task adds that has read a split."""
+    name = name_of(split.at.topic, split.at.partition)
+    return Counter({BYTES: bytes_read, OFFSETS: split.end - split.start, name: 1})
+
+
+def progress(splits: Sequence[Split], done: Done) -> RunProgress:
+    """How much of the splits is done. A task that ran twice counts twice, and never above all.
+
+    How many bytes there are in all nobody says before they are read: it is inferred from the
+    offsets that are left.
+    """
+    planned = Counter(name_of(one.at.topic, one.at.partition) for one in splits)
+    total = sum(one.end - one.start for one in splits)
+    offsets = min(done[OFFSETS], total)
+    return RunProgress(
+        bytes=done[BYTES],
+        bytes_total=done[BYTES] * total // offsets if offsets else None,
+        partitions=sum(done[name] >= count for name, count in planned.items()),
+        partitions_total=len(planned),
+        percent=100 * offsets // total if total else 100,
+    )
+
+
+@contextmanager
+def telling(
+    look: Callable[[], RunProgress], tell: Tell, every_s: float = EVERY_S
+) -> Iterator[None]:
+    """Within the block, tell what changed, every so often, and at last how far it came."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        known: RunProgress | None = None
+        is_last = False
+        while not is_last:
+            is_last = ended.wait(every_s)
+            now = look()
+            if now != known:
+                known = now
+                tell_safely(now, tell)
+
+    thread = threading.Thread(target=watch, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def tell_safely(now: RunProgress, tell: Tell) -> None:
+    """Into the log in any case."""
+    facts = {
+        "bytes_read": now.bytes,
+        "bytes_total_about": now.bytes_total,
+        "partitions_done": now.partitions,
+        "partitions": now.partitions_total,
+        "percent": now.percent,
+    }
+    log.info("progress", extra=facts)
+    try:
+        tell(now)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
+        log.warning("progress not told", extra={"why": f"{type(error).__name__}: {error}"})
+
+
+def to_log_only(_progress: RunProgress) -> None:
+    """Where nobody reads it but people."""

@@ -1,0 +1,66 @@
+"""How far a job is: from what its tasks have done, told while it works."""
+
+import threading
+from collections import Counter
+from uuid import UUID
+
+from chiplog_core.model.spark_run import RunProgress
+from chiplog_spark.progress import of_split, progress, telling
+from chiplog_spark.source.splits import Split
+from chiplog_spark.wire.facts import Place
+
+LIMIT_S = 60.0
+"""A hang guard."""
+
+
+def split(partition: int, start: int, end: int, replica: int = 1) -> Split:
+    at = Place("orders", UUID(int=1), partition, replica)
+    return Split(at, start, end, begins_range=start == 0)
+
+
+SPLITS = [split(0, 0, 50), split(0, 50, 100), split(0, 0, 50, 2), split(1, 0, 50)]
+
+
+def test_nothing_is_done_at_first() -> None:
+    assert progress(SPLITS, Counter()) == RunProgress(partitions_total=2)
+    assert progress([], Counter()).percent == 100
+
+
+def test_a_partition_is_done_with_all_its_splits_and_the_total_is_inferred() -> None:
+    done = of_split(SPLITS[0], 1_000) + of_split(SPLITS[3], 3_000)
+    assert progress(SPLITS, done) == RunProgress(
+        bytes=4_000, bytes_total=8_000, partitions=1, partitions_total=2, percent=50
+    )
+    for one in SPLITS[1:3]:
+        done += of_split(one, 2_000)
+    assert progress(SPLITS, done) == RunProgress(
+        bytes=8_000, bytes_total=8_000, partitions=2, partitions_total=2, percent=100
+    )
+    # Spark ran a task again whose executor was lost.
+    again = done + of_split(SPLITS[0], 1_000)
+    assert (progress(SPLITS, again).percent, progress(SPLITS, again).partitions) == (100, 2)
+
+
+def test_what_changes_is_told_and_a_failure_to_tell_harms_nothing() -> None:
+    told: list[RunProgress] = []
+    twice = threading.Event()
+
+    def look() -> RunProgress:
+        return RunProgress(percent=min(len(told), 2))
+
+    def tell(now: RunProgress) -> None:
+        told.append(now)
+        if len(told) == 3:
+            twice.set()
+        raise OSError("no API server")
+
+    with telling(look, tell, every_s=0.001):
+        assert twice.wait(LIMIT_S)
+    assert [one.percent for one in told] == [0, 1, 2], "what is the same is told once"
+
+
+def test_how_far_it_came_is_told_at_the_end_also_of_a_short_job() -> None:
+    told: list[RunProgress] = []
+    with telling(lambda: RunProgress(percent=100), told.append, every_s=3_600):
+        pass
+    assert [one.percent for one in told] == [100]
