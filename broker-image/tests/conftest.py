@@ -292,7 +292,9 @@ class Client:
         partition: dict[str, Any] = {"partition_index": 0, "timestamp": timestamp}
         if version >= 4:
             partition["current_leader_epoch"] = -1
-        level = {"isolation_level": 1} if version >= 2 else {}
+        level: dict[str, Any] = {"isolation_level": 1} if version >= 2 else {}
+        if version >= 10:
+            level["timeout"] = milliseconds(1000)
         request = types.ListOffsetsRequest(
             replica_id=replica_id,
             topics=(

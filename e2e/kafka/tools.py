@@ -17,6 +17,7 @@ TOOLS = {
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test.sh": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-producer-perf-test.sh": "org.apache.kafka.tools.ProducerPerformance",

@@ -8,16 +8,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chiplog_broker.protocol.apis import KAFKA_VERSION
 from chiplog_core.config.broker_keys import BROKER_KEYS
 from chiplog_core.config.effective import ConfigEntry, ConfigSource, TopicConfig
 from chiplog_core.config.key import ConfigKey
 from chiplog_core.config.topic_keys import TOPIC_KEYS
+from chiplog_core.config.value_types import STRING
 
 SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: 1,
     ConfigSource.STATIC_BROKER_CONFIG: 4,
     ConfigSource.DEFAULT_CONFIG: 5,
 }
+
+
+PROTOCOL_VERSION = ConfigKey(
+    name="inter.broker.protocol.version",
+    value_type=STRING,
+    default=KAFKA_VERSION,
+    doc="The release of Apache Kafka whose protocol this broker speaks. It cannot be set; UIs "
+    "choose by it what they use.",
+)
+"""Kafka 4 has this key no more. Kafbat's UI still reads it, and replaces a topic's whole
+configuration (AlterConfigs) where it does not find at least 2.3 in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,7 @@ def topic_synonyms(config: TopicConfig, key: ConfigKey[Any]) -> list[ConfigEntry
 def broker_entries(config: Mapping[str, str]) -> list[Described]:
     """Every key of a broker, those too that nobody set."""
     found = []
-    for key in BROKER_KEYS.values():
+    for key in (*BROKER_KEYS.values(), PROTOCOL_VERSION):
         synonyms = tuple(broker_synonyms(config, key))
         value = synonyms[0].value if synonyms else None
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG

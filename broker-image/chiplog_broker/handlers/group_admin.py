@@ -44,6 +44,36 @@ class GroupAdminHandlers:
         groups = await all_of(described(one) for one in call.message.groups)
         return types.DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
+    async def consumer_group_describe(self, call: Call[Any]) -> object:
+        """Groups of the next-generation protocol (KIP-848): there are none.
+
+        GROUP_ID_NOT_FOUND makes tools ask for a classic group of that id, as in Kafka.
+        """
+        types = answers(ApiKey.CONSUMER_GROUP_DESCRIBE)
+
+        async def described(group_id: str) -> object:
+            code, why = ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group."
+            try:
+                shard = self._coordinator.shard(group_id)
+                if not shard.exists(group_id):
+                    why = f"Group {group_id} not found."
+                await shard.until_safe(group_id)
+            except GroupError as refused:
+                code, why = refused.code, str(refused)
+            return types.DescribedGroup(
+                error_code=code,
+                error_message=why,
+                group_id=group_id,
+                group_state=GroupState.DEAD,
+                group_epoch=0,
+                assignment_epoch=0,
+                assignor_name="",
+                members=(),
+            )
+
+        groups = await all_of(described(one) for one in call.message.group_ids)
+        return types.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
+
     async def list_groups(self, call: Call[Any]) -> object:
         """Of all groups coordinated here; a tool adds up what all brokers say."""
         types, request = answers(ApiKey.LIST_GROUPS), call.message

@@ -42,6 +42,7 @@ class LogDirHandlers:
             ),
             total_bytes=usage.total_bytes,
             usable_bytes=usage.free_bytes,
+            is_cordoned=False,
         )
         return types.DescribeLogDirsResponse(
             throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results=(directory,)

@@ -20,6 +20,11 @@ TO_HIGH_WATERMARK = -1
 NOT_AVAILABLE_FROM_VERSION = 5
 # With nothing in remote storage the log begins where its local part does (KIP-405).
 EARLIEST_LOCAL = -4
+# The last offset in remote storage, and the first that is still to be copied there (KIP-1005,
+# KIP-1023): as in Kafka, unknown where a topic has no remote storage.
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+NOWHERE = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 # Not Kafka's: where a log is compacted to, asked by those who look at the very replica. Whoever
 # checks a compacted log cannot see it in the log: older values may lie beside gaps lawfully, where
 # a follower fetched while its leader was compacting.
@@ -29,6 +34,8 @@ PLACES_FROM_VERSION = {
     ListOffset.EARLIEST: 1,
     ListOffset.MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
 }
 
 Find: TypeAlias = Callable[[str, int, int], Partition]
@@ -138,8 +145,11 @@ def listed_offset(
         partition = find(topic, wanted.partition_index, wanted.current_leader_epoch)
         if is_clean_point:
             return clean_point(partition, wanted.partition_index)
-        found = partition.log.offset_for_timestamp(place, partition.high_watermark)
-        if not partition.is_settled and (found is None or place == ListOffset.LATEST):
+        found = None
+        if place not in NOWHERE:
+            found = partition.log.offset_for_timestamp(place, partition.high_watermark)
+        is_bound_to_grow = place not in NOWHERE and (found is None or place == ListOffset.LATEST)
+        if not partition.is_settled and is_bound_to_grow:
             # The leader before may have shown more than this one can vouch for yet.
             has_code = version >= NOT_AVAILABLE_FROM_VERSION
             raise PartitionError(

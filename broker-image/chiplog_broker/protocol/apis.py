@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
+KAFKA_VERSION = "4.3-IV0"
+METADATA_VERSION = 30
+"""Of Apache Kafka: the release whose protocol this is, and its number as the level of the feature
+`metadata.version`. UIs choose by it what they use; there is no such metadata log."""
+
 
 class ApiKey(IntEnum):
     """Kafka's number of each API we serve."""
@@ -45,8 +50,15 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -99,12 +111,15 @@ _TABLE = (
     # librdkafka takes Produce to be missing unless 0 is offered (KAFKA-18659); 0-2 carried
     # message formats that KIP-896 removed. 12 asks for transactions v2, 13 for topic ids.
     _api(ApiKey.PRODUCE, (0, 11), flexible=9, served=3),
-    _api(ApiKey.FETCH, (4, 16), flexible=12),
-    _api(ApiKey.LIST_OFFSETS, (1, 8), flexible=6),
+    # 17 and 18 only add what followers of Kafka's metadata log say.
+    _api(ApiKey.FETCH, (4, 18), flexible=12),
+    # 9 and 11 ask for offsets of tiered storage, of which there is none; 10 adds a time limit.
+    _api(ApiKey.LIST_OFFSETS, (1, 11), flexible=6),
     _api(ApiKey.METADATA, (0, 13), flexible=9),
     _api(ApiKey.OFFSET_COMMIT, (2, 10), flexible=8),
     _api(ApiKey.OFFSET_FETCH, (1, 10), flexible=6),
-    _api(ApiKey.FIND_COORDINATOR, (0, 5), flexible=3),
+    # 6 is for share groups, which are refused.
+    _api(ApiKey.FIND_COORDINATOR, (0, 6), flexible=3),
     _api(ApiKey.JOIN_GROUP, (0, 9), flexible=6),
     _api(ApiKey.HEARTBEAT, (0, 4), flexible=4),
     _api(ApiKey.LEAVE_GROUP, (0, 5), flexible=4),
@@ -124,16 +139,24 @@ _TABLE = (
     _api(ApiKey.DELETE_ACLS, (1, 3), flexible=2),
     _api(ApiKey.DESCRIBE_CONFIGS, (1, 4), flexible=4),
     _api(ApiKey.ALTER_CONFIGS, (0, 2), flexible=2),
-    # Version 5 would make kafka-python take us for Kafka 4.3.
-    _api(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), flexible=2),
+    _api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), flexible=2),
     _api(ApiKey.SASL_AUTHENTICATE, (0, 2), flexible=2),
     _api(ApiKey.CREATE_PARTITIONS, (0, 3), flexible=2),
     _api(ApiKey.DELETE_GROUPS, (0, 2), flexible=2),
     _api(ApiKey.ELECT_LEADERS, (0, 2), flexible=2),
     _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), flexible=1),
+    _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), flexible=0),
     # Flexible in no version.
     _api(ApiKey.OFFSET_DELETE, (0, 0), flexible=1),
+    _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), flexible=1),
+    _api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), flexible=0),
+    # 55, DescribeQuorum, is missing on purpose: there is no quorum, and whatever is answered would
+    # name voters that do not exist. Java's Admin then says UNSUPPORTED_VERSION, which UIs expect.
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), flexible=0),
+    _api(ApiKey.DESCRIBE_PRODUCERS, (0, 0), flexible=0),
+    _api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), flexible=0),
+    _api(ApiKey.LIST_TRANSACTIONS, (0, 2), flexible=0),
+    _api(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1), flexible=0),
     _api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), flexible=0),
     _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), flexible=0),
 )

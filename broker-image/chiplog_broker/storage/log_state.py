@@ -5,7 +5,7 @@ making durable, stopping.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
+from chiplog_broker.storage.producers import ProducerEntry
 from chiplog_broker.storage.room import DiskRoom
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
@@ -174,6 +175,10 @@ class LogState:
     @property
     def producer_count(self) -> int:
         return len(self._producers)
+
+    def producers(self) -> Iterator[tuple[int, ProducerEntry]]:
+        """The producers that are remembered here, by id."""
+        return iter(self._producers)
 
     def forget_idle_producers(self, expiration_ms: int) -> None:
         """Forget the producers that have written nothing here for so long."""

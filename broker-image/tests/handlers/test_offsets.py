@@ -71,7 +71,9 @@ def test_an_unknown_partition_and_one_asked_for_twice(kit: "Kit") -> None:
                 partition_index=0, current_leader_epoch=-1, timestamp=-1
             )
             topic = types.ListOffsetsTopic(name="orders", partitions=(partition, partition))
-            request = types.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,))
+            request = types.ListOffsetsRequest(
+                replica_id=-1, isolation_level=0, topics=(topic,), timeout=kit.milliseconds(1000)
+            )
             answer = await client.ask(ApiKey.LIST_OFFSETS, request)
             assert [one.error_code for one in answer.topics[0].partitions] == [42, 42]
 

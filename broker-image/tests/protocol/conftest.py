@@ -91,6 +91,9 @@ class RandomMessages:
     def _int64(self) -> int:
         return self._bits(64)
 
+    def _float64(self) -> float:
+        return self.random.choice([0.0, -1.5, 1e300, self.random.random()])
+
     def _bool(self) -> bool:
         return self.random.random() < 0.5
 

@@ -8,6 +8,8 @@ import pytest
 from chiplog_broker.protocol.apis import APIS, Api, ApiKey
 from chiplog_broker.protocol.codec import schema
 
+WITHOUT_SECOND_CODEC = {ApiKey.CONSUMER_GROUP_DESCRIBE}
+"""kafka-python has no next-generation groups. Java's Admin asks for it in `e2e/clients`."""
 EACH_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
 
 
@@ -16,6 +18,9 @@ def test_kafka_has_the_versions_we_offer(
     api: Api, second_codec: Callable[[ApiKey, str], Any]
 ) -> None:
     theirs = second_codec(api.key, "request")
+    assert (theirs is None) == (api.key in WITHOUT_SECOND_CODEC)
+    if theirs is None:
+        return
     low, high = theirs.valid_versions
     assert low <= api.min_served <= api.max_version <= high
     assert int(theirs.API_KEY) == api.key
@@ -26,7 +31,8 @@ def test_flexible_versions_are_kafkas(api: Api, second_codec: Callable[[ApiKey, 
     for version in range(api.min_served, api.max_version + 1):
         for kind in ("request", "response"):
             theirs = second_codec(api.key, kind)
-            assert theirs.flexible_version_q(version) == api.is_flexible(version)
+            if api.key not in WITHOUT_SECOND_CODEC:
+                assert theirs.flexible_version_q(version) == api.is_flexible(version)
 
 
 def test_header_versions_are_kios(api: Api, version: int) -> None:

@@ -11,6 +11,7 @@ from chiplog_broker.protocol import codec
 from chiplog_broker.protocol import messages as m
 from chiplog_broker.protocol.apis import APIS, Api, ApiKey
 from chiplog_broker.protocol.codec import schema
+from chiplog_broker.protocol.codec.api_versions import FEATURES
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.requests import Request, RequestHeader
 
@@ -351,6 +352,18 @@ def test_api_versions_response(wire: int, kio_bytes: KioBytes, header: Header) -
     }
     if "throttle_time" in values:
         values["throttle_time"] = timedelta(milliseconds=5)
+    if "supported_features" in values:
+        supported = schema.element(newest, "supported_features")
+        finalized = schema.element(newest, "finalized_features")
+        values["supported_features"] = tuple(
+            supported(name=name, min_version=1, max_version=level)
+            for name, level in FEATURES.items()
+        )
+        values["finalized_features_epoch"] = 0
+        values["finalized_features"] = tuple(
+            finalized(name=name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        )
     theirs = newest(**values)
     to = header(APIS[ApiKey.API_VERSIONS], wire)
     ours = m.ApiVersionsResponse(throttle_time_ms=5)

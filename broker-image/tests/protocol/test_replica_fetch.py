@@ -77,11 +77,14 @@ def request_of(theirs: Any) -> m.FetchRequest:
 
 
 def without_directories(theirs: Any) -> Any:
-    """What 17 adds (KIP-853) is for KRaft; like Kafka's followers we do not say it."""
+    """What 17 (KIP-853) and 18 (KIP-1166) add is for KRaft; like Kafka's followers we do not say
+    it."""
     for topic in theirs.topics:
         for one in topic.partitions:
             if hasattr(one, "replica_directory_id"):
                 object.__setattr__(one, "replica_directory_id", None)
+            if hasattr(one, "high_watermark"):
+                object.__setattr__(one, "high_watermark", 2**63 - 1)
     return theirs
 
 

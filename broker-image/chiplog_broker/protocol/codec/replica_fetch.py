@@ -25,7 +25,7 @@ from chiplog_broker.protocol.messages import (
 from chiplog_broker.protocol.reader import MALFORMED, Reader
 
 LOWEST_VERSION: Final = 15
-HIGHEST_VERSION: Final = 17
+HIGHEST_VERSION: Final = 18
 
 # max wait, min bytes, max bytes, isolation level, session id, session epoch
 _LIMITS: Final = struct.Struct(">iiibii")

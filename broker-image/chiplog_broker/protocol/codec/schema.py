@@ -6,7 +6,7 @@ version comes: all of them together would cost more than everything else at star
 
 import importlib
 from dataclasses import MISSING, Field, fields, is_dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -16,7 +16,9 @@ from chiplog_broker.protocol.apis import APIS, ApiKey
 _ZERO_BY_TYPE: Final[dict[str, object]] = {
     "bool": False,
     "bytes": b"",
+    "datetime_i64": datetime.fromtimestamp(0, UTC),
     "error_code": 0,
+    "float64": 0.0,
     "int8": 0,
     "int16": 0,
     "int32": 0,

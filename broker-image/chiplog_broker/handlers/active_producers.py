@@ -1,0 +1,73 @@
+"""DescribeProducers: which idempotent producers the leader of a partition remembers (KIP-664)."""
+
+from collections import Counter
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.storage.producers import NO_TRANSACTION, ProducerEntry
+
+NOTHING = -1
+
+
+class ActiveProducers:
+    """Answers from the partitions that this broker leads."""
+
+    def __init__(self, leaders: Leaders, clock: Clock) -> None:
+        self._leaders = leaders
+        self._clock = clock
+
+    async def describe_producers(self, call: Call[Any]) -> object:
+        """Each partition once: its name takes a few bytes, its answer may take thousands."""
+        types, turns = answers(ApiKey.DESCRIBE_PRODUCERS), Turns(self._clock)
+        wanted = Counter(
+            (topic.name, index)
+            for topic in call.message.topics
+            for index in topic.partition_indexes
+        )
+        by_topic: dict[str, list[object]] = {}
+        for topic, index in wanted:
+            await turns.pause()
+            by_topic.setdefault(topic, []).append(self._described(types, topic, index))
+        return types.DescribeProducersResponse(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                types.TopicResponse(name=name, partitions=tuple(partitions))
+                for name, partitions in by_topic.items()
+            ),
+        )
+
+    def _described(self, types: Any, topic: str, index: int) -> object:
+        code, producers = ErrorCode.none, []
+        try:
+            producers = [
+                described(types, *one) for one in self._leaders.get(topic, index).log.producers()
+            ]
+        except (PartitionError, *REFUSALS) as refused:
+            code = code_of(refused)
+        return types.PartitionResponse(
+            partition_index=index,
+            error_code=code,
+            error_message=None,
+            active_producers=tuple(producers),
+        )
+
+
+def described(types: Any, producer_id: int, entry: ProducerEntry) -> object:
+    """One producer; without transactions nobody coordinates it."""
+    last = entry.batches[-1] if entry.batches else None
+    is_open = entry.transaction_start != NO_TRANSACTION
+    return types.ProducerState(
+        producer_id=producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=NOTHING if last is None else last.last_sequence,
+        last_timestamp=NOTHING if last is None else last.timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.transaction_start if is_open else NOTHING,
+    )

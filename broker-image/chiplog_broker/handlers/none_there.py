@@ -1,0 +1,102 @@
+"""What this cluster has none of, answered as Apache Kafka answers where nothing is configured.
+
+Tools and UIs ask for these on ordinary pages: an empty list lets them go on, an API that is
+missing makes some of them give up. Nothing here can be set, so what would set it is not offered.
+"""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.protocol.answers import NO_THROTTLE, answers
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+
+TRANSACTION_STATES = frozenset(
+    {
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    }
+)
+"""The names of Kafka's TransactionState."""
+NO_PRODUCER = -1
+NEVER = datetime.fromtimestamp(0, UTC)
+
+
+def list_partition_reassignments(_: Call[Any]) -> object:
+    """No replica is moving: replicas are moved by nobody but the operator, who shows it."""
+    return answers(ApiKey.LIST_PARTITION_REASSIGNMENTS).ListPartitionReassignmentsResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
+    )
+
+
+def describe_client_quotas(_: Call[Any]) -> object:
+    """There are no quotas."""
+    return answers(ApiKey.DESCRIBE_CLIENT_QUOTAS).DescribeClientQuotasResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=()
+    )
+
+
+def describe_user_scram_credentials(call: Call[Any]) -> object:
+    """No user's; the one that brokers know each other by is no client's business."""
+    types = answers(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+    times = Counter(user.name for user in call.message.users or ())
+    return types.DescribeUserScramCredentialsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message=None,
+        results=tuple(no_credentials(types, name, count) for name, count in times.items()),
+    )
+
+
+def no_credentials(types: Any, user: str, times: int) -> object:
+    code = ErrorCode.resource_not_found
+    message = "Attempt to describe a user credential that does not exist"
+    if times > 1:
+        code, message = ErrorCode.duplicate_resource, "the request names this user more than once"
+    return types.DescribeUserScramCredentialsResult(
+        user=user, error_code=code, error_message=f"{message}: {user}", credential_infos=()
+    )
+
+
+def describe_transactions(call: Call[Any]) -> object:
+    """Nobody has the transactional id."""
+    types = answers(ApiKey.DESCRIBE_TRANSACTIONS)
+    return types.DescribeTransactionsResponse(
+        throttle_time=NO_THROTTLE,
+        transaction_states=tuple(
+            types.TransactionState(
+                error_code=(
+                    ErrorCode.transactional_id_not_found
+                    if transactional_id
+                    else ErrorCode.invalid_request
+                ),
+                transactional_id=transactional_id,
+                transaction_state="",
+                transaction_timeout=timedelta(0),
+                transaction_start_time=NEVER,
+                producer_id=NO_PRODUCER,
+                producer_epoch=NO_PRODUCER,
+                topics=(),
+            )
+            for transactional_id in dict.fromkeys(call.message.transactional_ids)
+        ),
+    )
+
+
+def list_transactions(call: Call[Any]) -> object:
+    """No transaction; which states of the filter do not exist is said all the same."""
+    unknown = [one for one in call.message.state_filters if one not in TRANSACTION_STATES]
+    return answers(ApiKey.LIST_TRANSACTIONS).ListTransactionsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        unknown_state_filters=tuple(dict.fromkeys(unknown)),
+        transaction_states=(),
+    )
