@@ -32,6 +32,9 @@ class ConditionType(StrEnum):
     RECONCILIATION_PAUSED = "ReconciliationPaused"
     """The operator changes nothing until the annotation that paused it is gone."""
 
+    CHANGED_BY_CLIENTS = "ChangedByClients"
+    """Kafka clients have set fields of a Topic that its owner's manifest does not name."""
+
     HEALTHY = "Healthy"
     """Every partition has a leader and all its replicas in sync."""
 

@@ -18,6 +18,7 @@ Path: TypeAlias = tuple[str, ...]
 """A field's names from the top, like `("spec", "config", "retention.ms")`."""
 
 SPEC: Path = ("spec",)
+CLUSTER_REF: Path = (*SPEC, "clusterRef")
 
 OURS = frozenset({labels.OPERATOR, labels.KAFKA_ADMIN})
 
@@ -42,6 +43,46 @@ def foreign_managers(
     if _is_applied(annotations.get(LAST_APPLIED), path):
         owners.add(CLIENT_SIDE_APPLY)
     return tuple(sorted(owners - OURS))
+
+
+def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields of the spec that Kafka's admin clients set on an object that is somebody else's.
+
+    None where the object is a client's, that is where nobody else owns its `spec.clusterRef`. Such
+    fields are in no manifest, so a comparison with the manifest does not show them.
+    """
+    of_clients = [
+        entry
+        for entry in _of_the_object_itself(managed_fields)
+        if entry.get("manager") == labels.KAFKA_ADMIN
+    ]
+    if not of_clients or not foreign_managers(managed_fields, CLUSTER_REF, annotations):
+        return ()
+    paths = {path for entry in of_clients for path in _leaves(entry.get("fieldsV1"), SPEC)}
+    return tuple(
+        _field(path)
+        for path in sorted(paths)
+        if not foreign_managers(managed_fields, path, annotations)
+    )
+
+
+def _leaves(fields: object, branch: Path) -> Iterator[Path]:
+    """What an entry owns below a field: its own fields, and the keys of its maps."""
+    tree = fields
+    for name in branch:
+        tree = tree.get(f"f:{name}") if isinstance(tree, Mapping) else None
+    inner = [name for name in tree if name.startswith("f:")] if isinstance(tree, Mapping) else []
+    if tree is not None and not inner:
+        yield branch
+    for name in inner:
+        yield from _leaves(fields, (*branch, name.removeprefix("f:")))
+
+
+def _field(path: Path) -> str:
+    """As messages name it, like `spec.config[retention.ms]`."""
+    if path[:2] == (*SPEC, "config") and len(path) > len(SPEC) + 1:
+        return f"spec.config[{path[2]}]"
+    return ".".join(path)
 
 
 def _of_the_object_itself(managed_fields: object) -> Iterator[Mapping[str, object]]:

@@ -26,8 +26,14 @@ UNWISHED: Final = frozenset(
     {ConditionType.WARNING, ConditionType.METADATA_REGRESSED, ConditionType.DISK_PRESSURE}
 )
 """Conditions that are there only while something is wrong."""
-BY_ANNOTATION: Final = frozenset({ConditionType.UNMANAGED, ConditionType.RECONCILIATION_PAUSED})
-"""Conditions that a user asked for."""
+ASKED_FOR: Final = frozenset(
+    {
+        ConditionType.UNMANAGED,
+        ConditionType.RECONCILIATION_PAUSED,
+        ConditionType.CHANGED_BY_CLIENTS,
+    }
+)
+"""Conditions that users bring about."""
 WAITING: Final = "Waiting"
 """How the reasons of what only takes its time begin."""
 REFUSALS: Final = frozenset(reason.value for reason in Reason)
@@ -47,7 +53,7 @@ def condition_news(
         if was is None or _differs(was, condition):
             yield from _changed(condition, was)
     for kind, was in published.items():
-        if kind in UNWISHED or kind in BY_ANNOTATION:
+        if kind in UNWISHED or kind in ASKED_FOR:
             what = was.get("message") or was.get("reason")
             yield News(EventType.NORMAL, f"{kind}Over", f"no longer: {what}")
 
@@ -66,7 +72,7 @@ def _changed(condition: Condition, was: Mapping[str, object] | None) -> Iterator
         is_start = condition.reason.startswith(WAITING)
         kind = EventType.NORMAL if is_start else EventType.WARNING
         yield News(kind, condition.reason, condition.message)
-    elif condition.type in BY_ANNOTATION and holds:
+    elif condition.type in ASKED_FOR and holds:
         yield News(EventType.NORMAL, condition.type, condition.message)
     elif condition.type in WISHED and holds:
         text = condition.message or WISHED[condition.type]

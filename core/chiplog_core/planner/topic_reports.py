@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from chiplog_core import api
+from chiplog_core.admin.ownership import set_by_clients_only
 from chiplog_core.conditions import ConditionType, Verdict, merge
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic, TopicStatus
@@ -128,10 +129,21 @@ class _Reporter:
             yield holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message)
         if damaged := self.damage_of(topic):
             yield damage_verdict(damaged)
+        yield from self._changed_by_clients(topic)
         tolerated = self._situation.ownership.tolerated.get(topic.metadata.uid, ())
         warning = _warning(topic, partition_map, tolerated)
         if warning is not None:
             yield warning
+
+    def _changed_by_clients(self, topic: Topic) -> Iterator[Verdict]:
+        book = self._situation.world.managed_fields.get(topic.metadata.uid)
+        if fields := set_by_clients_only(book, topic.metadata.annotations):
+            message = (
+                f"Kafka clients have set {', '.join(fields)}, which no manifest names, so `kubectl "
+                "diff` does not show it. Write it into the manifest to keep it, or take it back "
+                "with the client or with kubectl edit"
+            )
+            yield holds(ConditionType.CHANGED_BY_CLIENTS, "FieldsSet", message)
 
 
 def _warning(

@@ -3,7 +3,13 @@
 import pytest
 
 from chiplog_core import labels
-from chiplog_core.admin.ownership import LAST_APPLIED, SPEC, Path, foreign_managers
+from chiplog_core.admin.ownership import (
+    LAST_APPLIED,
+    SPEC,
+    Path,
+    foreign_managers,
+    set_by_clients_only,
+)
 
 PARTITIONS: Path = ("spec", "partitions")
 RETENTION: Path = ("spec", "config", "retention.ms")
@@ -112,3 +118,31 @@ def test_a_field_applied_with_the_value_it_had_is_kubectls(
 @pytest.mark.parametrize("applied", ["", "{", "[" * 100_000])
 def test_who_applies_something_unknown_may_own_everything(applied: str) -> None:
     assert foreign_managers([], PARTITIONS, {LAST_APPLIED: applied}) != ()
+
+
+def of_clients(*fields: str) -> dict[str, object]:
+    config: dict[str, object] = {f"f:{name}": {} for name in fields}
+    return {"manager": labels.KAFKA_ADMIN, "fieldsV1": {"f:spec": {"f:config": config}}}
+
+
+def test_what_only_clients_set_on_an_object_of_others_is_named() -> None:
+    assert set_by_clients_only(BOOK, {}) == ("spec.config[segment.bytes]", "spec.replicas")
+
+
+def test_a_field_that_a_manifest_names_too_is_not() -> None:
+    book = [BOOK[0], of_clients("retention.ms", "segment.bytes")]
+
+    assert set_by_clients_only(book, {}) == ("spec.config[segment.bytes]",)
+    applied = {LAST_APPLIED: '{"spec": {"config": {"segment.bytes": "1"}}}'}
+    assert set_by_clients_only(book, applied) == ()
+
+
+def test_a_topic_that_a_client_made_is_its_own() -> None:
+    made = {
+        "manager": labels.KAFKA_ADMIN,
+        "fieldsV1": {"f:spec": {"f:clusterRef": {"f:name": {}}, "f:partitions": {}}},
+    }
+    edited = {"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:config": {"f:a": {}}}}}
+
+    assert set_by_clients_only([made, edited], {}) == ()
+    assert set_by_clients_only(None, {}) == ()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from chiplog_core import api
+from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.metadata import Metadata
@@ -181,3 +181,19 @@ def test_compression_by_brokers_is_warned_of_where_it_is_asked_for() -> None:
             "spec.config[compression.type] is zstd, but brokers keep each batch as its producer "
             "compressed it: set compression.type of the producers, and producer here"
         )
+
+
+def test_what_clients_changed_on_somebody_elses_topic_can_be_seen() -> None:
+    kubernetes = running()
+    uid = kubernetes.topics["orders"].metadata.uid
+    book = [
+        {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:clusterRef": {"f:name": {}}}}},
+        {"manager": labels.KAFKA_ADMIN, "fieldsV1": {"f:spec": {"f:config": {"f:a.b": {}}}}},
+    ]
+
+    (report,) = reports(kubernetes, managed_fields={uid: book})
+
+    (told,) = [one for one in report.status.conditions if one.type == "ChangedByClients"]
+    assert told.status is ConditionStatus.TRUE
+    assert "spec.config[a.b]" in told.message
+    assert "kubectl diff" in told.message
