@@ -18,8 +18,6 @@ MONITORING = CHARTS / "chiplog-monitoring"
 PERMISSIONS = CHECKOUT / "docs" / "permissions.md"
 
 ALL = "all"
-KUBERNETES = "1.34.0"
-"""For `helm template`, which knows no cluster to ask."""
 
 Manifest = dict[str, Any]
 
@@ -53,8 +51,10 @@ def covers(has: set[Right], right: Right) -> bool:
 
 
 def chart_rights(name: str) -> set[Right]:
-    """What one of the rule files of the operator's chart grants."""
-    return rights(yaml.safe_load((OPERATOR / "rules" / f"{name}.yaml").read_text()))
+    """What one of the rule files of the operator's chart grants; `namespaced` with Secrets."""
+    names = ("namespaced", "secrets") if name == "namespaced" else (name,)
+    files = ((OPERATOR / "rules" / f"{one}.yaml").read_text() for one in names)
+    return {right for file in files for right in rights(yaml.safe_load(file))}
 
 
 def documented(heading: str) -> set[Right]:
@@ -80,9 +80,18 @@ def _row_rights(cells: list[str]) -> Iterator[Right]:
         yield Right("" if group == "core" else group, resource, name, verb.strip())
 
 
+ALL_NAMESPACES = ("--set", "watchAllNamespaces=true")
+
+
+def scope(chart: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """What the operator's chart has to be told where a test does not care."""
+    is_said = any("watch" in one and "Namespaces" in one for one in arguments)
+    return () if is_said or chart != OPERATOR else ALL_NAMESPACES
+
+
 def render(helm: Path, chart: Path, *arguments: str, release: str = "chiplog") -> str:
     """What a chart becomes, as text. Raises `CalledProcessError` where it is refused."""
-    command = [helm, "template", release, chart, "--kube-version", KUBERNETES, *arguments]
+    command = [helm, "template", release, chart, *arguments, *scope(chart, arguments)]
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=True, timeout=60
     )
@@ -96,7 +105,8 @@ def notes(helm: Path, chart: Path, folder: Path, *arguments: str) -> str:
     shutil.copytree(chart, copy, dirs_exist_ok=True)
     about = copy / "Chart.yaml"
     about.write_text(re.sub(r"^kubeVersion:.*\n", "", about.read_text(), flags=re.MULTILINE))
-    command = [helm, "install", "chiplog", copy, "--dry-run=client", *arguments]
+    given = (*arguments, *scope(chart, arguments))
+    command = [helm, "install", "chiplog", copy, "--dry-run=client", *given]
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=True, timeout=60
     )

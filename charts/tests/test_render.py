@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from charts.tests.files import (
+    ALL,
     CHECKOUT,
     CLUSTER,
     OPERATOR,
@@ -22,7 +23,7 @@ from charts.tests.files import (
 )
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_operator.main import options
-from e2e.cluster import build
+from e2e.cluster import build, layout
 from e2e.cluster.shell import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -145,6 +146,42 @@ def test_for_named_namespaces_it_has_no_rights_elsewhere(helm: Path) -> None:
         assert len(roles) == 1
         assert binding["subjects"][0]["namespace"] == "chiplog-system"
     assert "--watch-namespaces=blue,green" in container(found)["args"]
+
+
+def test_who_says_nothing_of_namespaces_is_asked(helm: Path) -> None:
+    """Rights in all of them are not what one gets by leaving something out."""
+    for values in ("watchAllNamespaces=false", "watchNamespaces=[]"):
+        told = refused(helm, "--set-json", values, chart=OPERATOR)
+        assert "watchNamespaces={demo,...}" in told
+        assert "watchAllNamespaces=true" in told
+    both = "watchAllNamespaces=true,watchNamespaces={demo}"
+    assert "remove one of the two" in refused(helm, "--set", both, chart=OPERATOR)
+
+
+def test_secrets_by_the_names_of_clusters(helm: Path) -> None:
+    values = "watchNamespaces={blue},secretsOfClusters={demo,orders}"
+    found = manifests(render(helm, OPERATOR, "--set", values))
+    (role,) = (one for one in by_kind(found, "Role") if one["metadata"]["namespace"] == "blue")
+    of_secrets = {right for right in rights(role["rules"]) if right.resource == "secrets"}
+    named = {(right.verb, right.object) for right in of_secrets}
+    assert named == {
+        ("create", ALL),
+        *(
+            (verb, f"{cluster}-internal")
+            for verb in ("get", "patch")
+            for cluster in ("demo", "orders")
+        ),
+    }
+    others = {right for right in chart_rights("namespaced") if right.resource != "secrets"}
+    assert rights(role["rules"]) - of_secrets == others
+
+
+def test_helm_takes_the_version_it_was_built_for(helm: Path) -> None:
+    """For a cluster that nobody asks; 1.20 would be older than what the charts need."""
+    said = run(str(helm), "template", "x", str(CLUSTER), "--set", "topics=null")
+    assert "kind: BrokerCluster" in said
+    minor = layout.KUBERNETES_VERSION.rpartition(".")[0]
+    assert f'KubeClientVersion:"{minor}"' in run(str(helm), "version")
 
 
 def container(found: list[Manifest]) -> Any:

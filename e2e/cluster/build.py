@@ -27,6 +27,18 @@ VERSION_FLAGS = (
     f"-X k8s.io/component-base/version.gitMinor={_MINOR} "
     f"-X k8s.io/client-go/pkg/version.gitVersion={layout.KUBERNETES_VERSION}"
 )
+# helm takes what it was built for as the version of a cluster that it does not ask: without these
+# flags that is 1.20, and no chart with `kubeVersion` renders.
+HELM_VERSION_FLAGS = " ".join(
+    f"-X helm.sh/helm/v4/{variable}{part}={value}"
+    for variable in (
+        "pkg/chart/common.k8sVersion",
+        "pkg/chart/v2/lint/rules.k8sVersion",
+        "internal/chart/v3/lint/rules.k8sVersion",
+        "internal/version.kubeClientVersion",
+    )
+    for part, value in (("Major", _MAJOR), ("Minor", _MINOR))
+)
 # A machine says by these how it reaches the module proxy.
 PASSED_ON = ("GO", "HOME", "PATH", "HTTP", "HTTPS", "NO_PROXY", "http", "https", "no_proxy", "SSL")
 # Program -> (package, linker flags, folders whose content it is made from beside go.mod).
@@ -35,7 +47,7 @@ TARGETS = {
     "coredns": ("./cmd/coredns", "", ("cmd/coredns",)),
     "agent": ("./cmd/agent", "", ("cmd/agent",)),
     "pause": ("./cmd/pause", "", ("cmd/pause",)),
-    "helm": ("helm.sh/helm/v4/cmd/helm", "", ()),
+    "helm": ("helm.sh/helm/v4/cmd/helm", HELM_VERSION_FLAGS, ()),
 }
 
 

@@ -49,6 +49,8 @@ class Operator:
             *(RELEASE, CHART),
             # Definitions that a test applied by itself belong to the release from now on.
             *("--take-ownership", "--force-conflicts"),
+            # Each test has a namespace of its own.
+            *("--set", "watchAllNamespaces=true"),
             *("--set-string", f"image.reference={self.references['chiplog/operator']}"),
             *("--set-string", f"brokerImage.reference={self.references['chiplog/broker']}"),
             *(("--set-string", f"sparkImage.reference={spark}") if spark else ()),

@@ -33,7 +33,5 @@ class Release:
         """The manifests, as a GitOps tool renders them."""
         return self.helm(
             *("template", self.name, str(CHARTS / self.chart), "--values", "-"),
-            # Nobody is asked.
-            *("--kube-version", layout.KUBERNETES_VERSION),
             input_text=json.dumps(values),
         )

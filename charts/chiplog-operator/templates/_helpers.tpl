@@ -2,6 +2,34 @@
 {{- printf "%s-operator" (trimSuffix "-operator" .Release.Name) | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* Which namespaces: said, and not by saying nothing. */}}
+{{- define "chiplog-operator.checkNamespaces" -}}
+{{- if and .Values.watchNamespaces .Values.watchAllNamespaces -}}
+{{- fail "watchNamespaces names namespaces, and watchAllNamespaces is true: remove one of the two" -}}
+{{- else if not (or .Values.watchNamespaces .Values.watchAllNamespaces) -}}
+{{- fail "say which namespaces the operator looks after: watchNamespaces={demo,...} names them, each of which must exist, and its rights hold in no other; watchAllNamespaces=true takes all, and its rights (to make pods, Jobs and Roles, to read Secrets by name) hold in every namespace" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What it may do in a namespace that it looks after. */}}
+{{- define "chiplog-operator.rules" -}}
+{{- .Files.Get "rules/namespaced.yaml" -}}
+{{- if .Values.secretsOfClusters }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames:
+    {{- range .Values.secretsOfClusters }}
+    - {{ . }}-internal
+    {{- end }}
+  verbs: [get, patch]
+{{- else }}
+{{ .Files.Get "rules/secrets.yaml" }}
+{{- end }}
+{{- end -}}
+
 {{- define "chiplog-operator.selector" -}}
 app.kubernetes.io/name: chiplog-operator
 app.kubernetes.io/instance: {{ .Release.Name }}

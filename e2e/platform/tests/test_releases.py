@@ -89,6 +89,7 @@ def operator_values(references: Mapping[str, str], level: str) -> dict[str, obje
         "image": {"reference": references["chiplog/operator"]},
         "brokerImage": {"reference": references["chiplog/broker"]},
         "logLevel": level,
+        "watchAllNamespaces": True,
     }
 
 
