@@ -10,6 +10,13 @@ from chiplog_core.names import (
     CLUSTER_NAME_PATTERN,
     MAX_CLUSTER_NAME_LENGTH,
 )
+from chiplog_core.validate.pod_template import (
+    ALLOWED,
+    KEY_REMEDY,
+    PRIORITY_REMEDY,
+    RESERVED_PATTERN,
+    SYSTEM_PRIORITY,
+)
 from crds.schema.definition import AGE, MESSAGE, READY, REASON, ROOT, Column, Definition
 from crds.schema.rules import Rule, RuleReason, optional, unchanged
 
@@ -20,6 +27,14 @@ def _at_most_brokers(key: str) -> Rule:
         optional(path, f"int({path}) <= self.replicas"),
         f"{key} is above spec.replicas, the number of brokers: lower it, or raise spec.replicas",
         field=".config",
+    )
+
+
+def _unreserved(name: str) -> Rule:
+    return Rule(
+        f"self.all(key, key in {list(ALLOWED)} || !key.matches('{RESERVED_PATTERN}'))",
+        f"spec.template.{name} has a key that is reserved: {KEY_REMEDY}",
+        reason=RuleReason.FORBIDDEN,
     )
 
 
@@ -102,6 +117,16 @@ BROKER_CLUSTER = Definition(
                 "quantity(string(self)).isInteger() && "
                 "quantity(string(self)).isGreaterThan(quantity('0'))",
                 "topicPolicies.maxRetentionBytes must be a number of bytes, like 50Gi",
+            ),
+        ),
+        "spec.template.labels": (_unreserved("labels"),),
+        "spec.template.annotations": (_unreserved("annotations"),),
+        "spec.template.priorityClassName": (
+            Rule(
+                f"!self.startsWith('{SYSTEM_PRIORITY}')",
+                "spec.template.priorityClassName is one of Kubernetes' own classes: "
+                f"{PRIORITY_REMEDY}",
+                reason=RuleReason.FORBIDDEN,
             ),
         ),
         "spec.storage": (

@@ -23,13 +23,14 @@ from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
 from chiplog_core.spark.conf import check_spark
 from chiplog_core.unbuilt import Feature, unless_built
+from chiplog_core.validate.pod_template import check_pod_template
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
     """What is wrong with a BrokerCluster by itself."""
     return tuple(
         problem
-        for rule in (_name, _storage, _listeners, _config, _policies, _spark, _unbuilt)
+        for rule in (_name, _storage, _listeners, _config, _policies, _template, _spark, _unbuilt)
         for problem in rule(cluster)
     )
 
@@ -176,6 +177,11 @@ def _max_retention_bytes(policies: TopicPolicies) -> Iterator[Problem]:
     if value < 1 or value.denominator > 1 or value > MAX_INT64:
         message = f"is {most}, which is no number of bytes"
         yield Problem("spec.topicPolicies.maxRetentionBytes", message, "set it to one, like 50Gi")
+
+
+def _template(cluster: BrokerCluster) -> Iterator[Problem]:
+    if cluster.spec.template is not None:
+        yield from check_pod_template(cluster.spec.template)
 
 
 def _spark(cluster: BrokerCluster) -> Iterator[Problem]:
