@@ -38,7 +38,9 @@ FREE = (
 @pytest.mark.parametrize("key", RESERVED)
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 def test_a_reserved_key_is_refused_by_its_name(field: str, key: str) -> None:
-    (problem,) = check_pod_template(PodTemplate(**{field: {key: "x", "team": "a"}}))
+    keys = {key: "x", "team": "a"}
+    template = PodTemplate(labels=keys) if field == "labels" else PodTemplate(annotations=keys)
+    (problem,) = check_pod_template(template)
     assert problem.field == f"spec.template.{field}[{key}]"
     assert "example.com/team" in problem.remedy
 
