@@ -22,6 +22,11 @@ HEADER_TIMEOUT_S: Final = 5.0
 """From the first byte of a request, or of the connection, until its headers are there."""
 UNREAD_TIMEOUT_S: Final = 10.0
 """How long a peer may not take what it is answered."""
+PIPELINED: Final = 4
+"""So many requests may come at once. Nobody who asks here has more."""
+REST_S: Final = 0.005
+"""After each answer, for each connection of the same address: it asks 200 times a second at most,
+however many it has."""
 IDLE_TIMEOUT_S: Final = 75.0
 """Between two requests: those who scrape every minute keep their connection."""
 
@@ -65,6 +70,10 @@ class Guards:
         if not self._of_host[host]:
             del self._of_host[host]
 
+    def rest_s(self, guard: "Guard") -> float:
+        """How long nothing is read from a connection that was answered."""
+        return REST_S * self._of_host[self._open.get(guard, "")]
+
     async def watched(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
         """An aiohttp middleware: tells a connection's guard that its headers are there."""
         guard = None if request.transport is None else self._of_transport.get(request.transport)
@@ -84,9 +93,12 @@ class Guard(asyncio.Protocol):
         self._guards = guards
         self._behind = behind
         self._timer: asyncio.TimerHandle | None = None
+        self._rest: asyncio.TimerHandle | None = None
         self._is_answering = False
         self._bytes = 0
         """Of this request."""
+        self._at_once = 0
+        """Requests since something was received."""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -100,6 +112,7 @@ class Guard(asyncio.Protocol):
         if not (self._is_answering or self._bytes):
             self._within(HEADER_TIMEOUT_S)
         self._bytes += len(data)
+        self._at_once = 0
         if self._bytes > HEADER_BYTES + self._guards.bounds.body_bytes:
             self.abort()
         else:
@@ -118,6 +131,8 @@ class Guard(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._within(None)
+        if self._rest is not None:
+            self._rest.cancel()
         self._guards.leave(self)
         self._behind.connection_lost(exc)
 
@@ -130,12 +145,23 @@ class Guard(asyncio.Protocol):
         """A request is there but for its body, and is answered now."""
         self._is_answering = True
         self._within(None)
+        self._at_once += 1
+        if self._at_once > PIPELINED:
+            self.abort()
 
     def ended(self) -> None:
         """It has its answer, which may still be on its way."""
         self._is_answering = False
         self._bytes = 0
         self._within(IDLE_TIMEOUT_S)
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+            loop = asyncio.get_running_loop()
+            self._rest = loop.call_later(self._guards.rest_s(self), self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _within(self, seconds: float | None) -> None:
         """The connection ends in so much time if nothing happens; None for not at all."""

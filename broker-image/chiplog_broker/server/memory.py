@@ -22,8 +22,8 @@ COUNTED_FROM_BYTES: Final = 16 * KIB
 PATIENCE_S: Final = 0.15
 """How long a peer waits for room before others are made to leave. Clients next to an attack
 notice no more than this."""
-EVICTIONS_AT_ONCE: Final = 32
-"""More would only have as many come again at once."""
+EVICTIONS_AT_ONCE: Final = 8
+"""Who is evicted comes again, and sends as much again: that takes time from everybody."""
 UNBOUNDED: Final = 2**62
 
 

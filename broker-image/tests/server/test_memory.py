@@ -224,3 +224,59 @@ def test_sleepers_that_wake_together_stay_within_the_budget(
                 one.writer.transport.abort()
 
     kit.run(scenario)
+
+
+def test_a_slow_client_that_is_honest_gets_its_answer_beside_an_attack(kit: "Kit") -> None:
+    """Its request takes ten times as long as the budget is patient."""
+
+    async def scenario() -> None:
+        async with kit.running(**SMALL) as client:
+            await client.create("orders")
+            (budget, _) = kit.broker.requests.budgets
+            strangers = [await kit.client() for _ in range(20)]
+            for stranger in strangers:
+                await half_a_frame(stranger, 3 * MIB)
+            slow = await kit.client()
+            frame = b"".join(produce_frame("orders", bytes(kit.batch(b"x" * 100_000))))
+            step = len(frame) // 10
+            for at in range(0, len(frame), step):
+                slow.writer.write(frame[at : at + step])
+                await asyncio.sleep(PATIENCE_S)
+            size = struct.unpack(">i", await slow.reader.readexactly(4))[0]
+            assert await slow.reader.readexactly(size)
+            assert budget.evictions > 0
+            for stranger in strangers:
+                stranger.writer.transport.abort()
+
+    kit.run(scenario)
+
+
+def produce_frame(topic: str, records: bytes) -> tuple[bytes, bytes]:
+    """The length and the rest of a Produce in version 8, with acks=all."""
+    name = topic.encode()
+    body = (
+        struct.pack(">hhih", ApiKey.PRODUCE, 8, 7, -1)
+        + struct.pack(">hhi", -1, -1, 30_000)
+        + struct.pack(">ih", 1, len(name))
+        + name
+        + struct.pack(">iii", 1, 0, len(records))
+        + records
+    )
+    return struct.pack(">i", len(body)), body
+
+
+def test_what_clients_hold_does_not_count_for_brokers(kit: "Kit") -> None:
+    """Replication goes on while clients have used up their budget."""
+
+    async def scenario() -> None:
+        async with kit.running(**SMALL):
+            clients, brokers = kit.broker.requests.budgets
+            greedy = Peer(clients)
+            assert greedy.asks(clients.limit_bytes)
+            assert clients.room_bytes == 0
+            follower = Peer(brokers)
+            assert follower.asks(MIB)
+            greedy.account.close()
+            follower.account.close()
+
+    kit.run(scenario)
