@@ -177,6 +177,32 @@ def test_the_silent_and_the_slow_are_dropped(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_a_request_that_came_quickly_and_then_stopped_is_dropped_soon(kit: "Kit") -> None:
+    """By its average speed a megabyte and then silence would be kept for a quarter of an hour."""
+
+    async def scenario() -> None:
+        acceptor, bound = await listening(ConnectionLimits(9, 9, 2**21, 6000.0))
+        stopped, steady = [await asyncio.open_connection("127.0.0.1", bound.port) for _ in range(2)]
+        for _, writer in (stopped, steady):
+            writer.write(struct.pack(">i", 2**21 - 1) + b"x" * 2**20)
+            await writer.drain()
+        reading, dropped_s = asyncio.create_task(stopped[0].read()), 0
+        for now_s in range(5, 100, 5):
+            steady[1].write(b"x" * 5 * 1100)
+            await asyncio.sleep(0.02)
+            acceptor.sweep(float(now_s))
+            await asyncio.sleep(0.02)
+            if reading.done() and not dropped_s:
+                dropped_s = now_s
+        assert 30 <= dropped_s <= 65
+        assert not steady[0].at_eof(), "slow, but it goes on"
+        for _, writer in (stopped, steady):
+            writer.close()
+        await acceptor.close()
+
+    kit.run(scenario)
+
+
 def test_a_connection_at_rest_holds_no_buffer(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running() as client:

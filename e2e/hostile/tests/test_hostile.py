@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.hostile.attacks import every
-from e2e.hostile.requests import ATTACKS as REQUESTS
 from e2e.hostile.report import WAIT_LIMIT_S
+from e2e.hostile.requests import ATTACKS as REQUESTS
 from e2e.hostile.run import measured
 from e2e.hostile.scene import MIB, POD_BYTES, Alone
 from e2e.measured import note
