@@ -13,8 +13,18 @@ from typing import Any
 
 from chiplog_core.config.key import ConfigKey, KeyTable
 from chiplog_core.config.value_types import ConfigType
+from crds.schema.rules import Rule
 
 MAX_VALUE_LENGTH = 1_024
+WHOLE_NUMBER = "type(self) == int || self.matches(r'^[+-]?\\d{1,19}$')"
+"""Short: the API server takes each value for three megabytes when it counts what its rules cost."""
+UNITS = {
+    ".ms": (" of milliseconds", "604800000 for seven days"),
+    ".seconds": (" of seconds", "604800 for seven days"),
+    ".minutes": (" of minutes", "10080 for seven days"),
+    ".hours": (" of hours", "168 for seven days"),
+    ".bytes": (" of bytes", "1073741824 for 1 GiB"),
+}
 LARGEST_EXACT_FLOAT = 2**53
 """The API server keeps bounds as floats."""
 
@@ -52,7 +62,7 @@ def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
             return {
                 "x-kubernetes-int-or-string": True,
                 "anyOf": [{"type": "integer"}, {"type": "string"}],
-                "pattern": "^[+-]?[0-9]{1,19}$",
+                **_explained(WHOLE_NUMBER, f"must be {_whole_number(key.name)}"),
                 **_bounds(key),
             }
         case ConfigType.DOUBLE:
@@ -68,10 +78,27 @@ def _value_schema(key: ConfigKey[Any]) -> dict[str, Any]:
             return {
                 "type": "string",
                 "maxLength": MAX_VALUE_LENGTH,
-                "pattern": f"^ *{word}( *, *{word})* *$",
+                **_explained(
+                    f"self.matches('^ *{word}( *, *{word})* *$')",
+                    f"must be {' or '.join(map(str, key.choices))}, "
+                    f"or several of them: {','.join(map(str, key.choices))}",
+                ),
             }
         case _:
             return {"type": "string", "maxLength": MAX_VALUE_LENGTH}
+
+
+def _explained(rule: str, message: str) -> dict[str, Any]:
+    """A rule in place of a pattern, of which a user would read nothing but the expression."""
+    return {"x-kubernetes-validations": [Rule(rule, message).to_manifest()]}
+
+
+def _whole_number(name: str) -> str:
+    """What is to be written, with an example in the unit that the key's name ends with."""
+    unit, example = next(
+        (found for ending, found in UNITS.items() if name.endswith(ending)), ("", "3")
+    )
+    return f"a whole number{unit}, like {example}"
 
 
 def _bounds(key: ConfigKey[Any]) -> dict[str, Any]:
