@@ -7,6 +7,9 @@ from typing import Final
 from e2e.cluster.target import Target
 from e2e.main.broker_cluster import BrokerClusterUnderTest
 
+BEGINNING: Final = "All of it held, and the cluster is left running."
+INDENT: Final = "    "
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -74,8 +77,8 @@ def text(target: Target, cluster: BrokerClusterUnderTest) -> str:
     """All of them, for somebody who sees Chiplog for the first time."""
     steps = (setting(target, cluster), *STEPS, END)
     parts = [
-        "\nAll of it held, and the cluster is left running.",
-        *(f"{step.about}\n{indent(step.lines, '    ')}" for step in steps),
+        f"\n{BEGINNING}",
+        *(f"{step.about}\n{indent(step.lines, INDENT)}" for step in steps),
         "docs/tutorial.md explains these; docs/index.md leads to everything else.",
     ]
     return "\n\n".join(parts)
