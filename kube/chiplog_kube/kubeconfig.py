@@ -32,6 +32,7 @@ RETRY_S: Final = 10.0
 MARGIN: Final = 0.1
 MARGIN_LIMIT_S: Final = 300.0
 """Renewed when a tenth of its time is left, or five minutes."""
+STDIN: Final = 0
 SECTIONS: Final = ("clusters", "contexts", "users")
 
 
@@ -170,13 +171,12 @@ def _library() -> ModuleType:
 def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
     """The library's merger, having read the files that are there and not empty."""
     try:
-        there = [path for path in paths if path.stat().st_size or len(paths) == 1]
-    except FileNotFoundError:
-        there = [path for path in paths if path.exists() and path.stat().st_size]
+        there = [path for path in paths if path.exists()]
+        there = [path for path in there if path.stat().st_size] or there
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
     if not there:
-        raise NoConnection(f"{paths[0]}: No such file or directory")
+        raise NoConnection(f"{', '.join(map(str, paths))}: No such file or directory")
     try:
         merger = library.KubeConfigMerger(os.pathsep.join(map(str, there)))
         for entry in merger.config.value["users"]:
@@ -235,7 +235,7 @@ def _logged_in(
     configuration, said = Configuration(), list[str]()
     try:
         loader = library.KubeConfigLoader(config, **given)
-        with _heard(library) as said:
+        with _heard(library) as said, _input_kept():
             loader.load_and_set(configuration)
     except Exception as error:
         # Whatever a login runs into: programs, JSON, HTTP, certificates that are not there.
@@ -282,6 +282,27 @@ def _heard(library: ModuleType) -> Iterator[list[str]]:
         yield heard
     finally:
         logging.getLogger().removeHandler(ear)
+
+
+@contextmanager
+def _input_kept() -> Iterator[None]:
+    """Let a login program read a terminal, and nothing else: records may wait in a pipe."""
+    if os.isatty(STDIN):
+        yield
+        return
+    try:
+        kept = os.dup(STDIN)
+    except OSError:  # it is closed
+        yield
+        return
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, STDIN)
+        yield
+    finally:
+        os.dup2(kept, STDIN)
+        os.close(kept)
+        os.close(nothing)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,7 +173,7 @@ def test_what_a_kubeconfig_lacks_is_said(
 
 def test_a_missing_or_odd_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoConnection, match="none: No such file or directory"):
-        connect([tmp_path / "none"])
+        connect([tmp_path / "other", tmp_path / "none"])
     (tmp_path / "empty").touch()
     (tmp_path / "odd").write_text("a: [")
     for path in (
@@ -391,6 +393,25 @@ def test_why_a_login_program_failed(
     with pytest.raises(NoConnection, match=message):
         connect([written(tmp_path, kubeconfig(user))])
     assert capfd.readouterr().err == "", "it is said once, by whoever shows the error"
+
+
+def test_a_login_program_does_not_read_what_is_piped_to_us(
+    tmp_path: Path, program: LoginProgram
+) -> None:
+    """As in `echo record | chiplog produce orders --cluster demo`."""
+    program.gives({"token": "t"})
+    user = program.user()
+    script = program.folder / "login.py"
+    script.write_text("import sys; sys.stdin.read()\n" + script.read_text())
+    path = written(tmp_path, kubeconfig(user))
+    code = (
+        "import sys; from pathlib import Path; from chiplog_kube.kubeconfig import connect;"
+        f"print(connect([Path({str(path)!r})]).headers(), sys.stdin.read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="a record", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "{'Authorization': 'Bearer t'} a record\n"
 
 
 def test_a_login_program_that_gives_a_certificate(tmp_path: Path, program: LoginProgram) -> None:
