@@ -24,16 +24,29 @@ def charts(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
     The cluster is that of the example, as values of the chart.
     """
     with step(f"helm install {of_operator.RELEASE} charts/chiplog-operator"):
+        end_interrupted(Helm(operator.kubeconfig, of_operator.NAMESPACE), of_operator.RELEASE)
         operator.install()
         operator.wait_whole(LIMIT_S)
     manifest, _ = yaml.safe_load_all(ORDERS.read_text())
     values = {"cluster": {"name": manifest["metadata"]["name"], "spec": manifest["spec"]}}
     with step(f"helm install {RELEASE} charts/chiplog-cluster, until {BROKERS} brokers serve"):
-        Helm(operator.kubeconfig, cluster.kubectl.namespace).install(RELEASE, CHART, values=values)
+        helm = Helm(operator.kubeconfig, cluster.kubectl.namespace)
+        end_interrupted(helm, RELEASE)
+        helm.install(RELEASE, CHART, values=values)
         cluster.wait_cluster_ready(LIMIT_S)
         until(
             f"{BROKERS} brokers that run the image just built", lambda: running(operator, cluster)
         )
+
+
+def end_interrupted(helm: Helm, release: str) -> None:
+    """Take back what helm had begun when a demo was interrupted: it refuses to go on with that."""
+    found = json.loads(helm("list", "--pending", "--filter", f"^{release}$", "-o", "json"))
+    for one in found:
+        if one["status"] == "pending-install":
+            helm("uninstall", release, "--wait")
+        else:
+            helm("rollback", release, "--wait")
 
 
 def show(operator: Operator, cluster: BrokerClusterUnderTest) -> None:
