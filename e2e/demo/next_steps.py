@@ -55,7 +55,7 @@ leader() { kubectl -n demo get partitionmap demo.orders \\
   -o jsonpath='{.spec.generations[0].partitions[0].leader}{"\\n"}'; }
 leader
 BROKER=$(leader); kubectl -n demo delete pod "demo-broker-${BROKER%@*}-0" --force
-sleep 5; leader""",
+until [ "$(leader)" != "$BROKER" ]; do sleep 1; done; leader""",
     ),
 )
 END: Final = Step("Stop everything:", "make cluster-down")
