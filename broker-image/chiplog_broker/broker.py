@@ -27,6 +27,7 @@ from chiplog_broker.partitions.settings import log_config, topic_log_config
 from chiplog_broker.partitions.silence import SilenceWatch
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import Membership, MetadataStore, Node, OpenedData
@@ -81,6 +82,8 @@ class Broker:
 
     inquiries: "InquiryServer | None" = None
     """Where the operator asks; None where there is none, or no secret to know it by."""
+    waits_for_others: bool = False
+    """Whether a client that made a topic is told when the other live brokers know it, too."""
 
     def __init__(
         self,
@@ -217,6 +220,14 @@ class Broker:
         self._replicas.fetchers = self.fetching = fetching
         self._begun.push_async_callback(fetching.close)
 
+    def _spread(self) -> Spreading | None:
+        """What asks other brokers whether they know a new topic; None where nobody is asked."""
+        if self._dialer is None or not self.waits_for_others:
+            return None
+        spreading = Spreading(self._cluster, self._dialer, self._ports.clock)
+        self._begun.push_async_callback(spreading.close)
+        return spreading
+
     def _silence_watch(self) -> SilenceWatch | None:
         """What looks for leaders here that are isolated; None where nobody else could lead."""
         authority = self._membership.authority
@@ -305,6 +316,7 @@ class Broker:
             self.requests,
             self.fetch_sessions,
             self._coordinator,
+            self._spread(),
         )
         table = handler_table(parts)
         self._coordinator.start()

@@ -75,6 +75,7 @@ def member(
         dialer = Dialer((net or SystemNet()).connect, ports.rng, credentials, name)
     broker = Broker(ports, config, bound, str(options.data / "data"), membership, dialer)
     if credentials is not None:
+        broker.waits_for_others = True
         broker.inquiries = InquiryServer(process.incarnation, ports.clock, credentials)
     return broker
 

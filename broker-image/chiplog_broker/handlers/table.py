@@ -27,6 +27,7 @@ from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.topics import TopicHandlers
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import MetadataStore
@@ -54,6 +55,7 @@ class Parts:
     metrics: RequestMetrics
     fetch_sessions: FetchSessionCache
     coordinator: Coordinator
+    spreading: Spreading | None
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
@@ -61,7 +63,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     metadata = MetadataHandlers(parts.cluster, parts.store, parts.config)
     leaders = Leaders(parts.cluster, parts.replicas)
     offsets = OffsetHandlers(leaders, parts.clock)
-    topics = TopicHandlers(parts.cluster, parts.store)
+    topics = TopicHandlers(parts.cluster, parts.store, parts.spreading)
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
     producer_ids = ProducerIds(parts.cluster)
     fetch = FetchHandler(

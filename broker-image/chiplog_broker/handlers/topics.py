@@ -12,6 +12,7 @@ from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.config_entries import config_source
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import ClusterView, TopicView
+from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
 from chiplog_broker.protocol.apis import ApiKey
@@ -27,9 +28,20 @@ TWICE = Outcome(ErrorCode.invalid_request, "the request names this topic more th
 class TopicHandlers:
     """Changes which topics there are."""
 
-    def __init__(self, cluster: ClusterView, store: MetadataStore) -> None:
+    def __init__(
+        self, cluster: ClusterView, store: MetadataStore, spreading: Spreading | None
+    ) -> None:
+        """`spreading` is None where there are no other brokers."""
         self._cluster = cluster
         self._store = store
+        self._spreading = spreading
+
+    async def _submit(self, operation: CreateTopic | GrowTopic, call: Call[Any]) -> Outcome:
+        """Have it carried out; where partitions were made, all brokers know them then."""
+        outcome = await self._store.submit(operation, call.peer.principal)
+        if outcome.topic is not None and self._spreading is not None:
+            await self._spreading.until_known(outcome.topic)
+        return outcome
 
     async def create_topics(self, call: Call[Any]) -> object:
         types = answers(ApiKey.CREATE_TOPICS)
@@ -49,7 +61,7 @@ class TopicHandlers:
         partitions, replicas = (None if one == CLUSTER_DEFAULT else one for one in given)
         if any(config.value is None for config in topic.configs):
             return Outcome(ErrorCode.invalid_config, "a configuration value is null")
-        return await self._store.submit(
+        return await self._submit(
             CreateTopic(
                 name=topic.name,
                 partitions=partitions,
@@ -61,7 +73,7 @@ class TopicHandlers:
                 validate_only=call.message.validate_only,
                 timeout_ms=milliseconds(call.message.timeout),
             ),
-            call.peer.principal,
+            call,
         )
 
     async def delete_topics(self, call: Call[Any]) -> object:
@@ -115,7 +127,7 @@ class TopicHandlers:
             outcome = TWICE
             if times[name] == 1:
                 placed = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
-                outcome = await self._store.submit(
+                outcome = await self._submit(
                     GrowTopic(
                         name=name,
                         partitions=topic.count,
@@ -123,7 +135,7 @@ class TopicHandlers:
                         validate_only=request.validate_only,
                         timeout_ms=milliseconds(request.timeout),
                     ),
-                    call.peer.principal,
+                    call,
                 )
             results.append(
                 types.CreatePartitionsTopicResult(

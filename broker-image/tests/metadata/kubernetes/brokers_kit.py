@@ -68,6 +68,8 @@ class Brokers:
         self.epoch = 0
         self.unclean_epoch: int | None = None
         self.partitions = 1
+        self.wait_for_others = False
+        """Whether clients that create topics wait for all brokers."""
         self._sessions: dict[int, int] = {}
         self.eventually = member.eventually
         for broker_id in ALL[1:]:
@@ -118,6 +120,7 @@ class Brokers:
         broker = Broker(
             Ports(clock, rng, data, metadata), config, listeners, "data", membership, dialer
         )
+        broker.waits_for_others = self.wait_for_others
         starting = asyncio.get_running_loop().create_task(broker.start())
         await self.eventually(lambda: self.status(broker_id).incarnation == process.incarnation)
         session = self._sessions[broker_id] = self._sessions.get(broker_id, 0) + 1

@@ -1,0 +1,119 @@
+"""Whether a new topic is known to the other brokers, before a client is told that it is there.
+
+Each broker learns of topics by itself, some ten milliseconds apart. A client that has just created
+one may be connected to any of them, and would be told that there is no such topic.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from typing import Any, Final
+from uuid import UUID
+
+from chiplog_broker.metadata.listeners import INTERNAL_NAME
+from chiplog_broker.metadata.view import ClusterView, TopicView
+from chiplog_broker.peers.connection import PeerConnection
+from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.peers.errors import PeerError
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.messages import NodeEndpoint
+
+logger = logging.getLogger(__name__)
+
+WITHIN_S: Final = 1.0
+"""After that the client is answered all the same: the topic is there, and a broker that does not
+know it by now is slow, or away."""
+ASK_AGAIN_S: Final = 0.02
+IDS_FROM_VERSION: Final = 10
+
+
+class Spreading:
+    """Asks the other brokers; one connection each, kept for the next topic."""
+
+    def __init__(self, cluster: ClusterView, dialer: Dialer, clock: Clock) -> None:
+        self._cluster = cluster
+        self._dialer = dialer
+        self._clock = clock
+        self._connections: dict[NodeEndpoint, PeerConnection] = {}
+        self._dialing: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def until_known(self, topic: TopicView) -> None:
+        """Return when every live broker knows a leader of each partition that this view has."""
+        views = self._cluster.brokers.values()
+        found = (one.on(INTERNAL_NAME) for one in views if one.broker_id != self._cluster.broker_id)
+        others = [node for node in found if node is not None]
+        self._forget(others)
+        late: set[int] = {one.node_id for one in others}
+
+        async def wait(node: NodeEndpoint) -> None:
+            await self._until_known_by(node, topic)
+            late.discard(node.node_id)
+
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await asyncio.gather(*map(wait, others))
+        except TimeoutError:
+            facts = {"topic": topic.name, "brokers": sorted(late)}
+            logger.warning("topic_not_known_yet", extra=facts)
+
+    async def close(self) -> None:
+        """Nobody waits any more."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _forget(self, others: list[NodeEndpoint]) -> None:
+        """Connections to brokers that are gone, or elsewhere."""
+        for node in self._connections.keys() - set(others):
+            self._connections.pop(node).close()
+
+    async def _until_known_by(self, node: NodeEndpoint, topic: TopicView) -> None:
+        while True:
+            try:
+                if await self._knows(node, topic):
+                    return
+            except PeerError as error:
+                # Clients cannot reach it either, and ask another.
+                logger.debug("peer_not_asked", extra={"broker": node.node_id, "error": str(error)})
+                return
+            await self._clock.sleep(ASK_AGAIN_S)
+
+    async def _knows(self, node: NodeEndpoint, topic: TopicView) -> bool:
+        connection = await self._connection(node)
+        version = connection.common_version(ApiKey.METADATA)
+        if version < IDS_FROM_VERSION:
+            raise PeerError(f"Metadata {version} asks for no ids")
+        request = metadata_request(version, topic.topic_id)
+        answer = await connection.ask(ApiKey.METADATA, version, request, WITHIN_S)
+        led = [
+            partition
+            for found in answer.topics
+            if not found.error_code
+            for partition in found.partitions
+            if partition.leader_id >= 0
+        ]
+        return len(led) >= len(topic.partitions)
+
+    async def _connection(self, node: NodeEndpoint) -> PeerConnection:
+        """Raises `PeerError`."""
+        async with self._dialing[node.node_id]:
+            known = self._connections.get(node)
+            if known is not None and known.is_open:
+                return known
+            made = await self._dialer.dial(node.host, node.port, WITHIN_S)
+            self._connections[node] = made
+            return made
+
+
+def metadata_request(version: int, topic_id: UUID) -> Any:
+    """Of one topic, by id: another one of the name would be another topic."""
+    from chiplog_broker.protocol.codec import schema  # noqa: PLC0415 - kio, with the first topic
+
+    request = schema.request_class(ApiKey.METADATA, version)
+    topic = schema.element(request, "topics")
+    values = schema.defaults(request) | {
+        "topics": (topic(topic_id=topic_id, name=None),),
+        "allow_auto_topic_creation": False,
+    }
+    return request(**values)
