@@ -5,6 +5,7 @@ from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, ListenerType
+from chiplog_core.model.storage import MIN_VOLUME_SIZE
 from chiplog_core.names import (
     CLUSTER_NAME_MEANING,
     CLUSTER_NAME_PATTERN,
@@ -37,6 +38,10 @@ def _unreserved(name: str) -> Rule:
         reason=RuleReason.FORBIDDEN,
     )
 
+
+_SIZE = "quantity(string(self.spec.storage.size))"
+_OLD_SIZE = "quantity(string(oldSelf.spec.storage.size))"
+_REACHED = "quantity(string(self.status.volumeSize))"
 
 BROKER_CLUSTER = Definition(
     model=BrokerCluster,
@@ -86,6 +91,18 @@ BROKER_CLUSTER = Definition(
                 f"self.metadata.name.matches('^{CLUSTER_NAME_PATTERN}$')",
                 f"metadata.name must be {CLUSTER_NAME_MEANING}",
             ),
+            Rule(
+                # A size that no volume has reached can be taken back.
+                f"{_SIZE}.compareTo({_OLD_SIZE}) >= 0 || (has(self.status) && "
+                f"has(self.status.volumeSize) && {_SIZE}.compareTo({_REACHED}) >= 0)",
+                "spec.storage.size cannot shrink: set it back",
+                message_expression="'spec.storage.size cannot shrink from %s to %s: set it to %s "
+                "or more'.format([string(oldSelf.spec.storage.size), "
+                "string(self.spec.storage.size), has(self.status) && has(self.status.volumeSize) "
+                f"&& {_REACHED}.isLessThan({_OLD_SIZE}) ? string(self.status.volumeSize) : "
+                "string(oldSelf.spec.storage.size)])",
+                field=".spec.storage.size",
+            ),
         ),
         "spec": (
             _at_most_brokers(DEFAULT_REPLICATION_FACTOR.name),
@@ -131,15 +148,8 @@ BROKER_CLUSTER = Definition(
         ),
         "spec.storage": (
             Rule(
-                "quantity(string(self.size)).isGreaterThan(quantity('0'))",
-                "spec.storage.size must be above zero, like 100Gi",
-                field=".size",
-            ),
-            Rule(
-                "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
-                "spec.storage.size cannot shrink: set it back",
-                message_expression="'spec.storage.size cannot shrink from %s to %s: set it to %s "
-                "or more'.format([string(oldSelf.size), string(self.size), string(oldSelf.size)])",
+                f"quantity(string(self.size)).compareTo(quantity('{MIN_VOLUME_SIZE}')) >= 0",
+                f"spec.storage.size is below {MIN_VOLUME_SIZE}: write a unit, like 100Gi",
                 field=".size",
             ),
             Rule(

@@ -107,6 +107,29 @@ def test_a_cluster_is_scaled_like_a_deployment(namespace: Kubectl) -> None:
         namespace("delete", "cbc", "small", "--wait=false")
 
 
+def test_a_size_that_no_volume_has_reached_is_taken_back(namespace: Kubectl) -> None:
+    namespace("apply", "-f", str(CRDS / "examples" / "brokercluster-minimal.yaml"))
+
+    def resize(size: str) -> tuple[str, ...]:
+        patch = json.dumps({"spec": {"storage": {"size": size}}})
+        return ("patch", "cbc", "small", "--type=merge", "-p", patch)
+
+    try:
+        was = namespace.get("cbc", "small")["spec"]["storage"]["size"]
+        namespace(*resize("900Gi"))
+        assert "cannot shrink from 900Gi" in namespace.fails(*resize(was))
+        status = json.dumps({"status": {"volumeSize": was}})
+        namespace("patch", "cbc", "small", "--subresource=status", "--type=merge", "-p", status)
+        refused = namespace.fails(*resize("64Mi"))
+        assert f"cannot shrink from 900Gi to 64Mi: set it to {was} or more" in refused
+        namespace(*resize(was))
+        namespace(*resize(was))
+        refused = namespace.fails(*resize("64Mi"))
+        assert f"cannot shrink from {was} to 64Mi: set it to {was} or more" in refused
+    finally:
+        namespace("delete", "cbc", "small", "--wait=false")
+
+
 def test_a_key_that_does_not_exist_reaches_the_operator(namespace: Kubectl) -> None:
     """Pruned, it would be lost without a word; kept, the operator refuses it by name."""
     topic = {

@@ -50,6 +50,7 @@ KUBEFLOW_APPLICATIONS = Kind(
     "sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications"
 )
 APACHE_APPLICATIONS = Kind("spark.apache.org/v1", "SparkApplication", "sparkapplications")
+STORAGE_CLASSES = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)
 STATEFUL_SETS = Kind("apps/v1", "StatefulSet", "statefulsets")
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases")
 DISRUPTION_BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")

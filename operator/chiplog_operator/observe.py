@@ -25,6 +25,7 @@ from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.questions import Watch
 from chiplog_core.planner.refusals import Identity, identity
+from chiplog_core.planner.volumes import too_small
 from chiplog_core.planner.world import ClaimState, NodeState, PodState, Question, Unreadable, World
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
@@ -40,6 +41,8 @@ from chiplog_operator.write_results import WriteResults
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=Resource)
+CLASSES_AGAIN_S = 10.0
+"""So often a StorageClass is asked for while a claim is too small: somebody may change it."""
 
 
 class Lists(Protocol):
@@ -64,6 +67,9 @@ class _Doubts:
     """There are Topics being deleted, for which the two below were asked."""
     definition_deleting: bool = False
     namespaces_deleting: frozenset[str] = field(default_factory=frozenset)
+    rigid_classes: frozenset[str] = frozenset()
+    """StorageClasses that do not expand volumes, of claims that are too small."""
+    classes_asked_s: float = float("-inf")
 
 
 class Observer:
@@ -109,6 +115,7 @@ class Observer:
         await self._confirm_absence(key)
         await self._confirm_owners(key, doubts)
         await self._confirm_deletions(key, doubts)
+        await self._ask_classes(key, doubts)
         return self._world(key, revisions, doubts)
 
     def is_known(self, namespace: str) -> bool:
@@ -217,6 +224,28 @@ class Observer:
             )
         doubts.is_deleting = bool(deleting)
 
+    async def _ask_classes(self, key: ClusterKey, doubts: _Doubts) -> None:
+        """Claims are to grow: whether their StorageClasses allow that. It is asked only then."""
+        cluster = self.cluster(key)
+        names_of = too_small(self._claims(key).values(), cluster) if cluster is not None else ()
+        classes = sorted({one.storage_class for one in names_of if one.storage_class})
+        now_s = self._clock.monotonic_s()
+        if not classes:
+            doubts.rigid_classes, doubts.classes_asked_s = frozenset(), float("-inf")
+        elif now_s - doubts.classes_asked_s >= CLASSES_AGAIN_S:
+            doubts.classes_asked_s = now_s
+            doubts.rigid_classes = frozenset(
+                [name for name in classes if await self._is_rigid(name)]
+            )
+
+    async def _is_rigid(self, storage_class: str) -> bool:
+        """Only where it says so: one that is gone or may not be read may well expand."""
+        try:
+            found = await self._api.get(kinds.STORAGE_CLASSES, "", storage_class)
+        except (NotFound, Forbidden):
+            return False
+        return found.get("allowVolumeExpansion") is not True
+
     async def _definition_deleting(self) -> bool:
         try:
             definition = await self._api.get(kinds.DEFINITIONS, "", TOPIC.definition_name)
@@ -282,6 +311,7 @@ class Observer:
             running=self._liveness.running(key),
             pods=self._pods(key),
             claims=self._claims(key),
+            rigid_classes=doubts.rigid_classes,
             nodes=self._node_states(),
             node_ports={
                 key_of(service).name: views.node_ports(service)

@@ -4,6 +4,7 @@ Pure functions from manifests to small values. The values are also what tells a 
 matters from one that does not.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from chiplog_core import labels
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.last_words import read_last_words
 from chiplog_core.planner.world import ClaimState, NodeState, PodState
+from chiplog_core.quantities import QUANTITY_PATTERN, Quantity
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata
 
@@ -135,15 +137,26 @@ def _bound_at(manifest: Manifest) -> datetime | None:
 
 
 def claim(manifest: Manifest) -> ClaimState:
-    meta, spec, status = metadata(manifest), manifest.get("spec") or {}, manifest.get("status")
+    meta, spec = metadata(manifest), manifest.get("spec") or {}
+    status = manifest.get("status") or {}
+    phase = status.get("phase", "")
     return ClaimState(
         name=meta["name"],
-        is_pending=(status or {}).get("phase") == "Pending",
+        is_pending=phase == "Pending",
         has_node=bool(annotations_of(manifest).get(SELECTED_NODE)),
         has_volume=bool(spec.get("volumeName")),
         deleting="deletionTimestamp" in meta,
         created_at=_moment(meta.get("creationTimestamp")),
+        requested=_storage((spec.get("resources") or {}).get("requests") or {}),
+        capacity=_storage(status.get("capacity") or {}) if phase == "Bound" else None,
+        storage_class=spec.get("storageClassName") or "",
     )
+
+
+def _storage(sizes: Mapping[str, Any]) -> Quantity | None:
+    """None also where it does not read: nothing is concluded from it then."""
+    text = str(sizes.get("storage", ""))
+    return Quantity(text) if re.fullmatch(QUANTITY_PATTERN, text) else None
 
 
 def _is_true(condition: Mapping[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from chiplog_core.model.roll_policy import RollPolicy
 from chiplog_core.model.spark import SparkSettings
 from chiplog_core.model.storage import Storage
 from chiplog_core.model.topic_policies import TopicPolicies
+from chiplog_core.quantities import Quantity
 
 ALL_NAMESPACES = "*"
 
@@ -204,6 +205,11 @@ class BrokerClusterStatus:
         "The addresses clients begin with.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
+    volume_size: Annotated[
+        Quantity | None,
+        "The size that the brokers' volumes have reached, that of the largest. Above it, "
+        "spec.storage.size can be taken back.",
+    ] = None
     topics: Annotated[
         int | None, "Number of topics, without those of the cluster itself.", Range(0, MAX_INT32)
     ] = None

@@ -6,6 +6,9 @@ from typing import Annotated
 from chiplog_core.model.references import ObjectName
 from chiplog_core.quantities import Quantity
 
+MIN_VOLUME_SIZE = Quantity("64Mi")
+"""A broker's own files and the room that it keeps free need that. What is smaller lacks a unit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
@@ -13,8 +16,8 @@ class Storage:
 
     size: Annotated[
         Quantity,
-        "Size of the volume, like 100Gi. It can grow, if its storage class can expand volumes, "
-        "and never shrink.",
+        "Size of the volume, like 100Gi; at least 64Mi. It can grow, if its storage class can "
+        "expand volumes, and never shrink below what a volume has reached.",
     ]
     class_: Annotated[
         ObjectName | None,

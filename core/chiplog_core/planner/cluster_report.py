@@ -27,6 +27,7 @@ from chiplog_core.planner.verdicts import (
     refused,
     told,
 )
+from chiplog_core.planner.volumes import size_reached
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 from chiplog_core.taken_names import REMEDY
@@ -88,6 +89,7 @@ def _described(status: BrokerClusterStatus, facts: ClusterFacts) -> BrokerCluste
             if world.cluster is None
             else tuple(bootstrap_addresses(world, world.cluster))
         ),
+        volume_size=size_reached(world) or status.volume_size,
         topics=counts.topics,
         partitions=counts.partitions,
         consumer_offsets=offsets_status(world) or status.consumer_offsets,

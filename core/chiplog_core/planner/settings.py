@@ -18,6 +18,7 @@ from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import DURABILITY
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.volumes import volume_problems
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_cluster
@@ -50,7 +51,9 @@ def find_settings(world: World) -> Settings:
     """Read the cluster's spec, or fall back on what the brokers were told last."""
     cluster = world.cluster
     is_paused = paused(world.metadata)
-    problems = world.cluster_problems if cluster is None else check_cluster(cluster)
+    problems = world.cluster_problems
+    if cluster is not None:
+        problems = (*check_cluster(cluster), *volume_problems(world, cluster))
     config = {} if cluster is None else given_broker_config(cluster.spec.config).values
     if cluster is None or problems:
         inherited = _last_inherited(world)

@@ -15,6 +15,7 @@ from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.topic import Topic
 from chiplog_core.problems import Problem
+from chiplog_core.quantities import Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,11 @@ class ClaimState:
     """It names its volume, bound to it or not."""
     deleting: bool = False
     created_at: datetime | None = None
+    requested: Quantity | None = None
+    """The size that it asks for."""
+    capacity: Quantity | None = None
+    """The size of its volume; None while it is not bound."""
+    storage_class: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +149,9 @@ class World:
     one that the Broker object does not know: where that was restored, it names another."""
     pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
     claims: Mapping[BrokerId, ClaimState] = field(default_factory=dict)
+    rigid_classes: frozenset[str] = frozenset()
+    """StorageClasses that do not expand volumes (`allowVolumeExpansion`), as far as was asked: of
+    claims that are smaller than the spec says."""
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     node_ports: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Service name -> listener name -> node port, as far as Kubernetes has allocated them."""

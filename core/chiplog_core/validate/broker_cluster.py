@@ -12,6 +12,7 @@ from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
 from chiplog_core.model.network_policy import NetworkPolicyPeer
+from chiplog_core.model.storage import MIN_VOLUME_SIZE
 from chiplog_core.model.topic_policies import TopicPolicies
 from chiplog_core.names import (
     CLUSTER_NAME_MEANING,
@@ -39,9 +40,11 @@ def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[P
     """What is wrong with turning one BrokerCluster into another."""
     problems = []
     was, is_now = before.spec.storage, after.spec.storage
-    if quantity_value(is_now.size) < quantity_value(was.size):
-        message = f"is {is_now.size}, but volumes of {was.size} cannot shrink"
-        problems.append(Problem("spec.storage.size", message, f"set it to {was.size} or more"))
+    reached = before.status.volume_size or was.size
+    floor = min(was.size, reached, key=quantity_value)
+    if quantity_value(is_now.size) < quantity_value(floor):
+        message = f"is {is_now.size}, but volumes of {floor} cannot shrink"
+        problems.append(Problem("spec.storage.size", message, f"set it to {floor} or more"))
     if is_now.class_ != was.class_:
         problems.append(
             Problem(
@@ -65,8 +68,11 @@ def _name(cluster: BrokerCluster) -> Iterator[Problem]:
 
 def _storage(cluster: BrokerCluster) -> Iterator[Problem]:
     size = cluster.spec.storage.size
-    if quantity_value(size) <= 0:
-        yield Problem("spec.storage.size", f"is {size}", "set it to a size above zero, like 100Gi")
+    if quantity_value(size) < quantity_value(MIN_VOLUME_SIZE):
+        is_bare = re.fullmatch("[1-9][0-9]*", size) is not None
+        message = f"is {size}{' bytes' if is_bare else ''}, below the minimum of {MIN_VOLUME_SIZE}"
+        remedy = f"write a unit, like {size}Gi" if is_bare else "set it to more, like 100Gi"
+        yield Problem("spec.storage.size", message, remedy)
 
 
 def _listeners(cluster: BrokerCluster) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """Rules for clusters, each with what a user reads."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 
 from chiplog_core import unbuilt
 from chiplog_core.api import API_VERSION
-from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterStatus
 from chiplog_core.problems import Problem, Reason
+from chiplog_core.quantities import Quantity
 from chiplog_core.validate.broker_cluster import (
     check_cluster,
     check_cluster_change,
@@ -65,10 +67,17 @@ def test_a_name_that_is_no_dns_label(name: str) -> None:
     assert problem.remedy.startswith("choose a DNS label")
 
 
-def test_a_volume_without_size() -> None:
-    assert texts(check_cluster(cluster(storage={"size": "0"}))) == [
-        "spec.storage.size is 0: set it to a size above zero, like 100Gi"
-    ]
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        ("0", "is 0, below the minimum of 64Mi: set it to more, like 100Gi"),
+        ("10", "is 10 bytes, below the minimum of 64Mi: write a unit, like 10Gi"),
+        ("63Mi", "is 63Mi, below the minimum of 64Mi: set it to more, like 100Gi"),
+    ],
+)
+def test_a_volume_that_is_too_small(size: str, told: str) -> None:
+    assert texts(check_cluster(cluster(storage={"size": size}))) == [f"spec.storage.size {told}"]
+    assert check_cluster(cluster(storage={"size": "64Mi"})) == ()
 
 
 @pytest.mark.parametrize(
@@ -225,6 +234,17 @@ def test_volumes_do_not_shrink() -> None:
     ]
     assert check_cluster_change(before, cluster(storage={"size": "10240Mi"})) == ()
     assert check_cluster_change(before, cluster(storage={"size": "20Gi"})) == ()
+
+
+def test_a_size_that_no_volume_has_reached_is_taken_back() -> None:
+    raised = cluster(storage={"size": "20Gi"})
+    status = BrokerClusterStatus(volume_size=Quantity("10Gi"))
+    before = dataclasses.replace(raised, status=status)
+
+    assert check_cluster_change(before, cluster(storage={"size": "10Gi"})) == ()
+    assert texts(check_cluster_change(before, cluster(storage={"size": "9Gi"}))) == [
+        "spec.storage.size is 9Gi, but volumes of 10Gi cannot shrink: set it to 10Gi or more"
+    ]
 
 
 @pytest.mark.parametrize(
