@@ -24,6 +24,7 @@ from chiplog_core.api import BROKER_CLUSTER
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.planner.node_ports import held_by
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds
 from chiplog_kube.api import (
@@ -42,6 +43,7 @@ from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.resources import build
 from chiplog_operator.resources.secret import internal_secret, password_of
+from chiplog_operator.resources.services import HeldPorts
 from chiplog_operator.resources.settings import BuildSettings
 from chiplog_operator.resources.stateful_set import must_be_made_anew
 from chiplog_operator.resources.volumes import DATA_VOLUME
@@ -55,6 +57,8 @@ TAKE_BACK_AGAIN_S = 10.0
 """Two who insist on one object are to cost a write in so long, not a write a look."""
 WISHES = ("data", "roleRef", "rules", "spec", "subjects")
 """Where an object says what somebody wants of it."""
+PORT_IS_TAKEN = "port is already allocated"
+"""What the API server says of a node port that another Service has."""
 KIND_OF: Mapping[str, Kind] = {kind.kind: kind for kind in build.KINDS}
 
 
@@ -98,7 +102,7 @@ class _Known:
     """By kind and name."""
     is_taken: bool = False
     """Whether somebody else has the name of what brokers need, by the look that is going on."""
-    wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings] | None = None
+    wanted_of: tuple[BrokerCluster, tuple[BrokerId, ...], BuildSettings, HeldPorts] | None = None
     wanted: list[Manifest] = field(default_factory=list, repr=False)
     """What is made of that: kept, because most looks at a cluster find it as it was."""
     revision_of: BrokerCluster | None = None
@@ -155,7 +159,7 @@ class Applier:
             return Applied((str(taken),), is_unfinished=True)
         except ApiError as error:
             return Applied((f"its Secret cannot be read: {error}",))
-        wanted = self._wanted(known, cluster, wanted_brokers)
+        wanted = self._wanted(known, cluster, wanted_brokers, held_by(brokers.values()))
         results: list[str | None] = []
         waits_s, known.is_taken = [APPLY_AGAIN_S], False
         for kind in build.KINDS:
@@ -180,7 +184,11 @@ class Applier:
         return self._known.setdefault(_key(cluster), _Known())
 
     def _wanted(
-        self, known: _Known, cluster: BrokerCluster, brokers: Sequence[BrokerId]
+        self,
+        known: _Known,
+        cluster: BrokerCluster,
+        brokers: Sequence[BrokerId],
+        node_ports: HeldPorts,
     ) -> list[Manifest]:
         """All manifests; nobody changes them."""
         settings = BuildSettings(
@@ -188,9 +196,10 @@ class Applier:
             internal_password=known.password,
             operator_namespace=self._operator_namespace,
         )
-        given = (build.essence(cluster), tuple(brokers), settings)
+        given = (build.essence(cluster), tuple(brokers), settings, node_ports)
         if known.wanted_of != given:
-            known.wanted_of, known.wanted = given, build.manifests(cluster, brokers, settings)
+            known.wanted_of = given
+            known.wanted = build.manifests(cluster, brokers, settings, node_ports)
         return known.wanted
 
     async def _password(self, cluster: BrokerCluster) -> str:
@@ -246,7 +255,7 @@ class Applier:
             if ENDING_NAMESPACE in str(error):
                 return ""  # there is nothing to be done, and nothing to complain about
             known.at.pop((kind.kind, name), None)
-            return f"{kind.kind} {name} is refused: {error}"
+            return f"{kind.kind} {name} is refused: {error}{_remedy(error)}"
         if made is None or "deletionTimestamp" in metadata(made):
             return ""  # the one before is still going
         if kind in self._caches:
@@ -366,6 +375,16 @@ def _check_ours(kind: Kind, live: Manifest, wanted: Manifest) -> None:
     why = taken_names.why_not_ours(metadata(live), metadata(wanted), label=labels.CLUSTER)
     if why:
         raise _Taken.by(live, kind, why)
+
+
+def _remedy(error: ApiError) -> str:
+    """What else can be done about a node port that somebody has taken meanwhile."""
+    if PORT_IS_TAKEN not in str(error):
+        return ""
+    return (
+        ". Clients outside have this node port in their configuration: free it, or give the "
+        "listener others by spec.listeners[].nodePortBase"
+    )
 
 
 def _essence(live: Manifest) -> Manifest:

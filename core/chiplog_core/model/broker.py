@@ -58,6 +58,18 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """The node ports of a listener, asked for again when its Services are made again.
+
+    Clients outside Kubernetes have them in their configuration, so they outlive the BrokerCluster.
+    """
+
+    listener: Annotated[ListenerName, "Name of the listener, of type nodeport."]
+    broker: Annotated[Port | None, "Node port of the broker's own Service."] = None
+    bootstrap: Annotated[Port | None, "Node port of the Service where clients begin."] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRemoval:
     """The recorded decision to delete a broker's volume, made before the deletion.
 
@@ -152,6 +164,12 @@ class BrokerSpec:
     endpoints: Annotated[
         tuple[Endpoint, ...],
         "The addresses under which clients reach the broker.",
+        Items(MAX_ENDPOINTS, key=("listener",)),
+    ] = ()
+    node_ports: Annotated[
+        tuple[NodePorts, ...],
+        "Node ports of the cluster's listeners. A BrokerCluster that was deleted and made again "
+        "asks for the same ones.",
         Items(MAX_ENDPOINTS, key=("listener",)),
     ] = ()
     config: Annotated[ConfigTexts, "Broker configuration that takes effect without a restart."] = (

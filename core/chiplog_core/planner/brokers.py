@@ -19,6 +19,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.planner.actions import Action, Create, Replace
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
+from chiplog_core.planner.node_ports import kept_node_ports
 from chiplog_core.planner.sessions import in_its_session
 from chiplog_core.planner.settings import Settings, told_to_brokers
 from chiplog_core.planner.world import World
@@ -159,12 +160,13 @@ def _answering(
 def _described(
     world: World, cluster: BrokerCluster, settings: Settings, spec: BrokerSpec
 ) -> BrokerSpec:
-    """With rack, endpoints and configuration as they are now."""
+    """With rack, addresses and configuration as they are now."""
     inherited = settings.inherited
     return replace(
         spec,
         rack=_rack(world, cluster, spec),
         endpoints=broker_endpoints(world, cluster, spec.broker_id, spec.endpoints),
+        node_ports=kept_node_ports(world, cluster, spec.broker_id, spec.node_ports),
         config=spec.config if inherited is None else told_to_brokers(cluster, inherited),
     )
 

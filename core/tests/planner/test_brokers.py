@@ -10,6 +10,7 @@ from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.planner.actions import Create, RestartPod
+from chiplog_core.planner.node_ports import held_by
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 
@@ -253,6 +254,53 @@ def test_outside_clients_find_brokers_by_their_nodes_as_soon_as_ports_are_known(
 
     kubernetes.settle(node_ports=ports, pods={})
     assert endpoints(kubernetes, 2)["external"] == "10.0.0.2:30002", "not known just now"
+
+
+NODE_PORTS = {
+    "demo-kafka-external-bootstrap": {"external": 30_000},
+    "demo-broker-1-external": {"external": 30_001},
+    "demo-broker-2-external": {"external": 30_002},
+}
+
+
+def node_ports(kubernetes: Kubernetes) -> dict[int, dict[str, int]]:
+    found = held_by(kubernetes.brokers.values())
+    return {int(broker_id): dict(of) for broker_id, of in sorted(found.items())}
+
+
+def test_node_ports_outlive_their_services() -> None:
+    kubernetes = running(2, **OUTSIDE)
+    assert node_ports(kubernetes) == {}
+
+    kubernetes.settle(node_ports=NODE_PORTS)
+    kept = {0: {"external": 30_000}, 1: {"external": 30_001}, 2: {"external": 30_002}}
+    assert node_ports(kubernetes) == kept
+
+    kubernetes.settle()
+    assert node_ports(kubernetes) == kept, "the Services are gone"
+    others = {name: {"external": 31_000} for name in NODE_PORTS}
+    kubernetes.settle(node_ports=others)
+    assert node_ports(kubernetes) == kept, "what is held is asked for, whatever a Service has"
+
+
+def test_node_ports_that_the_spec_gives_are_held_too() -> None:
+    (inside, outside) = OUTSIDE["listeners"]
+    kubernetes = running(2, listeners=[inside, {**outside, "nodePortBase": 32_000}])
+    given = {0: {"external": 32_000}, 1: {"external": 32_001}, 2: {"external": 32_002}}
+    assert node_ports(kubernetes) == given
+
+    kubernetes.configure(2, **OUTSIDE)
+    kubernetes.settle(node_ports=NODE_PORTS)
+    assert node_ports(kubernetes) == given
+
+
+def test_the_node_ports_of_a_listener_go_with_it() -> None:
+    kubernetes = running(2, **OUTSIDE)
+    kubernetes.settle(node_ports=NODE_PORTS)
+    kubernetes.configure(2)
+    kubernetes.settle()
+
+    assert node_ports(kubernetes) == {}
 
 
 def test_the_advertised_host_wins() -> None:

@@ -39,7 +39,9 @@ class Before:
         self.records = stored(cluster.bootstrap, TOPIC, range(PARTITIONS))
         self.committed = end_offsets(cluster.bootstrap, TOPIC, range(PARTITIONS))
         commit(cluster.bootstrap, self.committed)
+        self.node_ports = node_ports(cluster)
         assert len(self.claims) == 3
+        assert len(self.node_ports) == 4, "the bootstrap's and each broker's"
         assert sum(map(len, self.records)) >= len(RECORDS)
 
     @staticmethod
@@ -54,6 +56,7 @@ class Before:
     def check_adopted(self, cluster: BrokerClusterUnderTest) -> None:
         """The same cluster, topic and volumes, and the same records at the same offsets."""
         assert cluster.kubectl.get("cbc", cluster.name)["status"]["clusterId"] == self.cluster_id
+        assert node_ports(cluster) == self.node_ports, "clients outside find it where it was"
         topic = cluster.kubectl.get("ct", TOPIC)
         assert topic["status"]["topicId"] == self.topic_id
         spec = cluster.map_of(TOPIC)["spec"]
@@ -74,6 +77,15 @@ class Before:
         found = committed(cluster.bootstrap)
         assert found == self.committed, f"committed are {found}, and were {self.committed}"
         return True
+
+
+def node_ports(cluster: BrokerClusterUnderTest) -> dict[str, list[int]]:
+    """Of every Service that has any."""
+    return {
+        one["metadata"]["name"]: [port["nodePort"] for port in one["spec"]["ports"]]
+        for one in cluster.own("svc")
+        if one["spec"]["type"] == "NodePort"
+    }
 
 
 def member(bootstrap: str) -> Consumer:

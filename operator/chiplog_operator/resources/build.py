@@ -20,6 +20,7 @@ from chiplog_operator.resources.network_policy import network_policies
 from chiplog_operator.resources.pod import pod_template
 from chiplog_operator.resources.secret import internal_secret
 from chiplog_operator.resources.services import (
+    HeldPorts,
     bootstrap_service,
     brokers_service,
     external_services,
@@ -45,12 +46,15 @@ _ANY_BROKER = BrokerId(1)
 
 
 def manifests(
-    cluster: BrokerCluster, broker_ids: Iterable[BrokerId], settings: BuildSettings
+    cluster: BrokerCluster,
+    broker_ids: Iterable[BrokerId],
+    settings: BuildSettings,
+    node_ports: HeldPorts | None = None,
 ) -> list[Manifest]:
     """All of the cluster's objects, each with its hash, in the order to apply them in.
 
-    `broker_ids` are the brokers that should exist. StatefulSets come last, so that a broker's
-    pod finds its account, its rights and its Lease.
+    `broker_ids` are the brokers that should exist, `node_ports` the ports to ask for.
+    StatefulSets come last, so that a broker's pod finds its account, its rights and its Lease.
     """
     ids = sorted(set(broker_ids))
     current = revision(cluster, settings)
@@ -59,7 +63,7 @@ def manifests(
         config_map(cluster),
         brokers_service(cluster),
         bootstrap_service(cluster),
-        *external_services(cluster, ids),
+        *external_services(cluster, ids, node_ports or {}),
         disruption_budget(cluster),
         *network_policies(cluster, settings),
         *(service_account(cluster, broker_id) for broker_id in ids),

@@ -5,11 +5,13 @@ its peers, and a client that asks any broker learns from its metadata where to g
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from chiplog_core import names, ports
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
+from chiplog_core.planner.node_ports import BOOTSTRAP, given_node_port
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.listeners import of_type
@@ -19,6 +21,9 @@ from chiplog_operator.resources.objects import (
     brokers_selector,
     cluster_object,
 )
+
+HeldPorts: TypeAlias = Mapping[BrokerId, Mapping[str, int]]
+"""Broker id -> listener -> node port, as `planner.node_ports.held_by` has them."""
 
 
 def brokers_service(cluster: BrokerCluster) -> Manifest:
@@ -35,26 +40,30 @@ def bootstrap_service(cluster: BrokerCluster) -> Manifest:
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
 
-def external_services(cluster: BrokerCluster, broker_ids: Iterable[BrokerId]) -> list[Manifest]:
+def external_services(
+    cluster: BrokerCluster, broker_ids: Iterable[BrokerId], held: HeldPorts
+) -> list[Manifest]:
     """Where clients outside begin, and the address of each broker; none without such listeners."""
     if not of_type(cluster, ListenerType.NODE_PORT):
         return []
     return [
-        _external_bootstrap_service(cluster),
-        *(_external_broker_service(cluster, broker_id) for broker_id in broker_ids),
+        _external_bootstrap_service(cluster, held),
+        *(_external_broker_service(cluster, broker_id, held) for broker_id in broker_ids),
     ]
 
 
-def _external_bootstrap_service(cluster: BrokerCluster) -> Manifest:
-    spec = _spec(brokers_selector(cluster), _outside_ports(cluster, 0), type="NodePort")
+def _external_bootstrap_service(cluster: BrokerCluster, held: HeldPorts) -> Manifest:
+    at = BrokerId(BOOTSTRAP)
+    spec = _spec(brokers_selector(cluster), _outside_ports(cluster, at, held), type="NodePort")
     name = names.external_bootstrap_service(cluster.metadata.name)
     return cluster_object(kinds.SERVICES, name, cluster, {"spec": spec})
 
 
-def _external_broker_service(cluster: BrokerCluster, broker_id: BrokerId) -> Manifest:
-    spec = _spec(
-        broker_selector(cluster, broker_id), _outside_ports(cluster, broker_id), type="NodePort"
-    )
+def _external_broker_service(
+    cluster: BrokerCluster, broker_id: BrokerId, held: HeldPorts
+) -> Manifest:
+    of_ports = _outside_ports(cluster, broker_id, held)
+    spec = _spec(broker_selector(cluster, broker_id), of_ports, type="NodePort")
     name = names.external_broker_service(cluster.metadata.name, broker_id)
     return broker_object(kinds.SERVICES, name, cluster, broker_id, {"spec": spec})
 
@@ -77,10 +86,12 @@ def _inside_ports(cluster: BrokerCluster) -> list[dict[str, object]]:
     ]
 
 
-def _outside_ports(cluster: BrokerCluster, place: int) -> list[dict[str, object]]:
+def _outside_ports(
+    cluster: BrokerCluster, place: BrokerId, held: HeldPorts
+) -> list[dict[str, object]]:
     """The ports of a Service; `place` counts from the base of the node ports."""
     return [
-        _port(one.name, one.port) | _node_port(one, place)
+        _port(one.name, one.port) | _node_port(one, place, held.get(place, {}))
         for one in of_type(cluster, ListenerType.NODE_PORT)
     ]
 
@@ -90,9 +101,7 @@ def _port(name: str, port: int) -> dict[str, object]:
     return {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
 
 
-def _node_port(listener: Listener, place: int) -> dict[str, object]:
-    if listener.node_port_base is None:
-        return {}
-    node_port = listener.node_port_base + place
-    # Ids are never reused, so after many replaced brokers one may lie beyond the last port.
-    return {"nodePort": node_port} if node_port <= ports.MAX_NODE_PORT else {}
+def _node_port(listener: Listener, place: int, held: Mapping[str, int]) -> dict[str, object]:
+    """The one that the spec gives or that the cluster has had; else Kubernetes chooses."""
+    node_port = given_node_port(listener, place) or held.get(listener.name)
+    return {} if node_port is None else {"nodePort": node_port}

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_kube.api import Manifest
+from chiplog_operator.resources.build import manifests
+from chiplog_operator.resources.settings import BuildSettings
 
 Made = dict[tuple[str, str], Manifest]
 Make = Callable[..., Made]
@@ -131,6 +134,24 @@ def test_without_a_base_kubernetes_chooses(cluster_with: ClusterWith, make: Make
     for name in ("demo-kafka-external-bootstrap", "demo-broker-1-external"):
         assert service(made, name)["type"] == "NodePort"
         assert all("nodePort" not in port for port in service(made, name)["ports"])
+
+
+def test_ports_that_the_cluster_has_had_are_asked_for(
+    cluster_with: ClusterWith, settings: BuildSettings
+) -> None:
+    held = {BrokerId(0): {"external": 30_100}, BrokerId(2): {"external": 30_102, "gone": 30_999}}
+    cluster = cluster_with(listeners=[EXTERNAL])
+    made = manifests(cluster, [BrokerId(1), BrokerId(2)], settings, held)
+    found = {
+        one["metadata"]["name"]: [port.get("nodePort") for port in one["spec"]["ports"]]
+        for one in made
+        if one["kind"] == "Service" and one["spec"].get("type") == "NodePort"
+    }
+    assert found == {
+        "demo-kafka-external-bootstrap": [30_100],
+        "demo-broker-1-external": [None],
+        "demo-broker-2-external": [30_102],
+    }
 
 
 @pytest.mark.parametrize(("broker", "port"), [(7, 32767), (8, None), (32767, None)])

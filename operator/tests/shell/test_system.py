@@ -9,7 +9,7 @@ from chiplog_core import names
 from chiplog_core.labels import MANIFEST_HASH, TOPIC_FINALIZER
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
-from chiplog_kube.api import ApiError, Forbidden, Unavailable
+from chiplog_kube.api import ApiError, Forbidden, Invalid, Unavailable
 from tests.shell.memory_api import Call
 
 NAMESPACE, CLUSTER = "shop", "demo"
@@ -627,3 +627,67 @@ def test_a_pod_whose_claim_waits_for_it_to_be_scheduled_is_made_again(bench: Any
 
     assert bench.run(scenario()) == ["VolumeNotBound"]
     assert not bench.api.all_of(kinds.PODS)
+
+
+EXTERNAL = {"name": "external", "type": "nodeport", "port": 9094, "advertisedHost": "127.0.0.1"}
+OUTSIDE = {
+    "demo-kafka-external-bootstrap": 30_100,
+    **{f"demo-broker-{number}-external": 30_100 + number for number in (1, 2, 3)},
+}
+
+
+async def allocate_node_ports(bench: Any) -> None:
+    """As the API server does where a Service asks for none."""
+    for name, port in OUTSIDE.items():
+        found = bench.one(kinds.SERVICES, name)["spec"]["ports"]
+        patch = {"spec": {"ports": [{**found[0], "nodePort": port}]}}
+        await bench.api.patch(kinds.SERVICES, NAMESPACE, name, patch, field_manager="api")
+
+
+def asked_ports(bench: Any) -> dict[str, int | None]:
+    return {
+        name: bench.one(kinds.SERVICES, name)["spec"]["ports"][0].get("nodePort")
+        for name in OUTSIDE
+    }
+
+
+def test_a_cluster_made_again_asks_for_the_node_ports_it_had(bench: Any) -> None:
+    async def scenario() -> None:
+        async with bench.running():
+            await prepare(bench)
+            await bench.apply_cluster(listeners=[EXTERNAL])
+            await bench.clock.advance(1)
+            assert set(asked_ports(bench).values()) == {None}
+            await allocate_node_ports(bench)
+            await bench.start_brokers()
+            await bench.live(4.5)
+            await bench.api.delete(kinds.BROKER_CLUSTERS, NAMESPACE, CLUSTER)
+            for name in OUTSIDE:
+                await bench.api.delete(kinds.SERVICES, NAMESPACE, name)
+            await bench.clock.advance(5)
+            await bench.apply_cluster(listeners=[EXTERNAL])
+            await bench.clock.advance(5)
+
+    bench.run(scenario())
+    assert asked_ports(bench) == OUTSIDE
+
+
+def test_a_node_port_that_somebody_has_taken_is_said_with_what_to_do(bench: Any) -> None:
+    why = 'Service "demo-broker-1-external" is invalid: spec.ports[0].nodePort: Invalid value: '
+    taken = Invalid(f"{why}30101: provided port is already allocated")
+
+    def is_taken(call: Any) -> ApiError | None:
+        return taken if call.name == "demo-broker-1-external" else None
+
+    async def scenario() -> None:
+        bench.api.fault = is_taken
+        async with bench.running():
+            await prepare(bench)
+            await bench.apply_cluster(listeners=[EXTERNAL])
+            await bench.clock.advance(5)
+
+    bench.run(scenario())
+    conditions = bench.one(kinds.BROKER_CLUSTERS, CLUSTER)["status"]["conditions"]
+    (message,) = {one["message"] for one in conditions if one["type"] == "Ready"}
+    assert "provided port is already allocated" in message
+    assert "give the listener others by spec.listeners[].nodePortBase" in message

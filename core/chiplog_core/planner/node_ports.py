@@ -1,0 +1,72 @@
+"""The node ports of a cluster's Services, which outlive the Services.
+
+Kubernetes allocates them when a Service is made, and clients outside have them in their
+configuration. Broker objects survive a BrokerCluster, so each holds its own ports and those of the
+bootstrap Service. What is held there is asked for from then on: it is never overwritten by what a
+Service has, or two who insist on different ports would change it for ever.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from chiplog_core import names, ports
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.broker import Broker, NodePorts
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.listener import Listener, ListenerType, Port
+from chiplog_core.planner.endpoints import listeners_of
+from chiplog_core.planner.world import World
+
+BOOTSTRAP = 0
+"""Its place among the node ports from `nodePortBase` on; that of a broker is its id."""
+
+
+def given_node_port(listener: Listener, place: int) -> Port | None:
+    """What the spec says; None where it leaves the choice to Kubernetes.
+
+    Ids are never reused, so after many replaced brokers one may lie beyond the last port.
+    """
+    if listener.node_port_base is None:
+        return None
+    node_port = listener.node_port_base + place
+    return node_port if node_port <= ports.MAX_NODE_PORT else None
+
+
+def kept_node_ports(
+    world: World, cluster: BrokerCluster, broker_id: BrokerId, before: tuple[NodePorts, ...]
+) -> tuple[NodePorts, ...]:
+    """Of each listener: what the spec says, else what is held, else what Kubernetes allocated."""
+    held = {one.listener: one for one in before}
+    own = world.node_ports.get(names.external_broker_service(world.metadata.name, broker_id), {})
+    first = world.node_ports.get(names.external_bootstrap_service(world.metadata.name), {})
+    found = []
+    for listener in listeners_of(cluster):
+        if listener.type is not ListenerType.NODE_PORT:
+            continue
+        known = held.get(listener.name, NodePorts(listener=listener.name))
+        now = NodePorts(
+            listener=listener.name,
+            broker=given_node_port(listener, broker_id) or known.broker or own.get(listener.name),
+            bootstrap=given_node_port(listener, BOOTSTRAP)
+            or known.bootstrap
+            or first.get(listener.name),
+        )
+        if now.broker is not None or now.bootstrap is not None:
+            found.append(now)
+    return tuple(found)
+
+
+def held_by(brokers: Iterable[Broker]) -> Mapping[BrokerId, Mapping[str, Port]]:
+    """Broker id -> listener -> the node port to ask for; under `BOOTSTRAP`, that of the bootstrap.
+
+    Of the bootstrap Service, the broker with the lowest id says it.
+    """
+    found: dict[BrokerId, dict[str, Port]] = {}
+    for broker in sorted(brokers, key=lambda one: one.spec.broker_id):
+        if broker.spec.retired:
+            continue
+        for one in broker.spec.node_ports:
+            if one.broker is not None:
+                found.setdefault(broker.spec.broker_id, {})[one.listener] = one.broker
+            if one.bootstrap is not None:
+                found.setdefault(BrokerId(BOOTSTRAP), {}).setdefault(one.listener, one.bootstrap)
+    return found
