@@ -18,6 +18,7 @@ from chiplog_core.planner.actions import (
     Announce,
     Create,
     DeleteMap,
+    EventType,
     LeaderChange,
     News,
     Replace,
@@ -64,6 +65,8 @@ class Chapter:
                 self._log_elections(action)
             case Create(resource=PartitionMap() as made):
                 self.news.append(topic_made(made.spec))
+            case Create(reason=reason, message=message) if reason:
+                self.news.append(News(EventType.NORMAL, reason, message))
             case DeleteMap():
                 self.news.append(topic_gone(action.resource.spec))
             case _:

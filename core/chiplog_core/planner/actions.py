@@ -14,7 +14,7 @@ from chiplog_core.model.group_status import ConsumerGroupStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance_status import RebalanceStatus
-from chiplog_core.model.topic import TopicStatus
+from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.model.verification import VerificationStatus
 
 
@@ -46,9 +46,12 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Make a Broker, PartitionMap or ConsumerGroup; one that exists by then is left as it is."""
+    """Make an object; one that exists by then is left as it is."""
 
-    resource: Broker | PartitionMap | ConsumerGroup
+    resource: Broker | PartitionMap | ConsumerGroup | Topic
+    reason: str = ""
+    """For an Event about what was made; none where empty."""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

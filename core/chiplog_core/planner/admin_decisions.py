@@ -253,8 +253,8 @@ class Decider:
         if topic is None:
             raise Refused(
                 Code.POLICY_VIOLATION,
-                f"topic '{name}' has no Topic object that reads: apply one of that name, or mend "
-                "the one there is",
+                f"topic '{name}' has no Topic object that reads: apply one of that name, which "
+                "takes its records over, or mend the one there is; then try again",
             )
         self._refuse_while_paused(topic.metadata, "Topic")
         self._refuse_while_paused(self._world.metadata, "BrokerCluster")

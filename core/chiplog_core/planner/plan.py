@@ -11,6 +11,7 @@ from datetime import datetime
 from chiplog_core.ids import TopicId
 from chiplog_core.planner.actions import Action, Plan
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
+from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
 from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_word_ms
 from chiplog_core.planner.counts import count_partitions
@@ -76,6 +77,8 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     )
     actions: list[Action] = [*brokers.actions, *maps.actions, *admin.writes]
     actions += finalizer_changes(world, settings)
+    adoption = find_orphans(world, settings, now)
+    actions += adoption.actions
     stranded = find_stranded(world, settings, now)
     if stranded.restarts:
         actions += stranded.restarts
@@ -93,6 +96,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
             admin.look_again_ms,
             moves.look_again_ms,
             stranded.look_again_ms,
+            adoption.look_again_ms,
             next_word_ms(facts, now),
             next_overdue_ms(world),
         ),

@@ -380,7 +380,9 @@ class Kubernetes:
 
     # -- storage
 
-    def _has(self, resource: Broker | PartitionMap) -> bool:
+    def _has(self, resource: Broker | PartitionMap | Topic) -> bool:
+        if isinstance(resource, Topic):
+            return resource.metadata.name in self.topics
         if isinstance(resource, Broker):
             return resource.spec.broker_id in self.brokers
         return resource.spec.topic_name in self.maps

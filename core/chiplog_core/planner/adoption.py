@@ -1,0 +1,93 @@
+"""Topic objects for topics whose own were deleted while nobody was there to carry that out.
+
+A Topic that is deleted while its BrokerCluster is gone, or together with its namespace, takes no
+records with it: nobody can tell that from the cluster being taken down, and a cluster that is made
+again goes on with its records. So its topics come back, and each gets a Topic object again: it
+is seen, and deleting it deletes the records. A topic that was let go with `deletionPolicy: Retain`
+has no owner in its PartitionMap and is to have no object.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from chiplog_core import labels
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.topic import Topic, TopicSpec
+from chiplog_core.names import object_name
+from chiplog_core.planner.actions import Action, Create
+from chiplog_core.planner.settings import Settings
+from chiplog_core.planner.world import World
+from chiplog_core.topic_name import is_internal
+
+ADOPTED = "TopicAdopted"
+PATIENCE = timedelta(minutes=2)
+"""So long after the BrokerCluster was made its users have to apply Topics of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """Topics to be made now, and when to look again for those that may be made later."""
+
+    actions: tuple[Action, ...] = ()
+    look_again_ms: int | None = None
+
+
+def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
+    """Decided only where everything was listed: a Topic that is not seen may be there."""
+    is_ending = world.metadata.deletion_timestamp is not None
+    made_at = world.metadata.creation_timestamp
+    if settings.cluster is None or not world.is_complete or is_ending or made_at is None:
+        return Adoption()
+    if not (orphans := list(_orphans(world))):
+        return Adoption()
+    wait = made_at + PATIENCE - now
+    if wait > timedelta():
+        return Adoption(look_again_ms=wait // timedelta(milliseconds=1) + 1)
+    return Adoption(tuple(_adopted(one, world) for one in orphans))
+
+
+def _orphans(world: World) -> Iterator[PartitionMap]:
+    """Maps whose owner is gone, and that no Topic is about to take over."""
+    metas = [one.metadata for one in world.topics] + [one.metadata for one in world.unreadable]
+    uids = {meta.uid for meta in metas}
+    objects = {(meta.namespace, meta.name) for meta in metas}
+    wanted = {topic.topic_name for topic in world.topics}
+    for name, one in sorted(world.maps.items()):
+        is_taken = name in wanted or (world.metadata.namespace, object_name(name)) in objects
+        is_orphan = one.spec.owner_uid is not None and one.spec.owner_uid not in uids
+        if is_orphan and one.spec.current is not None and not is_taken and not is_internal(name):
+            yield one
+
+
+def _adopted(orphan: PartitionMap, world: World) -> Create:
+    topic = _topic(orphan, world.metadata)
+    return Create(
+        resource=topic,
+        reason=ADOPTED,
+        message=(
+            f"The records of topic {topic.topic_name} are there, and its own Topic object was "
+            "deleted while the BrokerCluster was away. Delete this one to delete the records"
+        ),
+    )
+
+
+def _topic(orphan: PartitionMap, cluster: Metadata) -> Topic:
+    spec = orphan.spec
+    generation = spec.current_generation
+    partitions = () if generation is None else generation.partitions
+    name = object_name(spec.topic_name)
+    return Topic(
+        metadata=Metadata(
+            name=name, namespace=cluster.namespace, labels={labels.CLUSTER: cluster.name}
+        ),
+        spec=TopicSpec(
+            cluster_ref=ClusterRef(name=cluster.name),
+            topic_name=None if name == spec.topic_name else spec.topic_name,
+            partitions=len(partitions) or None,
+            replicas=len(partitions[0].replicas) if partitions else None,
+            config=dict(spec.config),
+        ),
+    )
