@@ -36,6 +36,14 @@ RENEWAL = f"{api.GROUP}/renewal"
 PAUSE = f"{api.GROUP}/pause-reconciliation"
 """Annotation of a user's object: "true" stops every change by the operator until it is gone."""
 
+MANUAL_ROLLING_UPDATE = f"{api.GROUP}/manual-rolling-update"
+"""Annotation of a broker's StatefulSet or pod: "true" restarts the broker when it can be spared."""
+
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""Annotation by which `kubectl rollout restart` makes a pod template another one."""
+
+RESTART_ANNOTATIONS = (MANUAL_ROLLING_UPDATE, RESTARTED_AT)
+
 MANAGED = f"{api.GROUP}/managed"
 """Annotation of a Topic: "false" leaves the topic alone, also when the object is deleted."""
 

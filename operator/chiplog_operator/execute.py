@@ -267,6 +267,8 @@ class Executor:
 
     async def _restart(self, cluster: ClusterKey, action: RestartPod) -> None:
         await self._api.delete(kinds.PODS, cluster.namespace, action.pod_name, uid=action.pod_uid)
+        if action.asked_of:
+            await self._take_away_request(cluster, action.asked_of)
         facts = {"cluster": str(cluster), "pod": action.pod_name, "reason": action.reason}
         logger.info("pod_restarted", extra=facts)
         await self.announce(
@@ -281,6 +283,18 @@ class Executor:
                 message=action.message or f"The operator restarts broker {action.broker_id}",
             )
         )
+
+    async def _take_away_request(self, cluster: ClusterKey, stateful_set: str) -> None:
+        """One annotation is one restart."""
+        patch = {"metadata": {"annotations": {labels.MANUAL_ROLLING_UPDATE: None}}}
+        made = await self._api.patch(
+            kinds.STATEFUL_SETS,
+            cluster.namespace,
+            stateful_set,
+            patch,
+            field_manager=labels.OPERATOR,
+        )
+        self._there.take(kinds.STATEFUL_SETS, made)
 
     async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
         """Whether there is a result now."""

@@ -26,7 +26,15 @@ from chiplog_core.model.topic import Topic
 from chiplog_core.planner.questions import Watch
 from chiplog_core.planner.refusals import Identity, identity
 from chiplog_core.planner.volumes import too_small
-from chiplog_core.planner.world import ClaimState, NodeState, PodState, Question, Unreadable, World
+from chiplog_core.planner.world import (
+    ClaimState,
+    NodeState,
+    PodState,
+    Question,
+    StatefulSetState,
+    Unreadable,
+    World,
+)
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, KubeApi, Manifest, NotFound
@@ -310,6 +318,7 @@ class Observer:
             renewing=self._liveness.alive(key),
             running=self._liveness.running(key),
             pods=self._pods(key),
+            stateful_sets=self._stateful_sets(key),
             claims=self._claims(key),
             rigid_classes=doubts.rigid_classes,
             nodes=self._node_states(),
@@ -388,6 +397,11 @@ class Observer:
             if broker_id is not None:
                 pods[broker_id] = views.pod(manifest)
         return pods
+
+    def _stateful_sets(self, key: ClusterKey) -> dict[BrokerId, StatefulSetState]:
+        found = self._caches.members(kinds.STATEFUL_SETS, key)
+        by_id = ((views.broker_id_of(one), views.stateful_set(one)) for one in found)
+        return {broker_id: one for broker_id, one in by_id if broker_id is not None}
 
     def _claims(self, key: ClusterKey) -> dict[BrokerId, ClaimState]:
         claims: dict[BrokerId, ClaimState] = {}

@@ -13,7 +13,7 @@ from typing import Any
 from chiplog_core import labels
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.last_words import read_last_words
-from chiplog_core.planner.world import ClaimState, NodeState, PodState
+from chiplog_core.planner.world import ClaimState, NodeState, PodState, StatefulSetState
 from chiplog_core.quantities import QUANTITY_PATTERN, Quantity
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata
@@ -127,8 +127,22 @@ def pod(manifest: Manifest) -> PodState:
         ready=ready,
         deleting="deletionTimestamp" in meta,
         revision=annotations_of(manifest).get(labels.REVISION, ""),
+        annotations=_restart_annotations(annotations_of(manifest)),
         message="" if ready else _why_not_running(manifest),
     )
+
+
+def stateful_set(manifest: Manifest) -> StatefulSetState:
+    template = (manifest.get("spec") or {}).get("template") or {}
+    return StatefulSetState(
+        name=metadata(manifest)["name"],
+        annotations=_restart_annotations(annotations_of(manifest)),
+        template_annotations=_restart_annotations(annotations_of(template)),
+    )
+
+
+def _restart_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: annotations[key] for key in labels.RESTART_ANNOTATIONS if key in annotations}
 
 
 def _bound_at(manifest: Manifest) -> datetime | None:

@@ -96,7 +96,7 @@ def group_status(
 def told_nothing(group: ConsumerGroup, verdict: Verdict, now: datetime) -> ConsumerGroupStatus:
     """The status of an object that does not speak for its group, or whose cluster is not there."""
     generation = group.metadata.generation
-    verdicts = [verdict, *([paused_verdict()] if paused(group.metadata) else [])]
+    verdicts = [verdict, *([paused_verdict(group.metadata)] if paused(group.metadata) else [])]
     return ConsumerGroupStatus(
         observed_generation=generation,
         group_id=group.group_id,
@@ -161,7 +161,7 @@ def _others(group: ConsumerGroup, heard: Heard) -> Iterator[Verdict]:
         message = "the group is too large for one answer: members and partitions are missing here"
         yield holds(ConditionType.WARNING, "NotWhole", message)
     if paused(group.metadata):
-        yield paused_verdict()
+        yield paused_verdict(group.metadata)
 
 
 def _listed(names: Sequence[str]) -> str:

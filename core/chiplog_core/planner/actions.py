@@ -134,6 +134,9 @@ class RestartPod:
     """For the Event, like ConfigChangeRequiresRestart."""
     message: str = ""
     """For the Event, where the reason does not say it all."""
+    asked_of: str = ""
+    """The StatefulSet whose annotation `labels.MANUAL_ROLLING_UPDATE` asked for it: that is taken
+    away when the pod is. A process that ends in between restarts the pod once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts
 from chiplog_core.planner.members import find_members
 from chiplog_core.planner.policies import PolicyJudge
 from chiplog_core.planner.sessions import awaiting_admission
+from chiplog_core.planner.settings import paused, unmanaged
 from chiplog_core.planner.world import World, WriteResult
 from chiplog_core.problems import InvalidManifest, Problem, Reason
 from chiplog_core.topic_name import is_internal
@@ -258,7 +259,7 @@ class Decider:
             )
         self._refuse_while_paused(topic.metadata, "Topic")
         self._refuse_while_paused(self._world.metadata, "BrokerCluster")
-        if topic.metadata.annotations.get(labels.MANAGED) == "false":
+        if unmanaged(topic.metadata):
             raise Refused(
                 Code.POLICY_VIOLATION,
                 f"{_of(topic)} has the annotation {labels.MANAGED}: remove it first",
@@ -266,7 +267,7 @@ class Decider:
         return topic
 
     def _refuse_while_paused(self, metadata: Metadata, kind: str) -> None:
-        if metadata.annotations.get(labels.PAUSE) == "true":
+        if paused(metadata):
             raise Refused(
                 Code.POLICY_VIOLATION,
                 f"{kind} {_path(metadata)} has the annotation {labels.PAUSE}: remove it first",

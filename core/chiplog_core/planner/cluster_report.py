@@ -1,13 +1,15 @@
 """What the operator tells the owner of a BrokerCluster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from chiplog_core import api, labels
+from chiplog_core.annotations import unknown_keys
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.config.given import warn_about_values
 from chiplog_core.ids import BrokerId
+from chiplog_core.limits import MAX_MESSAGE_LENGTH
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.planner.actions import Report
 from chiplog_core.planner.counts import Counts
@@ -16,6 +18,7 @@ from chiplog_core.planner.leader_orders import is_in_force
 from chiplog_core.planner.members import Members
 from chiplog_core.planner.offsets_topic import offsets_status
 from chiplog_core.planner.other_reports import published, with_verdicts
+from chiplog_core.planner.restart_wishes import wish_problems
 from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.planner.settings import Settings
 from chiplog_core.planner.verdicts import (
@@ -102,10 +105,14 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     verdicts = [_ready(facts), _healthy(facts), _applied(facts, now), _quiesced(facts)]
     verdicts.append(_stable(verdicts))
     if facts.settings.is_paused:
-        verdicts.append(paused_verdict())
-    verdicts += facts.of_offsets
-    if not any(one.type == ConditionType.WARNING.value for one in verdicts):
-        verdicts += _without_effect(facts.settings)
+        verdicts.append(paused_verdict(facts.world.metadata))
+    verdicts += _one_of_each(
+        [
+            *facts.of_offsets,
+            *_annotation_warning(facts.world),
+            *_without_effect(facts.settings),
+        ]
+    )
     verdicts += _disk_pressure(facts.world)
     regressed = sorted(
         name
@@ -125,6 +132,23 @@ def _without_effect(settings: Settings) -> Iterator[Verdict]:
     cluster = settings.sound_cluster
     if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
         yield holds(ConditionType.WARNING, problems[0].reason.value, told(problems))
+
+
+def _annotation_warning(world: World) -> Iterator[Verdict]:
+    """Annotations that say nothing, here and on the brokers' StatefulSets and pods."""
+    problems = [*unknown_keys(world.metadata), *wish_problems(world)]
+    if problems:
+        yield holds(ConditionType.WARNING, "UnknownAnnotation", told(problems[:10]))
+
+
+def _one_of_each(verdicts: list[Verdict]) -> list[Verdict]:
+    """An object has one condition of a type: of several, the reason is the first one's."""
+    found: dict[str, Verdict] = {}
+    for one in verdicts:
+        before = found.get(one.type)
+        message = one.message if before is None else f"{before.message}; {one.message}"
+        found[one.type] = replace(before or one, message=message[:MAX_MESSAGE_LENGTH])
+    return list(found.values())
 
 
 def _disk_pressure(world: World) -> Iterator[Verdict]:
@@ -223,16 +247,19 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
 
 def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[str, str]:
     rollout = facts.rollout
-    reasons = [which]
+    reasons = [which, *_what_a_restart_waits_for(rollout, rollout.outdated)]
+    is_late = _is_late(facts, now)
+    return "RestartBlocked" if is_late else "WaitingToRestart", "; ".join(reasons)
+
+
+def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterator[str]:
     if rollout.waits_for:
-        reasons.append(f"waits until broker {numbered(rollout.waits_for)} is ready and in sync")
-    if needed := [one for one in rollout.outdated if one in rollout.is_needed]:
-        reasons.append(
+        yield f"waits until broker {numbered(rollout.waits_for)} is ready and in sync"
+    if needed := [one for one in brokers if one in rollout.is_needed]:
+        yield (
             f"without broker {numbered(needed)} partitions would have fewer replicas in sync "
             "than their min.insync.replicas"
         )
-    is_late = _is_late(facts, now)
-    return "RestartBlocked" if is_late else "WaitingToRestart", "; ".join(reasons)
 
 
 def _is_late(facts: ClusterFacts, now: datetime) -> bool:
@@ -265,6 +292,8 @@ def next_word_ms(facts: ClusterFacts, now: datetime) -> int | None:
 
 
 def _quiesced(facts: ClusterFacts) -> Verdict:
+    if facts.rollout.asked:
+        return fails(ConditionType.QUIESCED, "InProgress", _restarts_asked_for(facts))
     busy = (
         facts.rollout.outdated
         or facts.world.unreadable_brokers
@@ -276,6 +305,13 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
     if busy or len(facts.serving) < len(facts.broker_ids):
         return fails(ConditionType.QUIESCED, "InProgress", "brokers start, restart or catch up")
     return holds(ConditionType.QUIESCED, "Quiesced")
+
+
+def _restarts_asked_for(facts: ClusterFacts) -> str:
+    which = f"broker {numbered(facts.rollout.asked)} is to be restarted, as was asked for"
+    if facts.rollout.restart is not None:
+        return which
+    return "; ".join((which, *_what_a_restart_waits_for(facts.rollout, facts.rollout.asked)))
 
 
 def _stable(verdicts: list[Verdict]) -> Verdict:

@@ -46,7 +46,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
     is_known = world.is_complete and not world.unreadable_brokers
     if settings.sound_cluster is not None and is_known:
         rollout = plan_rollout(world, members, brokers.ids, counts)
-    moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.outdated))
+    moves = find_moves(world, counts, now, admin.elections, is_rolling=bool(rollout.pending))
     situation = Situation(
         world=world,
         settings=settings,

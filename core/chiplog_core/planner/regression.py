@@ -99,6 +99,12 @@ def accepted_losses(annotation: str) -> Accepted:
     return accepted
 
 
+def unread_losses(annotation: str) -> tuple[str, ...]:
+    """The entries that do not read; an empty one, as after the last comma, is none."""
+    entries = annotation.replace(" ", "").split(",")
+    return tuple(one for one in entries if one and _ENTRY.fullmatch(one) is None)
+
+
 def acceptance(state: PartitionState, missing: Iterable[BrokerId]) -> str:
     """What `accepted_losses` reads as the consent to go on without `missing`."""
     brokers = "+".join(map(str, missing))

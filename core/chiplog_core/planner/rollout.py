@@ -1,4 +1,5 @@
-"""Restarting brokers for what cannot change while they run: one at a time, never at a price.
+"""Restarting brokers, for what cannot change while they run or because somebody asks for it: one at
+a time, never at a price.
 
 A broker that is not ready goes first: the change may be what heals it. A restart never takes a
 partition below the replicas that acks=all asks for, as far as it has that many at all, and it
@@ -6,13 +7,14 @@ waits until those that run with the new configuration already are ready and in s
 everything they hold: what the previous restart touched is whole again before the next one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.planner.actions import RestartPod
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.members import Life, Members
+from chiplog_core.planner.restart_wishes import RestartWish, restart_wishes
 from chiplog_core.planner.world import World
 
 CONFIG_CHANGE = "ConfigChangeRequiresRestart"
@@ -20,34 +22,46 @@ CONFIG_CHANGE = "ConfigChangeRequiresRestart"
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Which brokers still run with what was before, and what is done about it now."""
+    """Which brokers are to be restarted, and what is done about it now."""
 
     outdated: tuple[BrokerId, ...] = ()
+    """They run with what was before."""
     restart: RestartPod | None = None
     waits_for: tuple[BrokerId, ...] = ()
     """Brokers that have to be well again first."""
     is_needed: tuple[BrokerId, ...] = ()
     """Brokers without which some partition would have too few replicas in sync."""
+    asked: tuple[BrokerId, ...] = ()
+    """Somebody asked for their restart (`restart_wishes`)."""
+
+    @property
+    def pending(self) -> tuple[BrokerId, ...]:
+        """All that are to be restarted."""
+        return tuple(sorted({*self.outdated, *self.asked}))
 
 
 def plan_rollout(
     world: World, members: Members, broker_ids: Sequence[BrokerId], counts: Counts
 ) -> Rollout:
     """The next restart, if one is due and harmless."""
-    outdated = tuple(broker_id for broker_id in broker_ids if _is_outdated(world, broker_id))
-    if not outdated:
-        return Rollout()
+    wishes = restart_wishes(world)
+    found = Rollout(
+        outdated=tuple(broker_id for broker_id in broker_ids if _is_outdated(world, broker_id)),
+        asked=tuple(broker_id for broker_id in broker_ids if broker_id in wishes),
+    )
+    if not found.pending:
+        return found
     going = tuple(broker_id for broker_id, pod in sorted(world.pods.items()) if pod.deleting)
     if going:
-        return Rollout(outdated, waits_for=going)
+        return replace(found, waits_for=going)
     unwell = tuple(one for one in broker_ids if not _is_well(world, members, one, counts))
-    spared = tuple(one for one in outdated if one not in counts.needed)
+    spared = tuple(one for one in found.pending if one not in counts.needed)
     for broker_id in spared:
         if not world.pods[broker_id].ready:
-            return Rollout(outdated, _restart(world, broker_id))
-    if spared and set(unwell) <= set(outdated):
-        return Rollout(outdated, _restart(world, spared[0]))
-    return Rollout(outdated, waits_for=unwell, is_needed=tuple(sorted(counts.needed)))
+            return replace(found, restart=_restart(world, broker_id, wishes))
+    if spared and set(unwell) <= set(found.pending):
+        return replace(found, restart=_restart(world, spared[0], wishes))
+    return replace(found, waits_for=unwell, is_needed=tuple(sorted(counts.needed)))
 
 
 def is_serving(world: World, members: Members, broker_id: BrokerId) -> bool:
@@ -66,6 +80,15 @@ def _is_well(world: World, members: Members, broker_id: BrokerId, counts: Counts
     return is_serving(world, members, broker_id) and broker_id not in counts.lagging
 
 
-def _restart(world: World, broker_id: BrokerId) -> RestartPod:
-    pod = world.pods[broker_id]
-    return RestartPod(broker_id=broker_id, pod_name=pod.name, pod_uid=pod.uid, reason=CONFIG_CHANGE)
+def _restart(
+    world: World, broker_id: BrokerId, wishes: Mapping[BrokerId, RestartWish]
+) -> RestartPod:
+    pod, wish = world.pods[broker_id], wishes.get(broker_id)
+    return RestartPod(
+        broker_id=broker_id,
+        pod_name=pod.name,
+        pod_uid=pod.uid,
+        reason=CONFIG_CHANGE if wish is None else wish.reason,
+        message="" if wish is None else wish.message,
+        asked_of="" if wish is None else wish.stateful_set,
+    )

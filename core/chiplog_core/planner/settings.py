@@ -7,7 +7,7 @@ default in its place. What was in force before then stays, and the Broker object
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chiplog_core import labels
+from chiplog_core.annotations import MANAGED, PAUSE
 from chiplog_core.config.broker_keys import (
     DEFAULT_REPLICATION_FACTOR,
     METRICS_PARTITIONS,
@@ -89,9 +89,9 @@ def _last_inherited(world: World) -> Mapping[str, str] | None:
 
 def paused(metadata: Metadata) -> bool:
     """Whether an annotation tells the operator to leave the object alone."""
-    return metadata.annotations.get(labels.PAUSE) == "true"
+    return PAUSE.is_set(metadata.annotations)
 
 
 def unmanaged(metadata: Metadata) -> bool:
     """Whether an annotation tells the operator to leave the topic alone for good."""
-    return metadata.annotations.get(labels.MANAGED) == "false"
+    return MANAGED.is_set(metadata.annotations)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from chiplog_core import api
+from chiplog_core import api, labels
 from chiplog_core.admin.ownership import set_by_clients_only
+from chiplog_core.annotations import field_of, shown, unknown_keys
 from chiplog_core.conditions import ConditionType, Verdict, merge
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic, TopicStatus
@@ -18,8 +19,16 @@ from chiplog_core.planner.damage_reports import (
 )
 from chiplog_core.planner.disturbances import current_partitions, disturbance
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
+from chiplog_core.planner.regression import unread_losses
 from chiplog_core.planner.settings import paused, unmanaged
-from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused, told
+from chiplog_core.planner.verdicts import (
+    fails,
+    holds,
+    paused_verdict,
+    refused,
+    told,
+    unmanaged_verdict,
+)
 from chiplog_core.problems import Problem
 from chiplog_core.validate.topic import warn_about_topic
 
@@ -118,10 +127,9 @@ class _Reporter:
 
     def _others(self, topic: Topic, partition_map: PartitionMap | None) -> Iterator[Verdict]:
         if unmanaged(topic.metadata):
-            message = "the annotation chiplog.dev/managed is false"
-            yield holds(ConditionType.UNMANAGED, "AnnotationSet", message)
+            yield unmanaged_verdict(topic.metadata)
         if paused(topic.metadata):
-            yield paused_verdict()
+            yield paused_verdict(topic.metadata)
         counts = self._counts.get(topic.topic_name)
         led = [state for state in counts.questioned if state.leader] if counts else []
         if led:
@@ -149,13 +157,25 @@ class _Reporter:
 def _warning(
     topic: Topic, partition_map: PartitionMap | None, tolerated: Sequence[Problem]
 ) -> Verdict | None:
-    problems = (*warn_about_topic(topic), *tolerated)
+    problems = (*warn_about_topic(topic), *tolerated, *_annotation_problems(topic))
     message = _growth_message(topic, partition_map)
     texts = [text for text in (message, told(problems)) if text]
     if not texts:
         return None
     reason = KEYS_REMAPPED if message else problems[0].reason.value
     return holds(ConditionType.WARNING, reason, "; ".join(texts))
+
+
+def _annotation_problems(topic: Topic) -> Iterator[Problem]:
+    """Of annotations that say nothing; a switch that counts as set has a condition of its own."""
+    yield from unknown_keys(topic.metadata)
+    consent = topic.metadata.annotations.get(labels.UNCLEAN_ELECTION, "")
+    if unread := unread_losses(consent):
+        yield Problem(
+            field_of(labels.UNCLEAN_ELECTION),
+            f"has {shown(unread[0])}, which accepts nothing",
+            "write what the Ready condition prints, like 3@17 or 3@17/2+5",
+        )
 
 
 def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
+from chiplog_core import labels
+from chiplog_core.annotations import MANAGED, PAUSE, Switch
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.model.metadata import Metadata
 from chiplog_core.problems import Problem
 
 FAILED_APPLY = "FailedApply"
 """Reason of a condition: the API server refused an object of the cluster."""
+UNKNOWN_VALUE = "UnknownAnnotationValue"
 
 
 def holds(condition: ConditionType, reason: str, message: str = "") -> Verdict:
@@ -30,10 +34,23 @@ def told(problems: Iterable[Problem]) -> str:
     return "; ".join(map(str, problems))
 
 
-def paused_verdict() -> Verdict:
+def paused_verdict(metadata: Metadata) -> Verdict:
     """The operator leaves the object alone."""
-    message = "remove the annotation chiplog.dev/pause-reconciliation to go on"
-    return holds(ConditionType.RECONCILIATION_PAUSED, "AnnotationSet", message)
+    message = f"remove the annotation {labels.PAUSE} to go on"
+    return _set_by(PAUSE, metadata, ConditionType.RECONCILIATION_PAUSED, message)
+
+
+def unmanaged_verdict(metadata: Metadata) -> Verdict:
+    """The operator leaves the topic alone for good."""
+    message = f"the annotation {labels.MANAGED} is false"
+    return _set_by(MANAGED, metadata, ConditionType.UNMANAGED, message)
+
+
+def _set_by(switch: Switch, metadata: Metadata, type_: ConditionType, message: str) -> Verdict:
+    problem = switch.problem(metadata.annotations)
+    if problem is not None:
+        return holds(type_, UNKNOWN_VALUE, str(problem))
+    return holds(type_, "AnnotationSet", message)
 
 
 def numbered(numbers: Sequence[int], *, most: int = 10) -> str:

@@ -33,8 +33,21 @@ class PodState:
     deleting: bool = False
     revision: str = ""
     """The `labels.REVISION` annotation it was started with."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
     message: str = ""
     """Why it does not run, in the words of Kubernetes; empty where it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetState:
+    """A broker's StatefulSet, as far as decisions need it: who asks for a restart."""
+
+    name: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of its own, those that ask for a restart (`labels.RESTART_ANNOTATIONS`)."""
+    template_annotations: Mapping[str, str] = field(default_factory=dict)
+    """The same of its pod template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +161,7 @@ class World:
     """Brokers whose Lease is held by a process that may be alive (`LivenessJudge.running`), also
     one that the Broker object does not know: where that was restored, it names another."""
     pods: Mapping[BrokerId, PodState] = field(default_factory=dict)
+    stateful_sets: Mapping[BrokerId, StatefulSetState] = field(default_factory=dict)
     claims: Mapping[BrokerId, ClaimState] = field(default_factory=dict)
     rigid_classes: frozenset[str] = frozenset()
     """StorageClasses that do not expand volumes (`allowVolumeExpansion`), as far as was asked: of

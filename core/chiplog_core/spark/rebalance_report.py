@@ -34,7 +34,7 @@ def verdicts(
         is_so = ConditionStatus.TRUE
         found.append(Verdict(type=state.value, status=is_so, reason=state.value, message=""))
     if paused(rebalance.metadata):
-        found.append(paused_verdict())
+        found.append(paused_verdict(rebalance.metadata))
     return found
 
 
@@ -47,7 +47,7 @@ def _ready(
     if state in {RebalanceState.NEW, RebalanceState.PENDING_PROPOSAL}:
         return _measuring(status, state, unmet)
     if state is RebalanceState.RECONCILIATION_PAUSED:
-        return fails(ready, "Paused", paused_verdict().message)
+        return fails(ready, "Paused", paused_verdict(rebalance.metadata).message)
     if end is not None:
         return fails(ready, end.reason, end.message)
     is_proposed = state is RebalanceState.PROPOSAL_READY

@@ -176,7 +176,7 @@ def verdicts(
         message = f"{first.topic}: {first.message}" + (f"; and {more} more" if more else "")
         found.append(holds(ConditionType.WARNING, first.reason, message))
     if paused(verification.metadata):
-        found.append(paused_verdict())
+        found.append(paused_verdict(verification.metadata))
     return found
 
 
@@ -203,7 +203,7 @@ def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
     if verification.spec.suspend:
         return fails(ready, "Suspended", "set spec.suspend to false to let it run")
     if paused(verification.metadata):
-        return fails(ready, "Paused", paused_verdict().message)
+        return fails(ready, "Paused", paused_verdict(verification.metadata).message)
     if status.next_run is not None:
         return fails(ready, "Scheduled", f"the next run is due at {status.next_run.isoformat()}")
     return fails(ready, "Waiting", "the run begins when the one before is over")

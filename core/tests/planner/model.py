@@ -48,7 +48,7 @@ from chiplog_core.planner.actions import (
 )
 from chiplog_core.planner.plan import plan
 from chiplog_core.planner.questions import Watch
-from chiplog_core.planner.world import ClaimState, NodeState, PodState, World
+from chiplog_core.planner.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from tests.planner.invariants import check_change, check_map, is_version, knows_less
 from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of
 
@@ -85,6 +85,7 @@ class Kubernetes:
         self.topics: dict[str, Topic] = {}
         self.rebalances: tuple[Rebalance, ...] = ()
         self.pods: dict[BrokerId, PodState] = {}
+        self.stateful_sets: Mapping[BrokerId, StatefulSetState] = {}
         self.claims: Mapping[BrokerId, ClaimState] = {}
         self.disks: dict[BrokerId, Disk] = {}
         self.ended: dict[Incarnation, str] = {}
@@ -263,6 +264,7 @@ class Kubernetes:
                 broker_id for broker_id, one in self.holders.items() if one not in self.ended
             ),
             pods=dict(self.pods),
+            stateful_sets=self.stateful_sets,
             claims=self.claims,
             nodes={
                 f"node-{broker_id}": NodeState(

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from chiplog_core import labels
 from chiplog_core.conditions import Condition, ConditionStatus
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
@@ -11,6 +13,7 @@ from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.planner.actions import Create, RestartPod
 from chiplog_core.planner.node_ports import held_by
+from chiplog_core.planner.world import StatefulSetState
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 
@@ -483,3 +486,88 @@ def test_brokers_are_told_whether_metrics_name_partitions_and_topics_are_not() -
     kubernetes.configure(1)
     kubernetes.settle()
     assert told() is None
+
+
+# -- restarts that somebody asks for
+
+AT = "2026-01-01T12:00:00Z"
+
+
+def asked(*broker_ids: int, replicas: int = 1, **annotations: dict[str, str]) -> Kubernetes:
+    """`annotations` of the StatefulSets of these brokers."""
+    kubernetes = running(3)
+    config = {"min.insync.replicas": 2} if replicas > 1 else {}
+    kubernetes.apply(topic(partitions=3, replicas=replicas, config=config))
+    kubernetes.settle()
+    kubernetes.stateful_sets = {
+        BrokerId(one): StatefulSetState(name=f"demo-broker-{one}", **annotations)
+        for one in broker_ids
+    }
+    return kubernetes
+
+
+ROLLOUT = {"template_annotations": {labels.RESTARTED_AT: AT}}
+MANUALLY = {"annotations": {labels.MANUAL_ROLLING_UPDATE: "true"}}
+
+
+def restart(kubernetes: Kubernetes) -> RestartPod:
+    (found,) = (one for one in kubernetes.plan().actions if isinstance(one, RestartPod))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("annotations", "reason", "asked_of"),
+    [(ROLLOUT, "RolloutRestart", ""), (MANUALLY, "ManualRollingUpdate", "demo-broker-{}")],
+)
+def test_brokers_are_restarted_one_at_a_time_when_somebody_asks(
+    annotations: dict[str, dict[str, str]], reason: str, asked_of: str
+) -> None:
+    kubernetes = asked(1, 2, 3, **annotations)
+    order = []
+    for _ in range(3):
+        found = restart(kubernetes)
+        assert found.reason == reason
+        assert found.asked_of == asked_of.format(found.broker_id)
+        order.append(found.broker_id)
+        pod = kubernetes.pods[found.broker_id]
+        kubernetes.pods[found.broker_id] = replace(pod, deleting=True, ready=False)
+        assert restarts(kubernetes) == [], "never two at a time"
+        kubernetes.kill(found.broker_id)
+        kubernetes.settle()
+        kubernetes.start(found.broker_id)
+        made = kubernetes.pods[found.broker_id]
+        kubernetes.pods[found.broker_id] = replace(made, annotations={labels.RESTARTED_AT: AT})
+        if found.asked_of:
+            others = dict(kubernetes.stateful_sets)
+            del others[found.broker_id]
+            kubernetes.stateful_sets = others
+        kubernetes.settle()
+
+    assert order == [1, 2, 3]
+    assert restarts(kubernetes) == []
+    assert condition(kubernetes, "Stable").status is ConditionStatus.TRUE
+
+
+def test_a_pod_can_be_asked_for_alone() -> None:
+    kubernetes = asked()
+    pod = kubernetes.pods[BrokerId(2)]
+    wish = {labels.MANUAL_ROLLING_UPDATE: "true"}
+    kubernetes.pods[BrokerId(2)] = replace(pod, annotations=wish)
+
+    found = restart(kubernetes)
+    assert (found.broker_id, found.asked_of) == (2, "")
+
+
+def test_why_a_restart_that_was_asked_for_waits() -> None:
+    kubernetes = asked(1, replicas=3, **ROLLOUT)
+    kubernetes.kill(3)
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == []
+    quiesced = condition(kubernetes, "Quiesced")
+    assert quiesced.status is ConditionStatus.FALSE
+    assert quiesced.message == (
+        "broker 1 is to be restarted, as was asked for; waits until broker 3 is ready and in "
+        "sync; without broker 1 partitions would have fewer replicas in sync than their "
+        "min.insync.replicas"
+    )

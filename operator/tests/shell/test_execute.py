@@ -375,6 +375,31 @@ def test_only_this_very_pod_is_restarted(bench: Any, shell: Any) -> None:
     assert [one["reason"] for one in bench.api.all_of(kinds.EVENTS)] == ["Because"]
 
 
+def test_a_restart_takes_the_request_for_it_away(bench: Any, shell: Any) -> None:
+    asked = {labels.MANUAL_ROLLING_UPDATE: "true", "other": "kept"}
+
+    async def scenario() -> None:
+        for kind, name, annotations in (
+            (kinds.PODS, "demo-broker-1-0", {}),
+            (kinds.STATEFUL_SETS, "demo-broker-1", asked),
+        ):
+            meta = {"namespace": "shop", "name": name, "annotations": annotations}
+            await bench.api.create(kind, {"metadata": meta}, field_manager="kubectl")
+        action = RestartPod(
+            broker_id=BrokerId(1),
+            pod_name="demo-broker-1-0",
+            pod_uid=bench.one(kinds.PODS, "demo-broker-1-0")["metadata"]["uid"],
+            reason="ManualRollingUpdate",
+            asked_of="demo-broker-1",
+        )
+        await shell.executor.execute(KEY, [action])
+
+    bench.run(scenario())
+    assert bench.api.all_of(kinds.PODS) == []
+    kept = bench.one(kinds.STATEFUL_SETS, "demo-broker-1")["metadata"]["annotations"]
+    assert kept == {"other": "kept"}
+
+
 def create_topic(cluster: str = "demo", *, dry_run: bool = False) -> WriteTopic:
     about = Metadata(name="orders", namespace="shop")
     manifest = {

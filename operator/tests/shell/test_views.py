@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.planner.world import ClaimState, NodeState, PodState
+from chiplog_core.planner.world import ClaimState, NodeState, PodState, StatefulSetState
 from chiplog_kube import kinds
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
@@ -44,6 +44,20 @@ def test_when_a_pod_was_given_its_node() -> None:
         2026, 1, 1, 0, 0, 5, tzinfo=UTC
     )
     assert views.pod(views.kept_pod(waiting)).bound_at is None
+
+
+def test_what_asks_for_a_restart() -> None:
+    asked = {"chiplog.dev/manual-rolling-update": "true"}
+    at = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T12:00:00Z"}
+    template = {"metadata": {"annotations": {**at, "chiplog.dev/revision": "r1"}}}
+    found = labelled("demo-broker-7", spec={"template": template})
+    found["metadata"]["annotations"] = {**asked, "other": "x"}
+    assert views.stateful_set(found) == StatefulSetState(
+        name="demo-broker-7", annotations=asked, template_annotations=at
+    )
+    made = pod()
+    made["metadata"]["annotations"] = {**asked, **at, "other": "x"}
+    assert views.pod(views.kept_pod(made)).annotations == {**asked, **at}
 
 
 def test_a_claim_that_waits_for_its_first_consumer() -> None:

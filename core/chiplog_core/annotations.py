@@ -1,0 +1,88 @@
+"""What the annotations of users' objects say.
+
+An annotation has no schema, so a value that means nothing must not be taken for one that does: it
+keeps the side on which nothing is changed and nothing lost, and is reported with the values that
+there are. A key of Chiplog's group that nobody reads is most likely a typo, and is reported, too.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from chiplog_core import labels
+from chiplog_core.api import GROUP
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.problems import Problem, nearest
+
+MAX_SHOWN_LENGTH = 60
+"""Characters of a value that a message repeats: it may be a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """An annotation that says yes or no."""
+
+    key: str
+    is_set_by: str
+    """The value that sets it; so does every other that is not `is_unset_by`, if `is_wary`."""
+    is_unset_by: str
+    effect: str
+    """What it is taken for where it says something else; goes on from "so"."""
+    is_wary: bool = True
+
+    def is_set(self, annotations: Mapping[str, str]) -> bool:
+        value = annotations.get(self.key)
+        if value is None or value == self.is_unset_by:
+            return False
+        return self.is_wary or value == self.is_set_by
+
+    def problem(self, annotations: Mapping[str, str], of: str = "") -> Problem | None:
+        """Where its value is neither of the two. `of` says whose it is, where that is not clear."""
+        value = annotations.get(self.key)
+        if value is None or value in {self.is_set_by, self.is_unset_by}:
+            return None
+        return Problem(
+            f"{of} {field_of(self.key)}".strip(),
+            f"is {shown(value)}, so {self.effect}",
+            f"set it to {self.is_set_by} or {self.is_unset_by}, or remove it",
+        )
+
+
+PAUSE: Final = Switch(labels.PAUSE, "true", "false", "the object counts as paused")
+MANAGED: Final = Switch(labels.MANAGED, "false", "true", "the topic is left alone")
+MANUAL_ROLLING_UPDATE: Final = Switch(
+    labels.MANUAL_ROLLING_UPDATE, "true", "false", "nothing is restarted", is_wary=False
+)
+
+USERS_KEYS: Final = frozenset(
+    {labels.PAUSE, labels.MANAGED, labels.UNCLEAN_ELECTION, labels.REBALANCE}
+)
+OPERATORS_KEYS: Final = frozenset({labels.ADMIN_REQUEST, labels.MANIFEST_HASH, labels.REVISION})
+ROLLING_UPDATE_REMEDY: Final = (
+    "annotate the StatefulSet or the pod of a broker; for all brokers: kubectl annotate "
+    f"statefulset --selector {labels.CLUSTER}=NAME {labels.MANUAL_ROLLING_UPDATE}=true"
+)
+
+
+def field_of(key: str) -> str:
+    return f"metadata.annotations[{key}]"
+
+
+def shown(value: str) -> str:
+    """A value in a message."""
+    is_long = len(value) > MAX_SHOWN_LENGTH
+    return repr(value[:MAX_SHOWN_LENGTH] + "…" if is_long else value)
+
+
+def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
+    """Annotations of Chiplog's group, on a BrokerCluster or a Topic, that nobody reads."""
+    for key in sorted(metadata.annotations):
+        if not key.startswith(f"{GROUP}/") or key in USERS_KEYS | OPERATORS_KEYS:
+            continue
+        if key == labels.MANUAL_ROLLING_UPDATE:
+            message, remedy = "restarts nothing here", ROLLING_UPDATE_REMEDY
+        else:
+            likely = nearest(key, USERS_KEYS)
+            message = "is not known"
+            remedy = f"write {likely}, or remove it" if likely else "remove it"
+        yield Problem(field_of(key), message, remedy)

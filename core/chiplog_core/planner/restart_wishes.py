@@ -1,0 +1,66 @@
+"""Who asks for the restart of a broker, beside its configuration.
+
+`kubectl rollout restart statefulset/demo-broker-1` writes a time into the pod template of the
+StatefulSet. Kubernetes does nothing about it (`OnDelete`); a pod with another time is to be
+restarted. The annotation `chiplog.dev/manual-rolling-update: "true"`, on a StatefulSet or on a pod,
+asks for one restart, as Strimzi's does: it goes with the pod, and the operator takes it from the
+StatefulSet.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from chiplog_core import labels
+from chiplog_core.annotations import MANUAL_ROLLING_UPDATE
+from chiplog_core.ids import BrokerId
+from chiplog_core.planner.world import PodState, StatefulSetState, World
+from chiplog_core.problems import Problem
+
+MANUAL = "ManualRollingUpdate"
+ROLLOUT_RESTART = "RolloutRestart"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartWish:
+    """Why a broker is to be restarted, for the Event."""
+
+    reason: str
+    message: str
+    stateful_set: str = ""
+    """The one whose annotation asks for it, which is to be taken away."""
+
+
+def restart_wishes(world: World) -> Mapping[BrokerId, RestartWish]:
+    """Of brokers that have a pod which is not going already."""
+    found = {}
+    for broker_id, pod in sorted(world.pods.items()):
+        wish = None if pod.deleting else _wish(pod, world.stateful_sets.get(broker_id))
+        if wish is not None:
+            found[broker_id] = wish
+    return found
+
+
+def wish_problems(world: World) -> Iterator[Problem]:
+    """Annotations that ask for something that there is not: then nothing is restarted."""
+    for broker_id, pod in sorted(world.pods.items()):
+        owner = world.stateful_sets.get(broker_id)
+        on = [(f"StatefulSet {owner.name}", owner.annotations)] if owner is not None else []
+        for of, annotations in (*on, (f"Pod {pod.name}", pod.annotations)):
+            problem = MANUAL_ROLLING_UPDATE.problem(annotations, of)
+            if problem is not None:
+                yield problem
+
+
+def _wish(pod: PodState, owner: StatefulSetState | None) -> RestartWish | None:
+    if owner is not None and MANUAL_ROLLING_UPDATE.is_set(owner.annotations):
+        return RestartWish(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
+    if MANUAL_ROLLING_UPDATE.is_set(pod.annotations):
+        return RestartWish(MANUAL, _by_annotation("the pod"))
+    wanted_at = "" if owner is None else owner.template_annotations.get(labels.RESTARTED_AT, "")
+    if wanted_at and pod.annotations.get(labels.RESTARTED_AT) != wanted_at:
+        return RestartWish(ROLLOUT_RESTART, f"Asked for by kubectl rollout restart at {wanted_at}")
+    return None
+
+
+def _by_annotation(where: str) -> str:
+    return f"Asked for by the annotation {labels.MANUAL_ROLLING_UPDATE} of {where}"

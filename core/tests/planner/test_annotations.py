@@ -1,0 +1,151 @@
+"""Annotations that mean nothing keep the safe side, and are reported."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chiplog_core import labels
+from chiplog_core.annotations import MANAGED, MANUAL_ROLLING_UPDATE, PAUSE, shown, unknown_keys
+from chiplog_core.conditions import Condition
+from chiplog_core.ids import BrokerId
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.world import StatefulSetState
+from tests.planner.model import Kubernetes
+from tests.planner.objects import topic
+
+
+def running() -> Kubernetes:
+    kubernetes = Kubernetes()
+    kubernetes.apply(topic(partitions=3))
+    kubernetes.run()
+    return kubernetes
+
+
+def annotate_cluster(kubernetes: Kubernetes, **annotations: str) -> None:
+    given = {f"chiplog.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    meta = replace(kubernetes.cluster.metadata, annotations=given)
+    kubernetes.cluster = kubernetes.stored(replace(kubernetes.cluster, metadata=meta))
+
+
+def condition(of: Any, type_: str) -> Condition | None:
+    return next((one for one in of.status.conditions if one.type == type_), None)
+
+
+def message(of: Any, type_: str) -> str:
+    found = condition(of, type_)
+    return "" if found is None else found.message
+
+
+@pytest.mark.parametrize(
+    ("value", "is_paused", "is_managed", "is_restarted"),
+    [
+        (None, False, True, False),
+        ("true", True, True, True),
+        ("false", False, False, False),
+        *((odd, True, False, False) for odd in ("yes", "True", "1", "", " true")),
+    ],
+)
+def test_what_a_switch_is_taken_for(
+    value: str | None, is_paused: bool, is_managed: bool, is_restarted: bool
+) -> None:
+    def given(key: str) -> dict[str, str]:
+        return {} if value is None else {key: value}
+
+    assert PAUSE.is_set(given(labels.PAUSE)) is is_paused
+    assert MANAGED.is_set(given(labels.MANAGED)) is not is_managed
+    wish = given(labels.MANUAL_ROLLING_UPDATE)
+    assert MANUAL_ROLLING_UPDATE.is_set(wish) is is_restarted
+    assert (PAUSE.problem(given(labels.PAUSE)) is None) is (value in {None, "true", "false"})
+
+
+def test_a_cluster_that_is_paused_by_another_word_stays_paused_and_says_so() -> None:
+    kubernetes = running()
+    annotate_cluster(kubernetes, pause_reconciliation="yes")
+    kubernetes.settle()
+
+    assert not kubernetes.plan().may_apply
+    assert message(kubernetes.cluster, "ReconciliationPaused") == (
+        "metadata.annotations[chiplog.dev/pause-reconciliation] is 'yes', so the object counts as "
+        "paused: set it to true or false, or remove it"
+    )
+
+    annotate_cluster(kubernetes, pause_reconciliation="false")
+    kubernetes.settle()
+    assert kubernetes.plan().may_apply
+    assert condition(kubernetes.cluster, "ReconciliationPaused") is None
+
+
+def test_a_topic_whose_annotation_says_neither_is_left_alone_and_its_records_kept() -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=9, annotations={labels.MANAGED: "no"}))
+    kubernetes.settle()
+
+    found = kubernetes.topics["orders"]
+    assert found.status.partitions == 3
+    assert message(found, "Unmanaged") == (
+        "metadata.annotations[chiplog.dev/managed] is 'no', so the topic is left alone: set it to "
+        "false or true, or remove it"
+    )
+    kubernetes.delete("orders")
+    kubernetes.settle()
+    assert not kubernetes.buried
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (
+            "pause-reconcilation",
+            "true",
+            (
+                "metadata.annotations[chiplog.dev/pause-reconcilation] is not known: write "
+                "chiplog.dev/pause-reconciliation, or remove it"
+            ),
+        ),
+        (
+            "unclean-election",
+            "3@17,4",
+            (
+                "metadata.annotations[chiplog.dev/unclean-election] has '4', which accepts nothing: "
+                "write what the Ready condition prints, like 3@17 or 3@17/2+5"
+            ),
+        ),
+    ],
+)
+def test_what_nobody_reads_is_reported(key: str, value: str, told: str) -> None:
+    kubernetes = running()
+    kubernetes.apply(topic(partitions=3, annotations={f"chiplog.dev/{key}": value}))
+    kubernetes.settle()
+
+    assert message(kubernetes.topics["orders"], "Warning") == told
+    assert condition(kubernetes.topics["orders"], "Ready").status == "True"  # type: ignore[union-attr]
+
+
+def test_what_is_read_is_no_problem() -> None:
+    known = {labels.PAUSE: "x", labels.UNCLEAN_ELECTION: "x", labels.ADMIN_REQUEST: "x"}
+    others = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "chiplog.dev.other/a": "b"}
+
+    assert not list(unknown_keys(Metadata(name="a", annotations={**known, **others})))
+
+
+def test_a_restart_that_is_asked_for_in_the_wrong_place_or_word() -> None:
+    kubernetes = running()
+    annotate_cluster(kubernetes, manual_rolling_update="true")
+    odd = StatefulSetState(
+        name="demo-broker-1", annotations={labels.MANUAL_ROLLING_UPDATE: "please"}
+    )
+    kubernetes.stateful_sets = {BrokerId(1): odd}
+    kubernetes.settle()
+
+    assert message(kubernetes.cluster, "Warning") == (
+        "metadata.annotations[chiplog.dev/manual-rolling-update] restarts nothing here: annotate "
+        "the StatefulSet or the pod of a broker; for all brokers: kubectl annotate statefulset "
+        "--selector chiplog.dev/cluster=NAME chiplog.dev/manual-rolling-update=true; StatefulSet "
+        "demo-broker-1 metadata.annotations[chiplog.dev/manual-rolling-update] is 'please', so "
+        "nothing is restarted: set it to true or false, or remove it"
+    )
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(shown("x" * 10_000)) < 70
