@@ -107,8 +107,8 @@ def test_a_topic_whose_annotation_says_neither_is_left_alone_and_its_records_kep
             "unclean-election",
             "3@17,4",
             (
-                "metadata.annotations[chiplog.dev/unclean-election] has '4', which accepts nothing: "
-                "write what the Ready condition prints, like 3@17 or 3@17/2+5"
+                "metadata.annotations[chiplog.dev/unclean-election] has '4', which accepts "
+                "nothing: write what the Ready condition prints, like 3@17 or 3@17/2+5"
             ),
         ),
     ],
