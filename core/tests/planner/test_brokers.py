@@ -493,7 +493,7 @@ def test_brokers_are_told_whether_metrics_name_partitions_and_topics_are_not() -
 AT = "2026-01-01T12:00:00Z"
 
 
-def asked(*broker_ids: int, replicas: int = 1, **annotations: dict[str, str]) -> Kubernetes:
+def asked(*broker_ids: int, replicas: int = 1, **annotations: Any) -> Kubernetes:
     """`annotations` of the StatefulSets of these brokers."""
     kubernetes = running(3)
     config = {"min.insync.replicas": 2} if replicas > 1 else {}
