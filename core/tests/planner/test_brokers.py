@@ -506,8 +506,8 @@ def asked(*broker_ids: int, replicas: int = 1, **annotations: Any) -> Kubernetes
     return kubernetes
 
 
-ROLLOUT = {"template_annotations": {labels.RESTARTED_AT: AT}}
-MANUALLY = {"annotations": {labels.MANUAL_ROLLING_UPDATE: "true"}}
+ROLLOUT: dict[str, Any] = {"template_annotations": {labels.RESTARTED_AT: AT}}
+MANUALLY: dict[str, Any] = {"annotations": {labels.MANUAL_ROLLING_UPDATE: "true"}}
 
 
 def restart(kubernetes: Kubernetes) -> RestartPod:
@@ -520,7 +520,7 @@ def restart(kubernetes: Kubernetes) -> RestartPod:
     [(ROLLOUT, "RolloutRestart", ""), (MANUALLY, "ManualRollingUpdate", "demo-broker-{}")],
 )
 def test_brokers_are_restarted_one_at_a_time_when_somebody_asks(
-    annotations: dict[str, dict[str, str]], reason: str, asked_of: str
+    annotations: dict[str, Any], reason: str, asked_of: str
 ) -> None:
     kubernetes = asked(1, 2, 3, **annotations)
     order = []
