@@ -5,9 +5,11 @@ the code behind a field exists, whoever sets it is told so by a condition: nothi
 This is the one place that knows. Building a feature ends with deleting its entry here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
+from chiplog_core import api
 from chiplog_core.problems import Problem, Reason
 
 
@@ -48,3 +50,55 @@ def unless_built(feature: Feature, field: str) -> tuple[Problem, ...]:
         return ()
     message = f"asks for {feature}, which is not built yet"
     return (Problem(field, message, UNBUILT[feature], Reason.NOT_SUPPORTED),)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where users ask for a feature."""
+
+    kind: api.ResourceKind
+    path: str
+    """Like `spec.growth.strategy`, with `[]` for the items of a list."""
+    value: str = ""
+    """What of it is not built; all of it where empty."""
+
+
+FIELDS: Mapping[Feature, tuple[Field, ...]] = {
+    Feature.REPARTITION: (
+        Field(api.TOPIC, "spec.growth.strategy", "Repartition"),
+        Field(api.TOPIC, "spec.growth.partitioner"),
+        Field(api.TOPIC, "spec.growth.maxReplay"),
+    ),
+    Feature.TRASH: (
+        Field(api.TOPIC, "spec.deletionPolicy", "Trash"),
+        Field(api.TOPIC, "spec.trashTTL"),
+    ),
+    Feature.MANUAL_PLACEMENT: (Field(api.TOPIC, "spec.assignments"),),
+    Feature.ROLL_POLICY: (Field(api.BROKER_CLUSTER, "spec.rollPolicy"),),
+    Feature.HIBERNATION: (Field(api.BROKER_CLUSTER, "spec.hibernate", "true"),),
+    Feature.MAINTENANCE: (Field(api.BROKER_CLUSTER, "spec.maintenance"),),
+    Feature.LOAD_BALANCERS: (Field(api.BROKER_CLUSTER, "spec.listeners[].type", "loadbalancer"),),
+    Feature.CLAIM_DELETION: (Field(api.BROKER_CLUSTER, "spec.storage.deleteClaim", "true"),),
+    Feature.SCALE_IN: (Field(api.BROKER_CLUSTER, "spec.replicas", "A smaller number"),),
+    Feature.REPLICA_MOVES: (
+        Field(api.REBALANCE, "spec.mode", "Any other than full"),
+        Field(api.REBALANCE, "spec.goals"),
+        Field(api.REBALANCE, "spec.skipHardGoalCheck", "true"),
+        Field(api.REBALANCE, "spec.concurrentPartitionMovementsPerBroker"),
+        Field(api.REBALANCE, "spec.replicationThrottle"),
+    ),
+}
+"""What `kubectl explain` says it of."""
+
+
+def is_built(feature: Feature) -> bool:
+    return feature not in UNBUILT
+
+
+def notices(kind: api.ResourceKind) -> Iterator[tuple[str, str]]:
+    """Path of a field and the sentence that says what of it is not built yet."""
+    for feature, remedy in UNBUILT.items():
+        for field in FIELDS[feature]:
+            if field.kind == kind:
+                subject = f"{field.value} is not" if field.value else "Not"
+                yield field.path, f"{subject} built yet: {remedy}."

@@ -7,6 +7,7 @@ from typing import Any
 from chiplog_core import api
 from chiplog_core.manifest.shapes import ObjectShape, object_shape
 from chiplog_core.model.resource import Resource, UsersResource
+from chiplog_core.unbuilt import notices
 from crds.schema.openapi import PROGRAMS, USERS, Schema, schema_of
 from crds.schema.rules import Rule
 
@@ -123,6 +124,9 @@ class Definition:
                 **self._parts(shape),
             },
         }
+        for path, notice in notices(self.model.KIND):
+            node = _node(root, path)
+            node["description"] = f"{node['description']} {notice}"
         for path, rules in self.rules.items():
             node = _node(root, path)
             node.setdefault("x-kubernetes-validations", []).extend(

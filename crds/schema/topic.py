@@ -4,6 +4,7 @@ from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.limits import MAX_TOPIC_NAME_LENGTH
 from chiplog_core.model.topic import DeletionPolicy, GrowthStrategy, Topic
 from chiplog_core.topic_name import INTERNAL_TOPICS, NAMES_OF_NO_TOPIC
+from chiplog_core.unbuilt import Feature, is_built
 from crds.schema.definition import AGE, MESSAGE, READY, REASON, ROOT, Column, Definition
 from crds.schema.rules import Rule, RuleReason, optional
 
@@ -12,6 +13,12 @@ _MIN_ISR = f"self.config.{MIN_INSYNC_REPLICAS.name.replace('.', '__dot__')}"
 _REPARTITIONS = (
     "has(self.growth) && has(self.growth.strategy) && "
     f"self.growth.strategy == '{GrowthStrategy.REPARTITION}'"
+)
+
+# Until it is built, it is no way past the rule: Append would follow with the smaller number.
+_IF_REPARTITIONED = f" || ({_REPARTITIONS})" if is_built(Feature.REPARTITION) else ""
+_OR_REPARTITION = (
+    ", or set spec.growth.strategy to Repartition" if is_built(Feature.REPARTITION) else ""
 )
 
 TOPIC = Definition(
@@ -53,13 +60,12 @@ TOPIC = Definition(
             ),
             Rule(
                 "!has(self.partitions) || !has(oldSelf.partitions) || "
-                f"self.partitions >= oldSelf.partitions || ({_REPARTITIONS})",
+                f"self.partitions >= oldSelf.partitions{_IF_REPARTITIONED}",
                 "spec.partitions cannot shrink: appended partitions cannot be taken away; keep "
-                "the number, or set spec.growth.strategy to Repartition",
+                f"the number{_OR_REPARTITION}",
                 message_expression="'spec.partitions cannot shrink from %d to %d: appended "
-                "partitions cannot be taken away; keep at least %d, or set spec.growth.strategy "
-                "to Repartition'.format([oldSelf.partitions, self.partitions, "
-                "oldSelf.partitions])",
+                f"partitions cannot be taken away; keep at least %d{_OR_REPARTITION}'.format(["
+                "oldSelf.partitions, self.partitions, oldSelf.partitions])",
                 field=".partitions",
             ),
             Rule(

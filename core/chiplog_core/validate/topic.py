@@ -10,7 +10,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import DeletionPolicy, Growth, GrowthStrategy, Topic, TopicSpec
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.topic_name import NAMES_OF_NO_TOPIC, collision_key, is_internal
-from chiplog_core.unbuilt import Feature, unless_built
+from chiplog_core.unbuilt import Feature, is_built, unless_built
 
 MIN_ISR_FIELD = f"spec.config[{MIN_INSYNC_REPLICAS.name}]"
 
@@ -46,14 +46,17 @@ def check_topic_change(before: Topic, after: Topic) -> tuple[Problem, ...]:
 def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
     """What is wrong with going from the `current` number of partitions to the spec's."""
     shrinks = spec.partitions is not None and spec.partitions < current
-    if not shrinks or _strategy(spec.growth) is GrowthStrategy.REPARTITION:
+    can_repartition = is_built(Feature.REPARTITION)
+    wants_to = _strategy(spec.growth) is GrowthStrategy.REPARTITION
+    if not shrinks or (can_repartition and wants_to):
         return ()
+    other = ", or set spec.growth.strategy to Repartition" if can_repartition else ""
     return (
         Problem(
             "spec.partitions",
             f"is {spec.partitions}, but the topic has {current} and appended partitions cannot "
             "be taken away",
-            f"set it to {current} or more, or set spec.growth.strategy to Repartition",
+            f"set it to {current} or more{other}",
             Reason.NOT_SUPPORTED,
         ),
     )

@@ -213,14 +213,24 @@ def test_partitions_cannot_be_taken_away() -> None:
     assert problem.reason is Reason.NOT_SUPPORTED
     assert str(problem) == (
         "spec.partitions is 6, but the topic has 12 and appended partitions cannot be taken "
-        "away: set it to 12 or more, or set spec.growth.strategy to Repartition"
+        "away: set it to 12 or more"
     )
 
 
-def test_unless_they_are_repartitioned() -> None:
+def test_what_is_not_built_is_no_way_past_it() -> None:
+    after = topic(partitions=6, growth={"strategy": "Repartition"})
+
+    (problem,) = check_topic_change(topic(partitions=12), after)
+    assert "Repartition" not in str(problem), "no advice that is refused when it is followed"
+
+
+def test_unless_they_are_repartitioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unbuilt, "UNBUILT", {})
     after = topic(partitions=6, growth={"strategy": "Repartition"})
 
     assert check_topic_change(topic(partitions=12), after) == ()
+    (problem,) = check_topic_change(topic(partitions=12), topic(partitions=6))
+    assert problem.remedy == "set it to 12 or more, or set spec.growth.strategy to Repartition"
 
 
 def test_a_number_of_partitions_that_is_not_set_stays() -> None:
