@@ -23,6 +23,7 @@ from chiplog_broker.logging_setup import set_up
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
 from chiplog_broker.server.http import serve_health, serve_metrics
 from chiplog_core.ids import MAX_BROKER_ID
+from chiplog_core.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="chiplog-broker", description="A broker of the Chiplog partitioned log."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     mode = parser.add_mutually_exclusive_group(required=True)
     mode.add_argument(
         "--standalone",

@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from chiplog_broker.broker import Broker
@@ -20,6 +19,7 @@ from chiplog_broker.ports.net import Net, SystemNet
 from chiplog_broker.security.credentials import FileCredentials, Keyring
 from chiplog_broker.server.inquiries import InquiryServer
 from chiplog_core.ids import BrokerId
+from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
 
@@ -50,7 +50,7 @@ def member(
         namespace=options.namespace or os.environ.get("POD_NAMESPACE") or connection.namespace,
         broker_id=BrokerId(options.broker_id),
         incarnation=new_incarnation(ports.rng),
-        version=own_version(),
+        version=VERSION,
     )
     membership = KubernetesMembership(
         process,
@@ -95,11 +95,3 @@ def internal_credentials(folder: Path | None, clock: Clock) -> FileCredentials |
     if folder is None and not CREDENTIALS.is_dir():
         return None
     return FileCredentials(folder or CREDENTIALS, clock)
-
-
-def own_version() -> str:
-    """Of this software; empty where it was not installed."""
-    try:
-        return version("chiplog")
-    except PackageNotFoundError:
-        return ""

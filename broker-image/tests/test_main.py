@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from chiplog_broker.broker import Broker
-from chiplog_broker.main import Addresses, serve
+from chiplog_broker.main import Addresses, arguments, serve
 from chiplog_broker.server.health import Health
+from chiplog_core.version import VERSION
 
 
 def free_ports(count: int) -> list[int]:
@@ -141,3 +142,10 @@ def test_a_signal_during_recovery_ends_it() -> None:
     asyncio.run(asyncio.wait_for(serve(broker, addresses), timeout=5))
     assert broker.ended
     assert not broker.health.started
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"chiplog-broker {VERSION}\n"

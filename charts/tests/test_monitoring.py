@@ -76,6 +76,16 @@ def test_the_chart_gives_the_rules_as_they_are_tested(helm: Path) -> None:
         assert one["metadata"]["labels"]["release"] == "prometheus"
 
 
+def test_a_runbook_url_is_absolute_or_absent(helm: Path) -> None:
+    for rule in rules_of(rendered(helm)).values():
+        assert "runbook_url" not in rule["annotations"]
+        assert rule["annotations"]["summary"]
+    for wrong in ("docs/runbooks/{alert}.md", "runbooks.example.org/{alert}", "ftp://x/{alert}"):
+        with pytest.raises(CalledProcessError) as failed:
+            rendered(helm, runbooks=wrong)
+        assert "/runbooks" in str(failed.value.stderr)
+
+
 def test_what_is_off_can_be_switched_on_and_the_rest_off(helm: Path) -> None:
     every = {rule["alert"] for _, rule in ALERTS}
     assert set(rules_of(rendered(helm))) == every - OFF

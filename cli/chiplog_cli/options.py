@@ -13,9 +13,11 @@ import typer
 
 from chiplog_cli.errors import CannotDo
 from chiplog_cli.moments import length_ms
+from chiplog_cli.printable import lines
 from chiplog_cli.printing import Format
 from chiplog_cli.session import Session
 from chiplog_cli.target import ENVIRONMENT, target
+from chiplog_core.version import VERSION
 
 DEFAULT_TIMEOUT = "15s"
 
@@ -67,6 +69,26 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
     """Declares the options; nothing calls it."""
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"chiplog {VERSION}")
+        raise typer.Exit
+
+
+_VERSION = inspect.Parameter(
+    "version",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version of this program.",
+        ),
+    ],
+)
 SHARED = tuple(inspect.signature(_shared).parameters.values())
 NAMES = tuple(one.name for one in SHARED)
 
@@ -88,7 +110,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Command], Command]:
             try:
                 function(_session({**(invocation.obj or {}), **_used(shared)}), **given)
             except CannotDo as error:
-                typer.echo(f"chiplog: {error}", err=True)
+                typer.echo(f"chiplog: {lines(str(error))}", err=True)
                 raise typer.Exit(1) from error
 
         _pretend(run, [*own, *SHARED], doc=function.__doc__)
@@ -102,9 +124,10 @@ def remember(app: typer.Typer, doc: str) -> None:
     """Let the shared options stand before the command, too."""
 
     def run(invocation: typer.Context, **given: Any) -> None:
+        del given["version"]  # its callback ends the program
         invocation.obj = _used(given)
 
-    _pretend(run, list(SHARED), doc=doc)
+    _pretend(run, [*SHARED, _VERSION], doc=doc)
     app.callback()(run)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from chiplog_cli.printable import json_text, lines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -26,9 +28,9 @@ def show(
     match form:
         case Format.TABLE:
             if shown := text():
-                typer.echo(shown)
+                typer.echo(lines(shown))
         case Format.JSON:
-            typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            typer.echo(json_text(json.dumps(document, indent=2, ensure_ascii=False)))
         case Format.YAML:
             typer.echo(_yaml(document), nl=False)
 
@@ -37,19 +39,22 @@ def show_next(form: Format, document: "Mapping[str, Any]", text: Callable[[], st
     """One of many answers: a line of JSON each, or documents of one YAML stream."""
     match form:
         case Format.TABLE:
-            typer.echo(text())
+            typer.echo(lines(text()))
         case Format.JSON:
-            typer.echo(json.dumps(document, ensure_ascii=False))
+            typer.echo(json_text(json.dumps(document, ensure_ascii=False)))
         case Format.YAML:
             typer.echo("---\n" + _yaml(document), nl=False)
 
 
 def remark(text: str) -> None:
     """Something to know about the answer, where it does not end up in a pipe."""
-    typer.echo(text, err=True)
+    typer.echo(lines(text), err=True)
 
 
 def _yaml(document: object) -> str:
     import yaml  # noqa: PLC0415 - tables need none
 
-    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    text = str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    if lines(text) == text:
+        return text
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=False))

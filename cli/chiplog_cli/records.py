@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chiplog_cli.moments import moment_text
+from chiplog_cli.printable import in_a_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def document(record: Record) -> dict[str, Any]:
 
 
 def _shown(part: bytes | None) -> str:
-    return "null" if part is None else part.decode(errors="backslashreplace")
+    return "null" if part is None else in_a_line(part.decode(errors="backslashreplace"))
 
 
 def _field(name: str, part: bytes | None) -> Mapping[str, str | None]:

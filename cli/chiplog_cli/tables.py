@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from chiplog_cli.printable import in_a_line
+
 NONE = "-"
 """Stands where there is no value."""
 
@@ -9,7 +11,7 @@ GAP = 2
 
 
 def cell(value: object) -> str:
-    return NONE if value is None or value == "" else str(value)
+    return NONE if value is None or value == "" else in_a_line(str(value))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

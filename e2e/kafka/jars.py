@@ -1,12 +1,17 @@
-"""Jars from Maven Central into the cache, once per `pom.xml`: Apache Kafka's, and others."""
+"""Jars from Maven Central into the cache, once per `pom.xml`: Apache Kafka's, and others.
 
+Maven compares each with the checksum that lies beside it: who can change the one can change both.
+So a `pom.sha256` beside a `pom.xml` names every jar with its SHA-256, as `sha256sum` writes it.
+"""
+
+import hashlib
 import os
 import shutil
 from functools import cache
 from pathlib import Path
 
 from e2e.cluster import layout
-from e2e.cluster.console import step
+from e2e.cluster.console import Refused, step
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import run
 from e2e.kafka import debian
@@ -18,7 +23,9 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 @cache
 def jars(pom: Path = KAFKA) -> Path:
     """The folder that holds every jar of the class path."""
-    folder = layout.cache() / "kafka" / f"jars-{content_key([pom])}"
+    lock = pom.with_suffix(".sha256")
+    sources = [pom, *([lock] if lock.exists() else [])]
+    folder = layout.cache() / "kafka" / f"jars-{content_key(sources)}"
     if not folder.exists():
         with step(f"fetching the jars of {pom.relative_to(layout.CHECKOUT)} from Maven Central"):
             fetch(pom, folder)
@@ -35,7 +42,27 @@ def fetch(pom: Path, folder: Path) -> None:
         *(COPY, "-DincludeScope=runtime", f"-DoutputDirectory={making}"),
         timeout_s=900,
     )
+    lock = pom.with_suffix(".sha256")
+    if lock.exists() and (wrong := unlike(making, lock.read_text())):
+        shutil.rmtree(making)
+        raise Refused(
+            f"{', '.join(wrong)}: not as {lock.relative_to(layout.CHECKOUT)} has it. Where pom.xml "
+            "was changed on purpose, write that file anew: sha256sum *.jar"
+        )
     if folder.exists():  # another checkout was quicker
         shutil.rmtree(making)
     else:
         making.rename(folder)
+
+
+def unlike(folder: Path, lock: str) -> list[str]:
+    """Names of jars with another SHA-256 than the lock says, and of those that only one has."""
+    wanted = {name: digest for digest, name in map(str.split, lock.splitlines())}
+    found = {path.name: sha256(path) for path in folder.iterdir()}
+    both = wanted.keys() | found.keys()
+    return sorted(name for name in both if wanted.get(name) != found.get(name))
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

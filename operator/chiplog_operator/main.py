@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_operator.caches import Caches
@@ -57,6 +58,7 @@ def options(given: Sequence[str] | None = None) -> Options:
     parser = argparse.ArgumentParser(
         prog="chiplog-operator", description="Runs Chiplog clusters on Kubernetes."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, help="where not set: from inside the pod"
     )

@@ -11,6 +11,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from chiplog_core.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.planner.actions import Action, Replace
 from chiplog_core.planner.settings import paused
@@ -36,6 +37,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         """All but what is told of each group."""
         ProcessCollector(registry=self.registry)
+        build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
+        build.labels(**BUILD_LABELS).set(1)
         self.groups = GroupBoard()
         self.verifications = VerificationBoard()
         self.objects = ObjectBoard()

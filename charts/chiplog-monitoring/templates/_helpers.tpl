@@ -31,7 +31,11 @@ annotations:
 {{- range .rules -}}
 {{- $own := get $values.alerts .alert | default dict -}}
 {{- if ne (toString $own.enabled) "false" -}}
+{{- if $values.runbooks -}}
 {{- $_ := set .annotations "runbook_url" ($values.runbooks | replace "{alert}" .alert) -}}
+{{- else -}}
+{{- $_ := unset .annotations "runbook_url" -}}
+{{- end -}}
 {{- $expr := $own.expr | default .expr -}}
 {{- if hasKey $own "threshold" -}}
 {{- if not (regexMatch "[<>] [0-9.]+$" .expr) }}{{ fail (printf "alerts.%s.threshold: this alert has none, only expr can change it" .alert) }}{{ end -}}

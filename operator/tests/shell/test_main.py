@@ -12,6 +12,7 @@ import aiohttp
 import kopf
 import pytest
 
+from chiplog_core.version import VERSION
 from chiplog_kube import kinds
 from chiplog_kube.connection import Connection
 from chiplog_operator import kopf_settings
@@ -176,3 +177,10 @@ def test_a_part_of_kopf_that_fails_is_told_though_another_never_ends(
             await running
 
     asyncio.run(scenario())
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        options(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"chiplog-operator {VERSION}\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.metadata.view import ClusterView
@@ -24,6 +24,7 @@ from chiplog_broker.server.exposition.requests import RequestCollector
 from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES, topic_rows
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
+from chiplog_core.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from chiplog_core.series import written
 
@@ -53,6 +54,8 @@ class Exposition:
         self.registry.register(DiskCollector(replicas))
         self.registry.register(CleanerCollector(replicas))
         ProcessCollector(registry=self.registry)
+        build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
+        build.labels(**BUILD_LABELS).set(1)
         self._making: asyncio.Task[bytes] | None = None
         """The last text, or the one that is being made."""
         self._made_s = 0.0
