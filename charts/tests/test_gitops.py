@@ -16,7 +16,7 @@ import pytest
 import yaml
 from cel_expr_python import cel
 
-from charts.tests.files import CHARTS, CHECKOUT, MONITORING, by_kind, manifests, render
+from charts.tests.files import CHARTS, CHECKOUT, MONITORING, OPERATOR, by_kind, manifests, render
 from chiplog_core import api
 from e2e.cluster import build
 from e2e.cluster.shell import run
@@ -310,6 +310,19 @@ def test_a_prometheus_that_chooses_by_release_takes_the_alerts_of_both_layouts(
         assert chosen
         for one in chosen:
             assert one["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_the_operators_values_of_both_layouts_say_which_namespaces(tmp_path: Path) -> None:
+    (argo_cd,) = manifests((GITOPS / "argocd" / "operator.yaml").read_text())
+    (release,) = manifests((GITOPS / "flux" / "operator" / "release.yaml").read_text())
+    for values in (argo_cd["spec"]["source"]["helm"]["valuesObject"], release["spec"]["values"]):
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        helm = str(build.program("helm"))
+        said = run(helm, "template", "chiplog", str(OPERATOR), "--values", str(file))
+        assert by_kind(manifests(said), "Deployment")
 
 
 @pytest.mark.cluster
