@@ -18,11 +18,10 @@ class Port(Enum):
     PROBES = "probes"
 
 
+OF_REQUESTS = {name.replace("_", " "): one for name, one in requests.ATTACKS.items()}
+"""They need the leader of a topic that they make, so they are made on a broker by itself."""
 BY_PORT: Mapping[Port, Mapping[str, Attack]] = {
-    Port.CLIENTS: {
-        **{name.replace("_", " "): one for name, one in requests.ATTACKS.items()},
-        **resources.ATTACKS,
-    },
+    Port.CLIENTS: {**OF_REQUESTS, **resources.ATTACKS},
     Port.METRICS: {f"{name} on the metrics port": one for name, one in resources.HTTP.items()},
     Port.PROBES: {f"{name} on the probes' port": one for name, one in resources.HTTP.items()},
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e.hostile.attacks import Port, every
+from e2e.hostile.attacks import OF_REQUESTS, Port, every
 from e2e.hostile.beside import Beside
 from e2e.hostile.report import Outcome, table
 from e2e.hostile.scene import (
@@ -38,13 +38,17 @@ def main() -> int:
     chosen = [name for name in known if not options.only or any(o in name for o in options.only)]
     # A log has no width of its own.
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    alone = [name for name in chosen if options.alone or name in OF_REQUESTS]
+    outcomes = []
     with tempfile.TemporaryDirectory(prefix="chiplog-hostile-") as folder:
-        scene: Alone | Member
-        with (Alone if options.alone else Member)(Path(folder)) as scene:
-            outcomes = []
-            for outcome in attacked(scene, chosen, options.seconds):
-                outcomes.append(outcome)
-                console.print(f"{outcome.attack}: {outcome.happened}")
+        for kind, names in ((Alone, alone), (Member, [one for one in chosen if one not in alone])):
+            if not names:
+                continue
+            scene: Alone | Member
+            with kind(Path(folder) / kind.__name__) as scene:
+                for outcome in attacked(scene, names, options.seconds):
+                    outcomes.append(outcome)
+                    console.print(f"{outcome.attack}: {outcome.happened}")
     console.print(table(outcomes))
     return 0 if all(one.is_within_limits for one in outcomes) else 1
 

@@ -89,6 +89,8 @@ class Gate:
     def _open(self, peer: Peer) -> None:
         peer.principal = self._session.principal
         peer.is_internal = peer.listener.is_internal
+        if peer.memory is not None:
+            peer.memory.is_trusted = peer.is_internal
         peer.sasl = None
         self._connection.open(self._behind, self._max_frame_bytes)
 

@@ -7,7 +7,6 @@ there is a `Gate` before each connection until that is over.
 
 import asyncio
 import logging
-from collections import deque
 from dataclasses import dataclass, replace
 
 from chiplog_broker.errors import CannotStart
@@ -39,13 +38,13 @@ class Mark:
 
     frames: int
     since_s: float
-    arrived: deque[tuple[float, int]]
+    arrived: list[tuple[float, int]]
     """When, and how many bytes had come by then: not longer ago than the speed of a request is
     looked at, and the beginning of the one that is on its way."""
 
     @classmethod
     def of(cls, connection: Connection, now_s: float) -> "Mark":
-        return cls(connection.frames_in, now_s, deque([(now_s, connection.bytes_in)]))
+        return cls(connection.frames_in, now_s, [(now_s, connection.bytes_in)])
 
 
 class Acceptor:
@@ -205,12 +204,11 @@ class Acceptor:
         """Whether a peer has been silent for too long, or sends a request too slowly."""
         limits, arrived = self._limits, mark.arrived
         if not connection.mid_frame:
-            arrived.clear()
-            arrived.append((now_s, connection.bytes_in))
+            arrived[:] = [(now_s, connection.bytes_in)]
             return now_s - mark.since_s > limits.max_idle_s
         arrived.append((now_s, connection.bytes_in))
         while len(arrived) > 1 and arrived[1][0] <= now_s - limits.slow_after_s:
-            arrived.popleft()
+            arrived.pop(0)
         since_s, before_bytes = arrived[0]
         elapsed_s = now_s - since_s
         came_bytes = connection.bytes_in - before_bytes

@@ -166,7 +166,11 @@ class MemoryBudget:
     def _stuck(self) -> "list[Account]":
         """Those that got nothing done meanwhile, the one with the most byte-seconds first."""
         until_s, before = now_s(), self._frames_before
-        stuck = [one for one in self._holders if before.get(one) == one.holder.frames_in]
+        stuck = [
+            one
+            for one in self._holders
+            if before.get(one) == one.holder.frames_in and not one.is_trusted
+        ]
         stuck.sort(key=lambda one: one.held_bytes * (until_s - self._holders[one]), reverse=True)
         return stuck
 
@@ -174,7 +178,16 @@ class MemoryBudget:
 class Account:
     """What one connection holds of its budget."""
 
-    __slots__ = ("_budget", "_frame", "_is_open", "_promised", "_unsent", "held_bytes", "holder")
+    __slots__ = (
+        "_budget",
+        "_frame",
+        "_is_open",
+        "_promised",
+        "_unsent",
+        "held_bytes",
+        "holder",
+        "is_trusted",
+    )
 
     def __init__(self, budget: MemoryBudget, holder: Holder) -> None:
         self._budget = budget
@@ -182,6 +195,8 @@ class Account:
         self.held_bytes = 0
         self._frame = self._promised = self._unsent = 0
         self._is_open = True
+        self.is_trusted = False
+        """One of the cluster's own brokers: counted, but it neither waits nor has to go."""
 
     @property
     def budget(self) -> MemoryBudget:
@@ -202,7 +217,9 @@ class Account:
         """Whether the buffer, which cannot do without, may have this size. If not, it will be
         `granted` later."""
         more_bytes = capacity_bytes - FREE_BYTES - self._frame
-        return more_bytes <= 0 or self._budget.reserve(self, more_bytes, granted)
+        if more_bytes <= 0 or self.is_trusted:
+            return True
+        return self._budget.reserve(self, more_bytes, granted)
 
     def reserved(self, size_bytes: int) -> None:
         """So much more is granted to the buffer, which is about to grow."""

@@ -106,6 +106,25 @@ def test_who_waits_is_served_in_turn_as_soon_as_there_is_room() -> None:
     asyncio.run(scenario())
 
 
+def test_a_broker_neither_waits_nor_has_to_go() -> None:
+    """Strangers before their login are what the internal listener's budget is for."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100)
+        broker, stranger, newcomer = (Peer(budget) for _ in range(3))
+        broker.account.is_trusted = True
+        assert broker.asks(1000)
+        broker.account.holds(FREE_BYTES + 90)
+        assert stranger.asks(10)
+        assert not newcomer.asks(5)
+        await one_look(budget)
+        assert stranger.is_dropped
+        assert newcomer.was_granted
+        assert not broker.is_dropped
+
+    asyncio.run(scenario())
+
+
 def test_what_a_connection_held_is_given_back_when_it_is_gone() -> None:
     async def scenario() -> None:
         budget = MemoryBudget(MIB)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.hostile.attacks import every
+from e2e.hostile.attacks import OF_REQUESTS, every
 from e2e.hostile.report import WAIT_LIMIT_S
-from e2e.hostile.requests import ATTACKS as REQUESTS
 from e2e.hostile.run import measured
 from e2e.hostile.scene import MIB, POD_BYTES, Alone
 from e2e.measured import note
@@ -14,7 +13,7 @@ from e2e.measured import note
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 
 SECONDS = 1.0
-SHORT = [name for name in every() if name.replace(" ", "_") not in REQUESTS]
+SHORT = [name for name in every() if name not in OF_REQUESTS]
 """What requests cost has tests of its own, beside the code that bounds it."""
 
 
