@@ -68,8 +68,8 @@ class Outcome:
     failed: int = 0
     unavailable: bool = False
     given_up: bool = False
-    results: int = 0
-    """Writes for admin clients to which the API server said yes or no."""
+    unseen: int = 0
+    """Writes for admin clients that were only tried, or refused: no watch tells of them."""
     problems: list[str] = field(default_factory=list)
     """What only a user can mend."""
 
@@ -180,7 +180,7 @@ class Executor:
             case RestartPod():
                 await self._restart(cluster, action)
             case WriteTopic():
-                outcome.results += await self._write_topic(cluster, action)
+                outcome.unseen += await self._write_topic(cluster, action)
 
     async def _create(self, chapter: Chapter, action: Create) -> None:
         kind = KIND_OF[action.resource.KIND.kind]
@@ -297,11 +297,11 @@ class Executor:
         self._there.take(kinds.STATEFUL_SETS, made)
 
     async def _write_topic(self, cluster: ClusterKey, action: WriteTopic) -> bool:
-        """Whether there is a result now."""
+        """Whether there is a result now of which no watch tells."""
         result = await write_topic(self._there, cluster, action)
         if result is not None:
             self._results.add(cluster, action.request_id, result)
-        return result is not None
+        return result is not None and (action.dry_run or not result.accepted)
 
     async def _look_again(self, action: Action) -> None:
         """Somebody was first: see what is there now, whatever the watch says."""

@@ -174,10 +174,8 @@ class ClusterLoop:
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))
         outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
-        if outcome.results:
-            # The client waits for the next plan, and a dry run or a refusal changes no object
-            # that a watch would tell of.
-            self.wake()
+        if outcome.unseen:
+            self.wake()  # clients wait for the next plan
         applied = await self._apply(world, plan, outcome.problems)
         return self._next_look_s(plan, outcome, applied), outcome.is_whole
 
