@@ -72,7 +72,9 @@ class GroupLog:
             if whole and len(batches) > 1:
                 raise BatchTooLargeError(f"it takes {len(batches)} batches and must be in one")
             for batch in batches:
-                appended = self.partition.append(memoryview(batch), self._now_ms(), for_all=True)
+                appended = self.partition.append(
+                    memoryview(batch), self._now_ms(), for_all=True, keys_are_checked=True
+                )
                 self.state.apply(batch)
                 self.safety.appended(group_id, appended.last_offset + 1)
         except (PartitionError, *REFUSALS) as refused:

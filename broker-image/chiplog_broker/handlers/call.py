@@ -50,7 +50,20 @@ class Call(Generic[M]):
             future.set_exception(fault)
 
 
+class Slow:
+    """What is left to do of a request that takes long, behind which nothing may start.
+
+    The frame of the request stays as it is until then. The work ends as a coroutine does, or
+    with a future for the bytes, or with None where nothing is answered.
+    """
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Coroutine[Any, Any, object]) -> None:
+        self.work = work
+
+
 # A message is answered at once, None is not answered at all, a future is already bytes,
 # and a coroutine is run and ends with the message.
-Outcome: TypeAlias = object | asyncio.Future[Answer] | Coroutine[Any, Any, object] | None
+Outcome: TypeAlias = object | asyncio.Future[Answer] | Coroutine[Any, Any, object] | Slow | None
 Handler: TypeAlias = Callable[[Call[Any]], Outcome]

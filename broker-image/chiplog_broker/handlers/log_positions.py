@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
@@ -71,7 +71,7 @@ class LogPositions:
             end_offset=Offset(end_offset),
             log_start_offset=Offset(log_start_offset),
             last_timestamp_ms=lookups.last_timestamp_ms(partition, end_offset),
-            since_offset=lookups.since(partition, since_ms, end_offset),
+            since_offset=await lookups.since(partition, since_ms, end_offset),
             times=tuple(
                 [one async for one in lookups.times(partition, wanted.offsets, end_offset)]
             ),
@@ -95,7 +95,8 @@ class _Lookups:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until_s = clock.monotonic_s() + LOOKUPS_S
-        self.turns = Turns(clock)
+        self._long_work = LongWork(clock)
+        self.turns = self._long_work.turns()
 
     @property
     def _is_over(self) -> bool:
@@ -114,12 +115,15 @@ class _Lookups:
         except REFUSALS:
             return None
 
-    def since(self, partition: Partition, since_ms: int | None, end_offset: int) -> Offset | None:
+    async def since(
+        self, partition: Partition, since_ms: int | None, end_offset: int
+    ) -> Offset | None:
         """The offset of the first record of a time or later; the end where there is none."""
         if since_ms is None or self._is_over:
             return None
         try:
-            found = partition.log.offset_for_timestamp(since_ms, end_offset)
+            steps = partition.log.find_timestamp(since_ms, end_offset)
+            found = await self._long_work.run(steps, self.turns)
         except REFUSALS:
             return None
         return Offset(end_offset if found is None else found.offset)

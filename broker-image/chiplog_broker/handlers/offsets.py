@@ -6,13 +6,14 @@ from typing import Any, TypeAlias
 
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.storage.log import ListOffset
+from chiplog_broker.storage.log import ListOffset, TimestampOffset
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
@@ -45,11 +46,12 @@ Find: TypeAlias = Callable[[str, int, int], Partition]
 class OffsetHandlers:
     """Answers from the partitions that this broker leads."""
 
-    def __init__(self, leaders: Leaders, clock: Clock) -> None:
+    def __init__(self, leaders: Leaders, clock: Clock, long_work: LongWork) -> None:
         self._leaders = leaders
         self._clock = clock
+        self._long_work = long_work
 
-    def list_offsets(self, call: Call[Any]) -> object:
+    async def list_offsets(self, call: Call[Any]) -> object:
         """Offsets by timestamp, or the ends of the log.
 
         Replica id -2 asks the very replica that is here, as in Kafka; its end is here the high
@@ -62,53 +64,47 @@ class OffsetHandlers:
         times = Counter(
             (topic.name, one.partition_index) for topic in topics for one in topic.partitions
         )
-        version = call.header.version
-        return types.ListOffsetsResponse(
-            throttle_time=NO_THROTTLE,
-            topics=tuple(
-                types.ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(
-                        listed_offset(
-                            leaders.any if of_any else leaders.get,
-                            topic.name,
-                            one,
-                            version,
-                            times[topic.name, one.partition_index],
-                            of_any=of_any,
-                        )
-                        for one in topic.partitions
-                    ),
-                )
-                for topic in topics
-            ),
-        )
+        find = leaders.any if of_any else leaders.get
+        lookup = Lookup(find, call.header.version, self._long_work, of_any=of_any)
+        found = []
+        for topic in topics:
+            partitions = [
+                await lookup.listed_offset(topic.name, one, times[topic.name, one.partition_index])
+                for one in topic.partitions
+            ]
+            found.append(
+                types.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
+            )
+        return types.ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(found))
 
-    def offset_for_leader_epoch(self, call: Call[Any]) -> object:
+    async def offset_for_leader_epoch(self, call: Call[Any]) -> object:
         """Where an epoch ends: how a reader finds out that its log was truncated (KIP-320)."""
         types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         for_consumer = call.message.replica_id <= LARGEST_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
-        return types.OffsetForLeaderEpochResponse(
-            throttle_time=NO_THROTTLE,
-            topics=tuple(
-                types.OffsetForLeaderTopicResult(
-                    topic=topic.topic,
-                    partitions=tuple(
-                        epoch_end(leaders, topic.topic, wanted, for_consumer=for_consumer)
-                        for wanted in topic.partitions
-                    ),
+        turns = self._long_work.turns()
+        topics = []
+        for topic in call.message.topics:
+            partitions = []
+            for wanted in topic.partitions:
+                partitions.append(
+                    epoch_end(leaders, topic.topic, wanted, for_consumer=for_consumer)
                 )
-                for topic in call.message.topics
-            ),
-        )
+                await turns.pause()
+            topics.append(
+                types.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions))
+            )
+        return types.OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
     async def delete_records(self, call: Call[Any]) -> object:
         """Raise the log start offset of partitions; -1 stands for their high watermark."""
         types = answers(ApiKey.DELETE_RECORDS)
-        topics = []
+        topics, turns = [], self._long_work.turns()
         for topic in call.message.topics:
-            results = [await self._delete(types, topic.name, one) for one in topic.partitions]
+            results = []
+            for one in topic.partitions:
+                results.append(await self._delete(types, topic.name, one))
+                await turns.pause()
             topics.append(
                 types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(results))
             )
@@ -129,43 +125,60 @@ class OffsetHandlers:
         )
 
 
-def listed_offset(
-    find: Find, topic: str, wanted: Any, version: int, times: int, *, of_any: bool = False
-) -> object:
-    """One partition of a ListOffsets answer; `times` is how often it was asked for.
+class Lookup:
+    """What one ListOffsets request looks for, partition by partition."""
 
-    `of_any` says that the very replica that is here is asked.
-    """
-    code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
-    try:
-        if times > 1:
-            raise PartitionError(ErrorCode.invalid_request)
-        is_clean_point = of_any and wanted.timestamp == CLEAN_POINT
-        place = NO_TIMESTAMP if is_clean_point else place_or_time(wanted.timestamp, version)
-        partition = find(topic, wanted.partition_index, wanted.current_leader_epoch)
-        if is_clean_point:
-            return clean_point(partition, wanted.partition_index)
-        found = None
-        if place not in NOWHERE:
-            found = partition.log.offset_for_timestamp(place, partition.high_watermark)
-        is_bound_to_grow = place not in NOWHERE and (found is None or place == ListOffset.LATEST)
-        if not partition.is_settled and is_bound_to_grow:
+    def __init__(self, find: Find, version: int, long_work: LongWork, *, of_any: bool) -> None:
+        """`of_any` says that the very replica that is here is asked."""
+        self._find = find
+        self._version = version
+        self._of_any = of_any
+        self._long_work = long_work
+        self._turns = long_work.turns()
+
+    async def listed_offset(self, topic: str, wanted: Any, times: int) -> object:
+        """One partition of the answer; `times` is how often it was asked for."""
+        await self._turns.pause()
+        code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
+        try:
+            if times > 1:
+                raise PartitionError(ErrorCode.invalid_request)
+            is_clean_point = self._of_any and wanted.timestamp == CLEAN_POINT
+            place = (
+                NO_TIMESTAMP if is_clean_point else place_or_time(wanted.timestamp, self._version)
+            )
+            partition = self._find(topic, wanted.partition_index, wanted.current_leader_epoch)
+            if is_clean_point:
+                return clean_point(partition, wanted.partition_index)
+            found = await self._in_log(partition, topic, wanted, place)
+            if found is not None:
+                timestamp, offset, epoch = found
+        except (PartitionError, *REFUSALS) as refused:
+            code = code_of(refused)
+        return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index,
+            error_code=code,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch,
+        )
+
+    async def _in_log(
+        self, partition: Partition, topic: str, wanted: Any, place: int
+    ) -> TimestampOffset | None:
+        if place in NOWHERE:
+            return None
+        steps = partition.log.find_timestamp(place, partition.high_watermark)
+        found = await self._long_work.run(steps, self._turns)
+        if self._find(topic, wanted.partition_index, wanted.current_leader_epoch) is not partition:
+            raise PartitionError(ErrorCode.not_leader_or_follower)  # it was replaced meanwhile
+        if not partition.is_settled and (found is None or place == ListOffset.LATEST):
             # The leader before may have shown more than this one can vouch for yet.
-            has_code = version >= NOT_AVAILABLE_FROM_VERSION
+            has_code = self._version >= NOT_AVAILABLE_FROM_VERSION
             raise PartitionError(
                 ErrorCode.offset_not_available if has_code else ErrorCode.leader_not_available
             )
-        if found is not None:
-            timestamp, offset, epoch = found
-    except (PartitionError, *REFUSALS) as refused:
-        code = code_of(refused)
-    return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index,
-        error_code=code,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=epoch,
-    )
+        return found
 
 
 def clean_point(partition: Partition, index: int) -> object:

@@ -3,15 +3,21 @@
 acks=0 is never answered; a refused batch closes the connection instead, as in Kafka.
 acks=1 is answered after the append, acks=all when the high watermark has passed the
 batch. A duplicate of an idempotent batch waits exactly like the original.
+
+What takes long is done in turns: batches of which each key has to be looked at, and all that
+come after the first few hundred. Nothing else of the connection starts meanwhile.
 """
 
 import asyncio
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
+from typing import Final
 
-from chiplog_broker.handlers.call import Answer, Call
+from chiplog_broker.handlers.call import Answer, Call, Slow
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
+from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_broker.protocol.messages import (
@@ -21,37 +27,73 @@ from chiplog_broker.protocol.messages import (
     ProduceResponse,
     ProduceTopicResponse,
 )
+from chiplog_broker.records.batch import read_header
+from chiplog_broker.records.scan import TakesLong, check_keys
 
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
 OK = int(ErrorCode.none)
+BATCHES_AT_ONCE: Final = 256
+"""Appended in one go: some milliseconds."""
 
 
 class ProduceHandler:
     """Appends batches to the partitions that this broker leads."""
 
-    def __init__(self, leaders: Leaders, clock: Clock) -> None:
+    def __init__(self, leaders: Leaders, clock: Clock, long_work: LongWork) -> None:
         self._leaders = leaders
         self._clock = clock
+        self._long_work = long_work
 
     def __call__(
         self, call: Call[ProduceRequest]
-    ) -> ProduceResponse | asyncio.Future[Answer] | None:
-        request = call.message
+    ) -> ProduceResponse | asyncio.Future[Answer] | Slow | None:
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
-        for topic in request.topics:
+        for topic in call.message.topics:
             for partition in topic.partitions:
-                pending.answers.append(self._append(topic.name, partition, pending, now_ms))
-        if request.acks == 0:
-            if any(answer.error_code != OK for answer in pending.answers):
-                raise ProtocolViolation("a batch sent with acks=0 was refused")
-            return None
-        return pending.start() if pending.unsafe else pending.response()
+                if len(pending.answers) >= BATCHES_AT_ONCE:
+                    return Slow(self._go_on(pending))
+                try:
+                    answer = self._append(topic.name, partition, pending, now_ms)
+                except TakesLong:
+                    return Slow(self._go_on(pending))
+                pending.answers.append(answer)
+        return pending.outcome()
+
+    async def _go_on(
+        self, pending: "PendingProduce"
+    ) -> ProduceResponse | asyncio.Future[Answer] | None:
+        """Append what is not appended yet, in turns."""
+        topics, turns = pending.call.message.topics, self._long_work.turns()
+        wanted = ((topic.name, one) for topic in topics for one in topic.partitions)
+        for topic, partition in islice(wanted, len(pending.answers), None):
+            await turns.pause()
+            now_ms = self._clock.now_ms()
+            try:
+                answer = self._append(topic, partition, pending, now_ms)
+            except TakesLong:
+                records = partition.records or memoryview(b"")
+                try:
+                    await self._long_work.run(check_keys(records, read_header(records)), turns)
+                except REFUSALS as refused:
+                    answer = self._refused(topic, partition.partition, refused)
+                else:
+                    now_ms = self._clock.now_ms()
+                    answer = self._append(topic, partition, pending, now_ms, keys_are_checked=True)
+            pending.answers.append(answer)
+        return pending.outcome()
 
     def _append(
-        self, topic: str, partition: ProducePartition, pending: "PendingProduce", now_ms: int
+        self,
+        topic: str,
+        partition: ProducePartition,
+        pending: "PendingProduce",
+        now_ms: int,
+        *,
+        keys_are_checked: bool = False,
     ) -> ProducePartitionResponse:
+        """Raises `TakesLong`, unless keys are checked."""
         index = partition.partition
         acks = pending.call.message.acks
         if acks not in VALID_ACKS:
@@ -59,12 +101,13 @@ class ProduceHandler:
         try:
             replica = self._leaders.changeable(topic, index)
             appended = replica.append(
-                partition.records or memoryview(b""), now_ms, for_all=acks == ACKS_ALL
+                partition.records or memoryview(b""),
+                now_ms,
+                for_all=acks == ACKS_ALL,
+                keys_are_checked=keys_are_checked,
             )
         except (PartitionError, *REFUSALS) as refused:
-            code = code_of(refused)
-            self._leaders.produce_failed(topic, index, code)
-            return ProducePartitionResponse(index, code, error_message=str(refused))
+            return self._refused(topic, index, refused)
         if acks == ACKS_ALL and replica.high_watermark <= appended.last_offset:
             position = len(pending.answers)
             settled = partial(pending.settle, position)
@@ -78,6 +121,13 @@ class ProduceHandler:
             appended.log_start_offset,
         )
 
+    def _refused(
+        self, topic: str, index: int, why: PartitionError | Refusal
+    ) -> ProducePartitionResponse:
+        code = code_of(why)
+        self._leaders.produce_failed(topic, index, code)
+        return ProducePartitionResponse(index, code, error_message=str(why))
+
 
 class PendingProduce:
     """A Produce on its way; with acks=all it may have to wait for some of its batches."""
@@ -89,6 +139,14 @@ class PendingProduce:
         # Positions in `answers` of what is not safe yet.
         self.unsafe: set[int] = set()
         self._future: asyncio.Future[Answer] | None = None
+
+    def outcome(self) -> ProduceResponse | asyncio.Future[Answer] | None:
+        """What is answered, once all is appended. Raises `ProtocolViolation`."""
+        if self.call.message.acks == 0:
+            if any(answer.error_code != OK for answer in self.answers):
+                raise ProtocolViolation("a batch sent with acks=0 was refused")
+            return None
+        return self.start() if self.unsafe else self.response()
 
     def start(self) -> asyncio.Future[Answer]:
         """Wait, for as long as the producer said it would."""

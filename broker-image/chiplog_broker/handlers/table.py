@@ -25,6 +25,7 @@ from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.topics import TopicHandlers
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.peers.spreading import Spreading
@@ -62,7 +63,8 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     """A handler for every API that is advertised."""
     metadata = MetadataHandlers(parts.cluster, parts.store, parts.config)
     leaders = Leaders(parts.cluster, parts.replicas)
-    offsets = OffsetHandlers(leaders, parts.clock)
+    long_work = LongWork(parts.clock)
+    offsets = OffsetHandlers(leaders, parts.clock, long_work)
     topics = TopicHandlers(parts.cluster, parts.store, parts.spreading)
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
     producer_ids = ProducerIds(parts.cluster)
@@ -81,7 +83,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     group_offsets = GroupOffsetHandlers(parts.coordinator, parts.cluster, parts.config)
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
     return {
-        ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock),
+        ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock, long_work),
         ApiKey.FETCH: fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: metadata.metadata,

@@ -29,6 +29,7 @@ from chiplog_broker.partitions.waiting import (
 )
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.scan import TakesLong
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import (
     DiskFullError,
@@ -276,15 +277,27 @@ class Partition:
             raise PartitionError(ErrorCode.fenced_leader_epoch)
         raise PartitionError(ErrorCode.unknown_leader_epoch)
 
-    def append(self, records: memoryview, now_ms: int, *, for_all: bool = False) -> AppendResult:
+    def append(
+        self,
+        records: memoryview,
+        now_ms: int,
+        *,
+        for_all: bool = False,
+        keys_are_checked: bool = False,
+    ) -> AppendResult:
         """Append a producer's batch; `for_all` says that it asks for acks=all.
 
-        Raises `PartitionError`, `RecordsError`, `StorageError`.
+        Raises `PartitionError`, `RecordsError`, `StorageError`, and `TakesLong` as the log does.
         """
         self.counters.produces += 1
         try:
             self._check_takes(for_all=for_all)
-            appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
+            appended = self.log.append_as_leader(
+                records, self.leader_epoch, now_ms, keys_are_checked=keys_are_checked
+            )
+        except TakesLong:
+            self.counters.produces -= 1  # it comes again
+            raise
         except (PartitionError, DiskFullError) as refused:
             self._refusals.note(code_of(refused), self._clock.monotonic_s())
             raise

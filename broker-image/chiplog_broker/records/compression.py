@@ -10,6 +10,7 @@ one the input chooses. The frames are those Apache Kafka's clients write and rea
   reading also accepts one bare snappy block, which librdkafka writes.
 """
 
+import mmap
 import struct
 from collections.abc import Callable
 from struct import Struct
@@ -26,6 +27,7 @@ UNJUDGED_BYTES = 4 * 2**20
 
 _FIRST_GUESS_RATIO = 8
 _SMALLEST_BUFFER_BYTES = 4096
+_MAPPED_FROM_BYTES = 2**20
 
 _SNAPPY_HEADER = b"\x82SNAPPY\x00" + bytes.fromhex("00000001 00000001")
 _SNAPPY_MAGIC = _SNAPPY_HEADER[:8]
@@ -66,7 +68,7 @@ def compress(codec: Codec, data: Buffer) -> Buffer:
             return _deflate_snappy(memoryview(data))
 
 
-_INFLATERS: dict[Codec, Callable[[Buffer, bytearray], int]] = {
+_INFLATERS: dict[Codec, Callable[[Buffer, bytearray | mmap.mmap], int]] = {
     Codec.GZIP: cramjam.gzip.decompress_into,
     Codec.LZ4: cramjam.lz4.decompress_into,
     Codec.ZSTD: cramjam.zstd.decompress_into,
@@ -74,13 +76,13 @@ _INFLATERS: dict[Codec, Callable[[Buffer, bytearray], int]] = {
 
 
 def _inflate(
-    inflate_into: Callable[[Buffer, bytearray], int], data: Buffer, cap_bytes: int
+    inflate_into: Callable[[Buffer, bytearray | mmap.mmap], int], data: Buffer, cap_bytes: int
 ) -> Buffer:
     """Try with a small buffer first: the format does not say how much will come out."""
     size_bytes = max(len(data) * _FIRST_GUESS_RATIO, _SMALLEST_BUFFER_BYTES)
     while True:
         size_bytes = min(size_bytes, cap_bytes)
-        output = bytearray(size_bytes)
+        output = _room(size_bytes)
         try:
             written = inflate_into(data, output)
         except (cramjam.DecompressionError, ValueError) as error:
@@ -91,6 +93,13 @@ def _inflate(
             size_bytes *= 4
         else:
             return memoryview(output)[:written]
+
+
+def _room(size_bytes: int) -> bytearray | mmap.mmap:
+    """Memory to write into. A large bytearray would be filled with zeros first, which takes longer
+    than inflating, and no other thread runs meanwhile."""
+    is_large = size_bytes >= _MAPPED_FROM_BYTES
+    return mmap.mmap(-1, size_bytes) if is_large else bytearray(size_bytes)
 
 
 def _inflate_snappy(data: Buffer, cap_bytes: int) -> Buffer:

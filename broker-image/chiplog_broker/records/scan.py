@@ -6,19 +6,30 @@ trusts nothing: whatever the bytes are, it ends in tuples or in `InvalidRecordEr
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader
+from chiplog_broker.ports.disk import Buffer
+from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, Codec
 from chiplog_broker.records.compression import decompress
-from chiplog_broker.records.errors import InvalidRecordError
+from chiplog_broker.records.errors import DecompressionError, InvalidRecordError
 from chiplog_broker.records.reader import MAX_INFLATED_BYTES
+from chiplog_broker.steps import Steps, at_once
 
-ScannedRecord: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
+ScannedRecord: TypeAlias = tuple[int, int, int, int, Any, bool]
 """Offset delta, where the record begins and ends in the payload, timestamp delta in milliseconds,
-key, whether it is a tombstone."""
+key or None, whether it is a tombstone. Keys are slices of the payload: bytes of bytes."""
 
 RECORDS_A_STEP: Final = 400
 """About half a millisecond of work."""
+
+QUICK_RECORDS: Final = 2_000
+QUICK_BYTES: Final = 256 * 2**10
+"""What may be looked at in one go: so many records, and so many bytes of them."""
+
+
+class TakesLong(Exception):  # noqa: N818 - no error: somebody else has to do it
+    """More work than may be done in one go."""
 
 
 def payload_of(batch: memoryview, header: BatchHeader) -> bytes:
@@ -27,7 +38,7 @@ def payload_of(batch: memoryview, header: BatchHeader) -> bytes:
     return bytes(decompress(header.codec, packed, MAX_INFLATED_BYTES))
 
 
-def scan_payload(payload: bytes, count: int) -> Iterator[list[ScannedRecord]]:
+def scan_payload(payload: Buffer, count: int) -> Iterator[list[ScannedRecord]]:
     """All records of a payload, which they must fill, a few hundred at a time."""
     at = 0
     while count > 0:
@@ -39,7 +50,7 @@ def scan_payload(payload: bytes, count: int) -> Iterator[list[ScannedRecord]]:
 
 
 def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double the time)
-    payload: bytes, at: int, count: int
+    payload: Buffer, at: int, count: int
 ) -> tuple[list[ScannedRecord], int]:
     """The next `count` records of a payload, and where the one after them begins."""
     found: list[ScannedRecord] = []
@@ -93,16 +104,41 @@ def scan_records(  # noqa: C901, PLR0912 (hot: a call per number would double th
     return found, at
 
 
-def check_keys(batch: memoryview, header: BatchHeader) -> None:
-    """Refuse a batch of which compaction could not tell the records apart."""
+def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
+    """Refuse a batch of which compaction could not tell the records apart.
+
+    Raises `TakesLong` where `check_keys` has to do it, in steps.
+    """
+    packed = batch[HEADER_BYTES : header.size_bytes]
+    if header.record_count > QUICK_RECORDS or len(packed) > QUICK_BYTES:
+        raise TakesLong
+    try:
+        payload = decompress(header.codec, packed, QUICK_BYTES)
+    except DecompressionError:
+        raise TakesLong from None  # it may be good and too large
+    at_once(_check(bytes(payload), header.record_count))
+
+
+def check_keys(batch: memoryview, header: BatchHeader) -> Steps[None]:
+    """The same for any batch."""
+    payload: Buffer = batch[HEADER_BYTES : header.size_bytes]
+    if header.codec is Codec.NONE:
+        payload = bytes(payload)
+    else:
+        payload = yield partial(decompress, header.codec, payload, MAX_INFLATED_BYTES)
+    yield from _check(payload, header.record_count)
+
+
+def _check(payload: Buffer, count: int) -> Steps[None]:
     expected = 0
-    for records in scan_payload(payload_of(batch, header), header.record_count):
+    for records in scan_payload(payload, count):
         for offset_delta, _, _, _, key, _ in records:
             if offset_delta != expected:
                 raise InvalidRecordError(f"record {expected} has offset delta {offset_delta}")
             if key is None:
                 raise InvalidRecordError("a compacted topic takes no record without a key")
             expected += 1
+        yield None
 
 
 def rest_of(payload: bytes, start: int) -> tuple[bytes, int]:
@@ -112,7 +148,7 @@ def rest_of(payload: bytes, start: int) -> tuple[bytes, int]:
     return payload[at : at + 1], rest
 
 
-def read_raw(payload: bytes, at: int) -> tuple[int, int]:
+def read_raw(payload: Buffer, at: int) -> tuple[int, int]:
     """A variable-length number as it stands (zigzag is the caller's), and what follows it."""
     value = shift = 0
     for index in range(at, at + 10):

@@ -12,7 +12,7 @@ socket is not read, and a client that does not take its answers is not served.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ProtocolViolation
@@ -26,7 +26,15 @@ from chiplog_broker.server.peer import Peer
 MAX_WAITING: Final = 64
 
 Answer = list[bytes]
-Started = Answer | FileAnswer | asyncio.Future[Answer]
+
+
+class Alone(NamedTuple):
+    """A request that is still at work on its frame: nothing may start behind it, whatever it is."""
+
+    future: asyncio.Future[Answer]
+
+
+Started = Answer | FileAnswer | asyncio.Future[Answer] | Alone
 AnyRequest = Request | UnsupportedApiVersions
 
 
@@ -36,7 +44,8 @@ class Service(Protocol):
     def start(self, request: AnyRequest, peer: Peer) -> Started:
         """Begin a request; an answer without pieces sends nothing.
 
-        Views of the request belong to the frame and are gone when this returns. Raises
+        Views of the request belong to the frame and are gone when this returns, except where it
+        returns `Alone`. Raises
         `ProtocolViolation`, after which the connection is closed.
         """
 
@@ -209,11 +218,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, request: AnyRequest) -> None:
         started = self._service.start(request, self.peer)
-        if isinstance(started, asyncio.Future):
-            self._waiting.append(started)
-            self._waits_alone = not is_produce(request)
+        if isinstance(started, Alone):
+            self._reader.detach()
+            self._wait(started.future, alone=True)
+        elif isinstance(started, asyncio.Future):
+            self._wait(started, alone=not is_produce(request))
             self._waits_for_records = is_fetch(request)
-            started.add_done_callback(self._answered)
         elif isinstance(started, FileAnswer):
             assert not self._waiting, "what reads records starts behind nothing"
             self._send_files(started)
@@ -221,6 +231,11 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(started)
         elif started:
             self._transport.writelines(started)
+
+    def _wait(self, future: asyncio.Future[Answer], *, alone: bool) -> None:
+        self._waiting.append(future)
+        self._waits_alone = alone
+        future.add_done_callback(self._answered)
 
     def _send_files(self, answer: FileAnswer) -> None:
         if self._files is None:
@@ -244,8 +259,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 if first.cancelled():
                     return
-                if first.exception() is not None:
-                    self._transport.abort()  # its task has logged why
+                if (why := first.exception()) is not None:
+                    if isinstance(why, ProtocolViolation):
+                        self._violation = why
+                    self._transport.abort()  # whatever else it is, its task has logged it
                     return
                 ready += first.result()
             else:

@@ -8,9 +8,9 @@ import logging
 import time
 from collections.abc import Coroutine, Mapping
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeVar
 
-from chiplog_broker.handlers.call import Answer, Call, Handler
+from chiplog_broker.handlers.call import Answer, Call, Handler, Slow
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.codec import decode_request, encode_response
 from chiplog_broker.protocol.codec.api_versions import encode_unsupported_version
@@ -18,11 +18,14 @@ from chiplog_broker.protocol.codec.fetch_response import records_size
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.messages import Chunk
 from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions
+from chiplog_broker.server.connection import Alone
 from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Dispatcher:
@@ -31,11 +34,11 @@ class Dispatcher:
     def __init__(self, handlers: Mapping[ApiKey, Handler], metrics: RequestMetrics) -> None:
         self._handlers = handlers
         self._metrics = metrics
-        self._running: set[asyncio.Task[Answer]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
 
     def start(
         self, request: Request | UnsupportedApiVersions, peer: Peer
-    ) -> Answer | FileAnswer | asyncio.Future[Answer]:
+    ) -> Answer | FileAnswer | asyncio.Future[Answer] | Alone:
         """Begin a request. Raises `ProtocolViolation`, also for a fault of our own."""
         if isinstance(request, UnsupportedApiVersions):
             return [encode_unsupported_version(request.correlation_id)]
@@ -53,6 +56,8 @@ class Dispatcher:
                 return outcome
             if isinstance(outcome, CoroutineType):
                 return self._run(call, outcome)
+            if isinstance(outcome, Slow):
+                return Alone(asyncio.get_running_loop().create_task(self._finish(call, outcome)))
             return self._encode_now(call, outcome)
         except ProtocolViolation:
             raise
@@ -74,10 +79,32 @@ class Dispatcher:
                 logger.exception("request_failed", extra={"api": call.header.api.name})
                 raise
 
-        task = asyncio.get_running_loop().create_task(answer())
+        return self._to_its_end(answer())
+
+    async def _finish(self, call: Call[Any], slow: Slow) -> Answer:
+        """The answer of a request that takes long; what it waits for then is no work of ours."""
+
+        async def work() -> asyncio.Future[Answer] | Answer:
+            try:
+                found = await slow.work
+                if found is None:
+                    self._count(call, [])
+                    return []
+                return found if isinstance(found, asyncio.Future) else call.encode(found)
+            except ProtocolViolation:
+                raise
+            except Exception:
+                logger.exception("request_failed", extra={"api": call.header.api.name})
+                raise
+
+        done = await self._to_its_end(work())
+        return await done if isinstance(done, asyncio.Future) else done
+
+    def _to_its_end(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        """A client that leaves must not stop half-way what it asked for."""
+        task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        # A client that leaves must not stop half-way what it asked for.
         return asyncio.shield(task)
 
     def _encode(self, call: Call[Any], message: object) -> Answer:

@@ -26,19 +26,23 @@ from chiplog_broker.records.batch import (
     stamp_append_time,
 )
 from chiplog_broker.records.errors import BatchTooLargeError
-from chiplog_broker.records.scan import check_keys
+from chiplog_broker.records.scan import check_keys_quickly
 from chiplog_broker.records.validate import TimestampType, validate_produced
 from chiplog_broker.records.writer import recompress
+from chiplog_broker.steps import Steps, at_once
 from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import (
     OffsetOutOfRangeError,
+    RecordsTruncatedError,
     UnexpectedEpochError,
     UnexpectedOffsetError,
 )
 from chiplog_broker.storage.log_compaction import LogCompaction
 from chiplog_broker.storage.producers import SentBatch
-from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET
+from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from chiplog_broker.storage.timestamps import (
+    Access,
+    MovedError,
     TimestampOffset,
     first_at_or_after,
     may_hold_newest,
@@ -55,6 +59,8 @@ __all__ = [
 ]
 
 NO_APPEND_TIME = -1
+_SEARCHES = 5
+"""How often a search begins again because segments were cut, compacted or deleted meanwhile."""
 
 
 class AppendResult(NamedTuple):
@@ -109,11 +115,14 @@ class PartitionLog(LogCompaction):
 
     # --- writing ---------------------------------------------------------------
 
-    def append_as_leader(self, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
+    def append_as_leader(
+        self, batch: memoryview, leader_epoch: int, now_ms: int, *, keys_are_checked: bool = False
+    ) -> AppendResult:
         """Check one produced batch, give it its place, write it.
 
         Offset and epoch are set in `batch` itself if it can be written to. Raises
-        `RecordsError` or `StorageError`, and then the log is as it was.
+        `RecordsError` or `StorageError`, and then the log is as it was; also `TakesLong`, unless
+        `check_keys` was found to be content with it before.
         """
         self._check_writable()
         header = validate_produced(batch, self._limits, now_ms)
@@ -124,7 +133,7 @@ class PartitionLog(LogCompaction):
         if batch.readonly:
             batch = memoryview(bytearray(batch))
         if self._rewrites:
-            batch, header = self._rewrite(batch, header, now_ms)
+            batch, header = self._rewrite(batch, header, now_ms, keys_are_checked)
         size_bytes = len(batch)
         self._room.for_producer(size_bytes)
         if leader_epoch != self._epochs.last_epoch:
@@ -198,6 +207,13 @@ class PartitionLog(LogCompaction):
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
         """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
+        return at_once(self.find_timestamp(timestamp_ms, up_to_offset))
+
+    def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
+        """The same in steps: a search may have to look at many batches.
+
+        Raises `RecordsTruncatedError` where the log changes again and again.
+        """
         self._check_open()
         match timestamp_ms:
             case ListOffset.LATEST:
@@ -206,11 +222,14 @@ class PartitionLog(LogCompaction):
             case ListOffset.EARLIEST:
                 offset = self.log_start_offset
                 return TimestampOffset(-1, offset, self._epochs.epoch_at(offset))
-        if timestamp_ms == ListOffset.MAX_TIMESTAMP:
-            found = self._newest()
-        else:
-            found = self._first_at_or_after(timestamp_ms)
-        return found if found is not None and found.offset < up_to_offset else None
+        for _ in range(_SEARCHES):
+            try:
+                found = yield from self._search(timestamp_ms)
+            except MovedError:
+                yield None
+            else:
+                return found if found is not None and found.offset < up_to_offset else None
+        raise RecordsTruncatedError(f"{self.partition} changed while a time was looked for")
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch under which `offset` was written; -1 if not known."""
@@ -222,21 +241,38 @@ class PartitionLog(LogCompaction):
 
     # --- inner workings ----------------------------------------------------------
 
-    def _newest(self) -> TimestampOffset | None:
+    def _search(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
+        """Raises `MovedError` where the log changed meanwhile, `LogClosedError`."""
+        cuts = self._cuts
+
+        def check(segment: Segment) -> None:
+            self._check_open()
+            if self._cuts != cuts or self._busy or segment.retired:
+                raise MovedError
+
+        access = Access(self._read_batch, check)
+        if timestamp_ms == ListOffset.MAX_TIMESTAMP:
+            return (yield from self._newest(access))
+        return (yield from self._first_at_or_after(timestamp_ms, access))
+
+    def _newest(self, access: Access) -> Steps[TimestampOffset | None]:
         best: TimestampOffset | None = None
         for segment in may_hold_newest(self._segments.as_list(), self.log_start_offset):
             with self._looking_into(segment):
-                found = newest_in(segment, self.log_start_offset, self._read_batch)
+                found = yield from newest_in(segment, self.log_start_offset, access)
             if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
                 best = found
         return best
 
-    def _first_at_or_after(self, timestamp_ms: int) -> TimestampOffset | None:
+    def _first_at_or_after(
+        self, timestamp_ms: int, access: Access
+    ) -> Steps[TimestampOffset | None]:
+        start_offset = self.log_start_offset
         for segment in self._segments.as_list():
-            if segment.end_offset > self.log_start_offset:
+            if segment.end_offset > start_offset:
                 with self._looking_into(segment):
-                    found = first_at_or_after(
-                        segment, timestamp_ms, self.log_start_offset, self._read_batch
+                    found = yield from first_at_or_after(
+                        segment, timestamp_ms, start_offset, access
                     )
                 if found is not None:
                     return found
@@ -310,11 +346,11 @@ class PartitionLog(LogCompaction):
         )
 
     def _rewrite(
-        self, batch: memoryview, header: BatchHeader, now_ms: int
+        self, batch: memoryview, header: BatchHeader, now_ms: int, keys_are_checked: bool
     ) -> tuple[memoryview, BatchHeader]:
         """What the topic asks of a batch beyond storing it: keys, another codec, our clock."""
-        if self._config.compacts:
-            check_keys(batch, header)
+        if self._config.compacts and not keys_are_checked:
+            check_keys_quickly(batch, header)
         codec = self._config.compression_type
         if codec is not None and codec is not header.codec:
             batch = memoryview(recompress(batch, header, codec))

@@ -335,4 +335,4 @@ class LogState:
 
 
 def index_settings(config: LogConfig) -> IndexSettings:
-    return IndexSettings(config.index_interval_bytes, config.segment_index_bytes)
+    return IndexSettings.of(config.index_interval_bytes, config.segment_index_bytes)

@@ -607,7 +607,7 @@ class LogRecovery:
 
     def _segment(self, base_offset: int) -> Segment:
         config = self._source.config
-        settings = IndexSettings(config.index_interval_bytes, config.segment_index_bytes)
+        settings = IndexSettings.of(config.index_interval_bytes, config.segment_index_bytes)
         return Segment(self._disk, self._source.directory, base_offset, settings)
 
     def _remove_segment(self, base_offset: int) -> None:

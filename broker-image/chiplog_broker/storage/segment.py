@@ -31,6 +31,10 @@ from chiplog_broker.storage.time_index import TimeIndex
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base, in four bytes."""
 
+LARGEST_INTERVAL_BYTES = 64 * 2**10
+"""Of the index, whatever a topic asks for: each read looks for its place between two entries, and
+batches may be tiny. About a millisecond's worth of them."""
+
 _REMEMBERED_BOUNDARIES = 512
 
 
@@ -48,6 +52,11 @@ class IndexSettings:
 
     interval_bytes: int
     max_bytes: int
+
+    @classmethod
+    def of(cls, interval_bytes: int, max_bytes: int) -> "IndexSettings":
+        """As they are configured, but never so sparse that each read takes long."""
+        return cls(min(interval_bytes, LARGEST_INTERVAL_BYTES), max_bytes)
 
 
 class Segment:

@@ -4,20 +4,43 @@ The time index names a place from which no earlier batch can match; from there b
 judged by their headers, and only the one that must hold the answer is opened. A client may
 have put anything into a batch: if its records cannot be read, the whole batch answers. What
 its header says of time, a client has written, too: so it decides where to look, never what
-is answered.
+is answered. Apache Kafka, which looks at each record that it is sent, corrects the header.
+
+Headers that lie would have every batch opened. So a search looks at so many records and no more;
+then the first one that it did not look at answers: whoever asks begins early, and never too late.
+
+All of it is done in `steps`, between which a log may change: then `MovedError` says that the
+search has to begin again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
-from chiplog_broker.records.batch import BatchHeader
+from chiplog_broker.ports.disk import Buffer
+from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, Codec
+from chiplog_broker.records.compression import decompress
 from chiplog_broker.records.errors import RecordsError
-from chiplog_broker.records.reader import read_records
+from chiplog_broker.records.scan import scan_payload
+from chiplog_broker.steps import Steps
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.segment import Segment
 
+HEADERS_A_STEP: Final = 200
+MAX_RECORDS: Final = 200_000
+"""Looked at in one search. A batch of 1 MB has fewer, unless it is compressed and they are tiny."""
+RECORDS_A_BATCH: Final = 100
+"""Opening a batch costs as much as looking at so many records."""
+MAX_INFLATED_BYTES: Final = 8 * 2**20
+"""Of a batch that is looked into; a larger one is one whose records cannot be read."""
+
+
 ReadBatch: TypeAlias = Callable[[Segment, int, int, int], bytes]
 """The batch at a position, of so many bytes, with this base offset; checked."""
+
+
+class MovedError(Exception):
+    """The log is not any more as it was at the beginning of the search."""
 
 
 class TimestampOffset(NamedTuple):
@@ -28,6 +51,28 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
+class Access:
+    """How one search reads in a log, and how much it may look at still."""
+
+    __slots__ = ("_read_batch", "check", "records_left")
+
+    def __init__(self, read_batch: ReadBatch, check: Callable[[Segment], None]) -> None:
+        """`check` raises `MovedError` where a segment is not as it was at the beginning."""
+        self._read_batch = read_batch
+        self.check = check
+        self.records_left = MAX_RECORDS
+
+    def is_over(self) -> bool:
+        """Whether it has looked at enough."""
+        return self.records_left <= 0
+
+    def read(self, segment: Segment, place: "_Place") -> bytes:
+        """A whole batch, checked."""
+        self.records_left -= RECORDS_A_BATCH
+        header = place.header
+        return self._read_batch(segment, place.position, header.size_bytes, header.base_offset)
+
+
 class _Place(NamedTuple):
     """A batch of a segment."""
 
@@ -36,18 +81,25 @@ class _Place(NamedTuple):
 
 
 def first_at_or_after(
-    segment: Segment, timestamp_ms: int, from_offset: int, read_batch: ReadBatch
-) -> TimestampOffset | None:
+    segment: Segment, timestamp_ms: int, from_offset: int, log: Access
+) -> Steps[TimestampOffset | None]:
     """The first record not older than `timestamp_ms`, at or after `from_offset`."""
+    log.check(segment)
     if segment.max_timestamp_ms < timestamp_ms:
         return None
     nearby = max(segment.time_index.offset_before(timestamp_ms), from_offset)
     start = segment.position_of(nearby)
-    for position, header in walk_batches(segment.log, start, segment.size_bytes):
+    for count, (position, header) in enumerate(
+        walk_batches(segment.log, start, segment.size_bytes), start=1
+    ):
         if header.newest_record_ms >= timestamp_ms:
-            for found in _records(segment, _Place(position, header), from_offset, read_batch):
-                if found.timestamp_ms >= timestamp_ms:
-                    return found
+            place = _Place(position, header)
+            found = yield from _first_in(segment, place, timestamp_ms, from_offset, log)
+            if found is not None:
+                return found
+        if not count % HEADERS_A_STEP:
+            yield None
+            log.check(segment)
     return None
 
 
@@ -62,17 +114,19 @@ def may_hold_newest(segments: Sequence[Segment], from_offset: int) -> list[Segme
     return begun + ([max(whole, key=lambda one: one.max_timestamp_ms)] if whole else [])
 
 
-def newest_in(segment: Segment, from_offset: int, read_batch: ReadBatch) -> TimestampOffset | None:
+def newest_in(segment: Segment, from_offset: int, log: Access) -> Steps[TimestampOffset | None]:
     """The first record with the largest timestamp, of those at or after an offset."""
+    log.check(segment)
     best: TimestampOffset | None = None
-    for place in _newest_batches(segment, from_offset):
-        for found in _records(segment, place, from_offset, read_batch):
-            if best is None or found.timestamp_ms > best.timestamp_ms:
-                best = found
+    places = yield from _newest_batches(segment, from_offset, log)
+    for place in places:
+        found = yield from _newest_of(segment, place, from_offset, log)
+        if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
+            best = found
     return best
 
 
-def _newest_batches(segment: Segment, from_offset: int) -> list[_Place]:
+def _newest_batches(segment: Segment, from_offset: int, log: Access) -> Steps[list[_Place]]:
     """The batch that holds the offset, of which only a part counts; and the newest after it."""
     if segment.base_offset >= from_offset:
         position = segment.position_of(segment.max_timestamp_offset)
@@ -80,24 +134,93 @@ def _newest_batches(segment: Segment, from_offset: int) -> list[_Place]:
     start = segment.position_of(from_offset)
     begun: list[_Place] = []
     newest: _Place | None = None
-    for position, header in walk_batches(segment.log, start, segment.size_bytes):
+    for count, (position, header) in enumerate(
+        walk_batches(segment.log, start, segment.size_bytes), start=1
+    ):
         if header.base_offset < from_offset:
             begun.append(_Place(position, header))
         elif newest is None or header.newest_record_ms > newest.header.newest_record_ms:
             newest = _Place(position, header)
+        if not count % HEADERS_A_STEP:
+            yield None
+            log.check(segment)
     return begun if newest is None else [*begun, newest]
 
 
-def _records(
-    segment: Segment, place: _Place, from_offset: int, read_batch: ReadBatch
-) -> Iterator[TimestampOffset]:
-    """Of one batch; or one for all of them, where they cannot be read."""
+def _first_in(
+    segment: Segment, place: _Place, timestamp_ms: int, from_offset: int, log: Access
+) -> Steps[TimestampOffset | None]:
+    """The first record of a batch that is not older, or that is not looked at any more."""
     header = place.header
-    batch = read_batch(segment, place.position, header.size_bytes, header.base_offset)
+    if log.is_over():
+        return _whole(header, from_offset)
+    batch = log.read(segment, place)
     try:
-        for record in read_records(batch, header):
-            if record.offset >= from_offset:
-                yield TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+        payload = yield from _payload(batch, header)
+        log.check(segment)
+        for records in _records(payload, header):
+            for offset, found_ms in records:
+                if found_ms >= timestamp_ms and offset >= from_offset:
+                    return TimestampOffset(found_ms, offset, header.leader_epoch)
+            log.records_left -= len(records)
+            if log.is_over():
+                return _whole(header, max(records[-1][0], from_offset))
+            yield None
+            log.check(segment)
     except RecordsError:
-        offset = max(header.base_offset, from_offset)
-        yield TimestampOffset(header.max_timestamp_ms, offset, header.leader_epoch)
+        return _whole(header, from_offset)
+    return None
+
+
+def _newest_of(
+    segment: Segment, place: _Place, from_offset: int, log: Access
+) -> Steps[TimestampOffset | None]:
+    """The first of the newest records of a batch, of those at or after an offset."""
+    header = place.header
+    best: TimestampOffset | None = None
+    batch = log.read(segment, place)
+    try:
+        payload = yield from _payload(batch, header)
+        log.check(segment)
+        for records in _records(payload, header):
+            for offset, found_ms in records:
+                if offset >= from_offset and (best is None or found_ms > best.timestamp_ms):
+                    best = TimestampOffset(found_ms, offset, header.leader_epoch)
+            log.records_left -= len(records)
+            if log.is_over():
+                return _whole(header, from_offset)
+            yield None
+            log.check(segment)
+    except RecordsError:
+        return _whole(header, from_offset)
+    return best
+
+
+def _whole(header: BatchHeader, from_offset: int) -> TimestampOffset:
+    """What is answered where the header has to be taken at its word."""
+    offset = max(header.base_offset, from_offset)
+    return TimestampOffset(header.max_timestamp_ms, offset, header.leader_epoch)
+
+
+def _payload(batch: bytes, header: BatchHeader) -> Steps[Buffer]:
+    """The records of a batch, inflated. Raises `RecordsError`."""
+    packed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
+    if header.codec is Codec.NONE:
+        return bytes(packed)
+    payload: Buffer = yield partial(decompress, header.codec, packed, MAX_INFLATED_BYTES)
+    return payload
+
+
+def _records(payload: Buffer, header: BatchHeader) -> Iterator[list[tuple[int, int]]]:
+    """Offsets and timestamps of a batch's records, some at a time.
+
+    A record that says it lies behind the end of its batch lies at the end.
+    """
+    base_offset, last_delta = header.base_offset, header.last_offset_delta
+    base_ms = header.base_timestamp_ms
+    is_stamped, stamp_ms = header.is_log_append_time, header.max_timestamp_ms
+    for records in scan_payload(payload, header.record_count):
+        yield [
+            (base_offset + min(one[0], last_delta), stamp_ms if is_stamped else base_ms + one[3])
+            for one in records
+        ]

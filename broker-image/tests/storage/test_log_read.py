@@ -5,10 +5,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.records.batch import HEADER_BYTES, Codec, iter_batches, seal
+from chiplog_broker.records.scan import RECORDS_A_STEP
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_broker.steps import at_once
+from chiplog_broker.storage import timestamps
 from chiplog_broker.storage.config import LogConfig
-from chiplog_broker.storage.errors import DamagedLogError, OffsetOutOfRangeError
+from chiplog_broker.storage.errors import (
+    DamagedLogError,
+    OffsetOutOfRangeError,
+    RecordsTruncatedError,
+)
 from chiplog_broker.storage.log import ListOffset, PartitionLog
+from chiplog_broker.storage.segment import LARGEST_INTERVAL_BYTES, IndexSettings, Segment
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -224,3 +232,120 @@ def test_an_empty_log_has_places_but_no_times(kit: "StorageKit") -> None:
     assert log.offset_for_timestamp(ListOffset.LATEST, 0) == (-1, 0, -1)
     assert log.offset_for_timestamp(ListOffset.MAX_TIMESTAMP, 0) is None
     assert log.offset_for_timestamp(0, 0) is None
+
+
+def lying(timestamp_ms: int, claims_ms: int, count: int = 1) -> memoryview:
+    """A batch of records of one time whose header claims a later one."""
+    batch = build_batch([NewRecord(b"x", timestamp_ms=timestamp_ms)] * count)
+    batch[35:43] = claims_ms.to_bytes(8, "big")
+    seal(memoryview(batch))
+    return memoryview(batch)
+
+
+def test_a_search_looks_at_so_many_records_whatever_headers_claim(
+    kit: "StorageKit", make_batch: "MakeBatch", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It then answers where it has come to: too early is safe, too late would lose records."""
+    monkeypatch.setattr(timestamps, "MAX_RECORDS", 3_000)
+    opened: list[int] = []
+    _, log = kit.run(kit.new_log())
+    read_batch = log._read_batch
+
+    def counted(segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
+        opened.append(offset)
+        return read_batch(segment, position, size_bytes, offset)
+
+    monkeypatch.setattr(PartitionLog, "_read_batch", lambda _, *given: counted(*given))
+    for _ in range(10):
+        log.append_as_leader(lying(50, 2_000, count=900), 0, NOW)
+    log.append_as_leader(make_batch([b"x"], timestamp_ms=1_500), 0, NOW)
+    found = log.offset_for_timestamp(1_000, log.end_offset)
+    assert found is not None
+    assert opened == [0, 900, 1_800]
+    assert (found.timestamp_ms, found.offset) == (2_000, 2_699)
+
+
+def test_many_headers_that_lie_are_not_all_asked(
+    kit: "StorageKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening a batch costs, too, be it ever so small."""
+    monkeypatch.setattr(timestamps, "MAX_RECORDS", 1_010)
+    _, log = kit.run(kit.new_log())
+    for _ in range(50):
+        log.append_as_leader(lying(50, 2_000), 0, NOW)
+    found = log.offset_for_timestamp(1_000, 50)
+    assert found is not None
+    assert found.offset == 9
+
+
+def test_records_that_inflate_to_too_much_are_not_looked_at(
+    kit: "StorageKit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timestamps, "MAX_INFLATED_BYTES", 10_000)
+    _, log = kit.run(kit.new_log())
+    records = [NewRecord(b"x" * 100, timestamp_ms=NOW + number) for number in range(200)]
+    batch = build_batch(records, BatchOptions(codec=Codec.ZSTD))
+    log.append_as_leader(memoryview(batch), 0, NOW)
+    assert log.offset_for_timestamp(NOW + 150, 200) == (NOW + 199, 0, 0)
+
+
+def test_a_search_stops_for_others_between_few_headers_and_few_records(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    _, log = kit.run(kit.new_log())
+    log.append_as_leader(make_batch([b"x"], timestamp_ms=90), 0, NOW)
+    for _ in range(1_000):
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=50), 0, NOW)
+    log.append_as_leader(lying(50, 100, count=2_000), 0, NOW)
+    steps = list(log.find_timestamp(95, log.end_offset))
+    assert len(steps) == 1_000 // timestamps.HEADERS_A_STEP + 2_000 // RECORDS_A_STEP
+
+
+def test_a_search_begins_again_where_the_log_was_cut(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    _, log = kit.run(kit.new_log())
+    log.append_as_leader(make_batch([b"x"], timestamp_ms=90), 0, NOW)
+    for _ in range(1_000):
+        log.append_as_leader(make_batch([b"x"], timestamp_ms=50), 0, NOW)
+    log.append_as_leader(make_batch([b"x"], timestamp_ms=95), 0, NOW)
+    steps = log.find_timestamp(95, log.end_offset)
+    next(steps)
+    kit.run(log.truncate_to(600, NOW))
+    log.append_as_leader(make_batch([b"x"], timestamp_ms=99), 0, NOW)
+    assert at_once(steps) == (99, 600, 0)
+
+
+@pytest.fixture
+def with_a_lie(kit: "StorageKit", make_batch: "MakeBatch") -> PartitionLog:
+    """A search for 90 opens the first of three segments in vain, and finds it in the second."""
+    kit.config = LogConfig(segment_bytes=100)
+    _, log = kit.run(kit.new_log())
+    log.append_as_leader(lying(50, 100), 0, NOW)
+    for timestamp_ms in (90, 95):
+        log.append_as_leader(make_batch([b"x" * 20], timestamp_ms=timestamp_ms), 0, NOW)
+    return log
+
+
+def test_a_search_in_a_segment_that_went_begins_again(
+    with_a_lie: PartitionLog, kit: "StorageKit"
+) -> None:
+    steps = with_a_lie.find_timestamp(90, 3)
+    next(steps)
+    kit.run(with_a_lie.delete_records_before(2, NOW))
+    assert at_once(steps) == (95, 2, 0)
+
+
+def test_a_search_in_a_log_that_never_rests_gives_up(with_a_lie: PartitionLog) -> None:
+    def search() -> None:
+        for _ in with_a_lie.find_timestamp(90, 3):
+            with_a_lie._cuts += 1
+
+    with pytest.raises(RecordsTruncatedError):
+        search()
+
+
+@pytest.mark.parametrize("interval_bytes", [2**30, 4096])
+def test_an_index_is_never_so_sparse_that_reads_take_long(interval_bytes: int) -> None:
+    settings = IndexSettings.of(interval_bytes, 2**20)
+    assert settings.interval_bytes == min(interval_bytes, LARGEST_INTERVAL_BYTES)
