@@ -7,6 +7,7 @@ from functools import partial
 from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.room import Room
 from chiplog_broker.coordinator.shard import Shard, Surroundings
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
@@ -22,6 +23,8 @@ from chiplog_core.topic_name import CONSUMER_OFFSETS
 logger = logging.getLogger(__name__)
 
 MEMBER_ID_BYTES = 16
+MEMBER_NAME_LENGTH = 255
+"""Of a client's name in the ids of its members: they are remembered, and repeated often."""
 
 
 class Coordinator:
@@ -50,6 +53,7 @@ class Coordinator:
             now_ms=self.now_ms,
             ticks_ms=self.ticks_ms,
             to_wall_ms=self._to_wall_ms,
+            room=Room(lambda: list(self._shards.values()), self.ticks_ms),
         )
         replicas.on_changed = self.changed
         replicas.on_deleted = self.topic_deleted
@@ -171,7 +175,9 @@ class Coordinator:
 
     def _new_member_id(self, name: str) -> str:
         """As Kafka makes them: a name that people know, and what makes it the only one."""
-        return f"{name}-{UUID(bytes=self._rng.token(MEMBER_ID_BYTES), version=4)}"
+        return (
+            f"{name[:MEMBER_NAME_LENGTH]}-{UUID(bytes=self._rng.token(MEMBER_ID_BYTES), version=4)}"
+        )
 
 
 def nothing_to_do(_topic: object) -> None:

@@ -12,6 +12,7 @@ from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.group_log import GroupLog
 from chiplog_broker.coordinator.holding import Told, outcome
 from chiplog_broker.coordinator.resetting import NewReset, records_of_reset
+from chiplog_broker.coordinator.room import Room
 from chiplog_broker.groups.batches import (
     commit_records,
     group_record,
@@ -31,8 +32,9 @@ from chiplog_core.groups.codes import Code
 from chiplog_core.groups.description import Description
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.membership import Membership
-from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
+from chiplog_core.groups.requests import UNKNOWN_MEMBER, Identity, Join, Leaving, Sync
 from chiplog_core.groups.stored import StoredGroup, nobody
+from chiplog_core.limits import MAX_GROUP_ID_LENGTH
 from chiplog_core.model.group_status import GroupState
 
 logger = logging.getLogger(__name__)
@@ -54,6 +56,8 @@ class Surroundings:
     """Milliseconds that never go back or jump, for sessions and all that is waited for."""
     to_wall_ms: Callable[[int], int]
     """What `now_ms` says at a time of `ticks_ms`."""
+    room: Room
+    """For more groups, members and offsets."""
 
 
 class Shard:
@@ -65,6 +69,8 @@ class Shard:
         self._log = GroupLog(partition, around.now_ms, around.ticks_ms)
         self._members: dict[str, Membership] = {}
         """Those that have members, or had some a moment ago."""
+        self._sizes: dict[str, int] = {}
+        """What their members take of the room of all groups, in bytes."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._waiting: dict[object, Callable[[Joined | Synced | Left], None]] = {}
         self.is_loaded = False
@@ -118,6 +124,8 @@ class Shard:
         for membership in self._members.values():
             self._tell(membership.abandon(Code.NOT_COORDINATOR))
         self._members.clear()
+        for group_id in list(self._sizes):
+            self._measure(group_id)
 
     @property
     def is_leading(self) -> bool:
@@ -152,6 +160,13 @@ class Shard:
     # -- members
 
     def join(self, group_id: str, request: Join, respond: Callable[[Joined], None]) -> None:
+        if request.member_id == UNKNOWN_MEMBER:
+            code = self._why_no_group(group_id)
+            if code is OK and not self._around.room.takes_members():
+                code = ErrorCode.coordinator_not_available
+            if code is not OK:
+                respond(Joined(code=group_code(code)))
+                return
         membership, token = self._membership(group_id), self._waits(respond)
         self._carry_out(group_id, membership.join(token, request, self._around.ticks_ms()))
 
@@ -185,6 +200,14 @@ class Shard:
         """
         if identity.generation >= 0 and not self.exists(group_id):
             self._log.answer(respond, group_id, ErrorCode.illegal_generation)
+            return
+        code = self._why_no_group(group_id)
+        known = self._log.state.offsets(group_id)
+        added = sum(one not in known for one in commits)
+        if code is OK and added and not self._around.room.takes_offsets(added):
+            code = ErrorCode.coordinator_not_available
+        if code is not OK:
+            self._log.answer(respond, group_id, code)
             return
         membership = self._membership(group_id)
         code = ErrorCode(membership.check_commit(identity, self._around.ticks_ms()))
@@ -290,6 +313,24 @@ class Shard:
 
     # -- groups as a whole
 
+    @property
+    def group_count(self) -> int:
+        """How many groups there are, about."""
+        return max(self._log.state.group_count, len(self._members))
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets they have committed."""
+        return self._log.state.offset_count
+
+    def _why_no_group(self, group_id: str) -> ErrorCode:
+        """Why there may be no new group of this id; those that there are may stay."""
+        if self.exists(group_id):
+            return OK
+        if len(group_id) > MAX_GROUP_ID_LENGTH:
+            return ErrorCode.invalid_group_id
+        return OK if self._around.room.takes_groups() else ErrorCode.coordinator_not_available
+
     def exists(self, group_id: str) -> bool:
         return group_id in self._members or group_id in self._log.state
 
@@ -320,6 +361,7 @@ class Shard:
             # Nobody is a member; what ends with the group are ids that were asked for.
             timer.cancel()
             del self._members[group_id]
+            self._measure(group_id)
 
     def expire(self, now_ms: int, retention_ms: int) -> None:
         """Forget what nobody came back for."""
@@ -406,6 +448,15 @@ class Shard:
             self._timers[group_id] = loop.call_later(delay_s, self._advance, group_id)
         elif membership.state is GroupState.EMPTY:
             self._members.pop(group_id, None)
+        self._measure(group_id)
+
+    def _measure(self, group_id: str) -> None:
+        """Account for what a group takes now."""
+        membership = self._members.get(group_id)
+        size_bytes = 0 if membership is None else membership.size_bytes
+        self._around.room.members_bytes += size_bytes - self._sizes.pop(group_id, 0)
+        if size_bytes:
+            self._sizes[group_id] = size_bytes
 
     def _advance(self, group_id: str) -> None:
         del self._timers[group_id]

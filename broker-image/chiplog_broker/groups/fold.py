@@ -49,6 +49,7 @@ class GroupsState:
 
     __slots__ = (
         "_groups",
+        "_offset_count",
         "_offsets",
         "_resets",
         "_retentions",
@@ -61,6 +62,7 @@ class GroupsState:
         self.end_offset = end_offset
         self._groups: dict[str, StoredGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._offset_count = 0
         self._resets: dict[str, dict[str, DoneReset]] = {}
         self._retentions: dict[str, int] = {}
         """In milliseconds; -1 is for ever. A group that has nothing else does not exist."""
@@ -84,6 +86,16 @@ class GroupsState:
                 for record in read_records(batch, header):
                     self._apply_record(record, header)
             self.end_offset = header.last_offset + 1
+
+    @property
+    def group_count(self) -> int:
+        """How many groups there are, about: quick to tell."""
+        return max(len(self._groups), len(self._offsets))
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets all groups have committed."""
+        return self._offset_count
 
     def group_ids(self) -> frozenset[str]:
         """All groups that there is anything of, those of which only transactions know included."""
@@ -194,10 +206,12 @@ class GroupsState:
                         self._put(key, commit)
 
     def _put(self, key: OffsetCommitKey, commit: CommittedOffset) -> None:
-        self._offsets.setdefault(key.group, {})[key.partition] = commit
+        offsets = self._offsets.setdefault(key.group, {})
+        self._offset_count += key.partition not in offsets
+        offsets[key.partition] = commit
 
     def _remove(self, key: OffsetCommitKey) -> None:
         offsets = self._offsets.get(key.group, {})
-        offsets.pop(key.partition, None)
+        self._offset_count -= offsets.pop(key.partition, None) is not None
         if not offsets:
             self._offsets.pop(key.group, None)

@@ -24,6 +24,8 @@ KNOWN_MEMBERS_FROM_VERSION = 4
 PROTOCOL_FROM_VERSION = 5
 """A Sync says which protocol it is for (KIP-559)."""
 SKIPS_ASSIGNMENT_FROM_VERSION = 9
+REASON_LENGTH = 255
+"""Longer ones are cut, as clients do it (KIP-800)."""
 
 
 class GroupHandlers:
@@ -49,7 +51,7 @@ class GroupHandlers:
             protocols=tuple((one.name, one.metadata) for one in request.protocols),
             requires_known_member_id=call.header.version >= KNOWN_MEMBERS_FROM_VERSION,
             supports_skipping_assignment=call.header.version >= SKIPS_ASSIGNMENT_FROM_VERSION,
-            reason=request.reason or "",
+            reason=(request.reason or "")[:REASON_LENGTH],
         )
         group_id = request.group_id
 
@@ -102,7 +104,7 @@ class GroupHandlers:
             Leaving(
                 member_id=one.member_id,
                 group_instance_id=one.group_instance_id,
-                reason=one.reason or "",
+                reason=(one.reason or "")[:REASON_LENGTH],
             )
             for one in request.members
         ]

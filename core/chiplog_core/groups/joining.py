@@ -6,7 +6,7 @@ from dataclasses import replace
 from chiplog_core.groups.answers import Joined, Token
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
-from chiplog_core.groups.member import Member
+from chiplog_core.groups.member import Member, size_of_protocols
 from chiplog_core.groups.requests import UNKNOWN_MEMBER, Join
 from chiplog_core.groups.states import Happening
 from chiplog_core.model.group_status import GroupState
@@ -47,16 +47,35 @@ def _has_room(group: Group, request: Join) -> bool:
 
     Members have theirs. But while a rebalance is prepared places go to those that join first, so
     that a group which is too large shrinks. Whoever was given an id has a place kept for it,
-    which Kafka does not do. A static member takes its own place.
+    which Kafka does not do. A static member takes its own place. There has to be memory, too, of
+    which Kafka does not ask either.
     """
     member_id = _known_as(group, request)
     placed = group.joins if group.state is GroupState.PREPARING_REBALANCE else group.roster
+    if not _fits(group, request, member_id):
+        return False
     if member_id in placed:
         return True
     promised = 0
     if member_id not in group.roster:
         promised = len(group.pending) - (member_id in group.pending)
     return len(placed) + promised < group.limits.max_size
+
+
+def _fits(group: Group, request: Join, member_id: str) -> bool:
+    """Whether there is memory for what it says of itself, beside all others or in its own place."""
+    limits, roster = group.limits, group.roster
+    size_bytes = len(request.client_id) + len(request.group_instance_id or "")
+    size_bytes += size_of_protocols(request.protocols)
+    others_bytes = roster.size_bytes
+    if member_id in roster:
+        others_bytes -= roster[member_id].size_bytes
+    if member_id == UNKNOWN_MEMBER and len(group.pending) >= limits.max_pending:
+        return False
+    return (
+        size_bytes <= limits.max_member_bytes
+        and others_bytes + size_bytes <= limits.max_group_bytes
+    )
 
 
 def _known_as(group: Group, request: Join) -> str:

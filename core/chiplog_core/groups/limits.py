@@ -20,3 +20,10 @@ class Limits:
     new_member_join_timeout_ms: int = 300_000
     """How long somebody new may wait in JoinGroup. Whoever was given no id yet and gave up tries
     again as somebody else, and would pile up in a long rebalance; Kafka, too, has five minutes."""
+    max_member_bytes: int = 2**20
+    """Of what one member says of itself: ids, and its metadata for each protocol. As much as a
+    record of `__consumer_offsets` has by default: more could not be stored."""
+    max_group_bytes: int = 4 * 2**20
+    """Of all members together: as many protocols as Kafka's consumers offer at once."""
+    max_pending: int = 10_000
+    """Ids that were given out and nobody has joined with."""

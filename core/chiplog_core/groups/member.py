@@ -1,5 +1,6 @@
 """One member of a group, as its coordinator knows it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chiplog_core.groups.requests import Join
@@ -66,6 +67,12 @@ class Member:
         )
 
     @property
+    def size_bytes(self) -> int:
+        """Of what it says of itself, about; characters count as bytes."""
+        names = len(self.member_id) + len(self.group_instance_id or "") + len(self.client_id)
+        return names + size_of_protocols(self.protocols.items())
+
+    @property
     def is_static(self) -> bool:
         """Whether it keeps its place while it is away, until its session ends (KIP-345)."""
         return self.group_instance_id is not None
@@ -80,3 +87,8 @@ class Member:
         if self.is_loaded:
             return self.protocols.items() <= offered.items()
         return list(self.protocols.items()) == list(offered.items())
+
+
+def size_of_protocols(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """Names and metadata, about, in bytes."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)

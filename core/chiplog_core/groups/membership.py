@@ -29,6 +29,8 @@ from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
 from chiplog_core.groups.syncing import sync
 from chiplog_core.model.group_status import GroupState
 
+_OF_AN_ID_BYTES = 500
+
 
 class Membership:
     """The members of one group (KIP-62, 134, 345, 389, 394, 559, 814)."""
@@ -93,6 +95,12 @@ class Membership:
     def why(self) -> str:
         """What the last change of state came from, for logs."""
         return self._group.why
+
+    @property
+    def size_bytes(self) -> int:
+        """What its members and the ids that were given out take in memory, about."""
+        group = self._group
+        return group.roster.size_bytes + _OF_AN_ID_BYTES * (1 + len(group.pending))
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -15,6 +15,8 @@ class Roster:
         self._member_ids: dict[str, str] = {}
         """Of static members, by their instance id."""
         self._supporters: Counter[str] = Counter()
+        self.size_bytes = 0
+        """Of what all of them say of themselves."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -52,6 +54,7 @@ class Roster:
             assert member.group_instance_id not in self._member_ids, "its instance is a member"
             self._member_ids[member.group_instance_id] = member.member_id
         self._supporters.update(member.protocols.keys())
+        self.size_bytes += member.size_bytes
 
     def remove(self, member_id: str) -> Member:
         """Take a member out."""
@@ -59,13 +62,16 @@ class Roster:
         if member.group_instance_id is not None:
             del self._member_ids[member.group_instance_id]
         self._forget(member.protocols.keys())
+        self.size_bytes -= member.size_bytes
         return member
 
     def offer(self, member: Member, protocols: Iterable[tuple[str, bytes]]) -> None:
         """A member supports these from now on."""
         self._forget(member.protocols.keys())
+        self.size_bytes -= member.size_bytes
         member.protocols = dict(protocols)
         member.is_loaded = False
+        self.size_bytes += member.size_bytes
         self._supporters.update(member.protocols.keys())
 
     def supports(self, protocols: Iterable[tuple[str, bytes]]) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from chiplog_core.groups.answers import Joined, JoinedMember
 from chiplog_core.groups.codes import Code
+from chiplog_core.groups.requests import Leaving
 from chiplog_core.model.group_status import GroupState
 from tests.groups.coordinator import BOTH, RANGE, REBALANCE_MS, SESSION_MS, Coordinator
 
@@ -369,3 +370,48 @@ def test_a_member_may_wait_to_join_for_longer_than_its_session() -> None:
     one.join("b", b)
 
     assert one.joined(token).code is Code.NONE
+
+
+def test_a_member_that_says_too_much_is_refused() -> None:
+    """What it says could not be stored; Kafka finds out when it is too late for all others."""
+    one = Coordinator(max_member_bytes=1_000)
+    a, _ = one.stable_group("a", "b")
+
+    large = (("range", b"x" * 1_000),)
+    assert one.joined(one.join("c", protocols=large)) == Joined(code=Code.GROUP_MAX_SIZE_REACHED)
+    assert one.group.state is GroupState.STABLE
+    assert one.joined(one.join("c", protocols=large, requires_known_member_id=True)).member_id == ""
+    # A member that has become so large is none any more, as in a group that is too large.
+    assert one.joined(one.join("a", a, protocols=large)).code is Code.GROUP_MAX_SIZE_REACHED
+    assert one.joined(one.join("a", a)).code is Code.UNKNOWN_MEMBER_ID
+
+
+def test_members_may_say_so_much_together() -> None:
+    one = Coordinator(max_group_bytes=1_000)
+    a, _ = one.stable_group("a", "b")
+    before = one.group.size_bytes
+
+    most = (("range", b"x" * 800),)
+    assert one.joined(one.join("c", protocols=most * 2)).code is Code.GROUP_MAX_SIZE_REACHED
+    one.join("a", a, protocols=most)  # in its own place there is room
+    assert one.joined(one.join("c", protocols=most)).code is Code.GROUP_MAX_SIZE_REACHED
+    assert one.group.size_bytes > before + 700
+    one.leave(Leaving(member_id=a))
+    one.join("c", protocols=most)
+    assert one.group.size_bytes < before + 900
+
+
+def test_only_so_many_ids_wait_for_somebody() -> None:
+    one = Coordinator(max_pending=2)
+    empty = one.group.size_bytes
+    tokens = [one.join("a", requires_known_member_id=True) for _ in range(3)]
+
+    assert [one.joined(token).code for token in tokens] == [
+        Code.MEMBER_ID_REQUIRED,
+        Code.MEMBER_ID_REQUIRED,
+        Code.GROUP_MAX_SIZE_REACHED,
+    ]
+    assert one.group.size_bytes > empty
+    one.wait(SESSION_MS)
+    assert one.group.size_bytes == empty
+    assert one.joined(one.join("a", requires_known_member_id=True)).code is Code.MEMBER_ID_REQUIRED

@@ -1,0 +1,60 @@
+"""How much of a broker's memory its groups may take.
+
+Kafka bounds none of this: who may connect may make a coordinator remember as much as it likes.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+logger = logging.getLogger(__name__)
+
+MAX_GROUPS: Final = 50_000
+MAX_OFFSETS: Final = 400_000
+"""Committed ones, of about 350 bytes each."""
+MAX_MEMBERS_BYTES: Final = 64 * 2**20
+"""Of what the members of all groups say of themselves."""
+LOG_INTERVAL_MS: Final = 10_000
+
+
+class Counted(Protocol):
+    """The groups of one partition."""
+
+    @property
+    def group_count(self) -> int: ...
+
+    @property
+    def offset_count(self) -> int: ...
+
+
+class Room:
+    """That of all groups of one broker. What there is may stay; new things are refused."""
+
+    def __init__(self, shards: Callable[[], list[Counted]], ticks_ms: Callable[[], int]) -> None:
+        self._shards = shards
+        self._ticks_ms = ticks_ms
+        self._logged_ms = -LOG_INTERVAL_MS
+        self.members_bytes = 0
+
+    def takes_members(self) -> bool:
+        """Whether there may be more of them."""
+        return self._is_below("members_bytes", self.members_bytes, MAX_MEMBERS_BYTES)
+
+    def takes_groups(self) -> bool:
+        """Whether there may be more of them."""
+        count = sum(one.group_count for one in self._shards())
+        return self._is_below("groups", count, MAX_GROUPS)
+
+    def takes_offsets(self, count: int) -> bool:
+        """Whether there may be so many more committed offsets."""
+        there = sum(one.offset_count for one in self._shards())
+        return self._is_below("offsets", there + count - 1, MAX_OFFSETS)
+
+    def _is_below(self, what: str, count: int, limit: int) -> bool:
+        if count < limit:
+            return True
+        ticks_ms = self._ticks_ms()
+        if ticks_ms - self._logged_ms >= LOG_INTERVAL_MS:
+            self._logged_ms = ticks_ms
+            logger.warning("groups_refused", extra={"limited": what, "limit": limit})
+        return False
