@@ -16,6 +16,7 @@ from chiplog_broker.handlers.config_entries import (
     config_source,
     topic_entries,
 )
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.metadata import MetadataStore
@@ -60,18 +61,24 @@ class ConfigHandlers:
     """Shows and changes configuration."""
 
     def __init__(
-        self, cluster: ClusterView, store: MetadataStore, broker_config: Mapping[str, str]
+        self,
+        cluster: ClusterView,
+        store: MetadataStore,
+        broker_config: Mapping[str, str],
+        long_work: LongWork,
     ) -> None:
         self._cluster = cluster
         self._store = store
         self._broker_config = broker_config
+        self._long_work = long_work
 
-    def describe_configs(self, call: Call[Any]) -> object:
+    async def describe_configs(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DESCRIBE_CONFIGS)
         request = call.message
-        results = []
+        results, turns = [], self._long_work.turns()
         # Each resource once: its name takes a few bytes, its answer thousands.
         for resource in dict.fromkeys(request.resources):
+            await turns.pause()
             code, message, entries = self._entries(resource)
             wanted = resource.configuration_keys
             results.append(

@@ -9,6 +9,7 @@ from typing import Any
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
@@ -24,14 +25,16 @@ NOWHERE = NodeEndpoint(-1, "", -1)
 class CoordinatorFinder:
     """Any broker knows it, from who leads what."""
 
-    def __init__(self, cluster: ClusterView, coordinator: Coordinator) -> None:
+    def __init__(self, cluster: ClusterView, coordinator: Coordinator, long_work: LongWork) -> None:
         self._cluster = cluster
         self._coordinator = coordinator
+        self._long_work = long_work
 
-    def find_coordinator(self, call: Call[Any]) -> object:
+    async def find_coordinator(self, call: Call[Any]) -> object:
         types = answers(ApiKey.FIND_COORDINATOR)
-        found = []
+        found, turns = [], self._long_work.turns()
         for key in call.message.coordinator_keys:
+            await turns.pause()
             code, why, node = ErrorCode.none, None, NOWHERE
             try:
                 node = self._find(key, call.message.key_type, call.peer.listener.name)

@@ -32,6 +32,8 @@ from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
 
 TOPIC_IDS_FROM_VERSION = 13
+# Of the whole answer (KIP-227).
+CODE_FROM_VERSION = 7
 # Before, nobody reads from a follower (KIP-392), in Kafka not even a consumer that debugs.
 FOLLOWERS_FROM_VERSION = 11
 # While a fetch waits its connection is not read, so nobody would notice that it is gone.
@@ -74,7 +76,9 @@ class FetchHandler:
         request = call.message = request._replace(topics=named_once(request.topics))
         if sum(len(topic.partitions) for topic in request.topics) > MAX_SESSION_PARTITIONS:
             # All of them would be read again for each record that comes to one of them.
-            return refused(request, ErrorCode.invalid_request)
+            code = ErrorCode.invalid_request
+            has_code = call.header.version >= CODE_FROM_VERSION
+            return FetchResponse([], error_code=code) if has_code else refused(request, code)
         reading = self._attempts(call)
         if isinstance(reading, FetchResponse):
             return reading

@@ -8,6 +8,7 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
@@ -21,8 +22,9 @@ NOT_FOUND_FROM_VERSION = 6
 class GroupAdminHandlers:
     """What tools ask of the groups that this broker coordinates."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, long_work: LongWork) -> None:
         self._coordinator = coordinator
+        self._long_work = long_work
 
     async def describe_groups(self, call: Call[Any]) -> object:
         types, version = answers(ApiKey.DESCRIBE_GROUPS), call.header.version
@@ -106,7 +108,12 @@ class GroupAdminHandlers:
         if any(one.is_loading for one in self._coordinator):
             raise GroupError(ErrorCode.coordinator_load_in_progress)
         serving = [one for one in self._coordinator if one.is_serving]
-        listed = [(group_id, one.describe(group_id)) for one in serving for group_id in one]
+        listed, turns = [], self._long_work.turns()
+        for one in serving:
+            for group_id in one:
+                await turns.pause()
+                if one.exists(group_id):  # it may have gone meanwhile
+                    listed.append((group_id, one.describe(group_id)))
         await all_of(one.until_all_safe() for one in serving)
         return listed
 

@@ -13,6 +13,7 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Answer, Call
+from chiplog_broker.handlers.turns import LongWork, Turns
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.offset_messages import (
@@ -54,10 +55,12 @@ class GroupOffsetHandlers:
         coordinator: Coordinator,
         cluster: ClusterView,
         config: Mapping[str, str],
+        long_work: LongWork,
     ) -> None:
         self._coordinator = coordinator
         self._cluster = cluster
         self._config = config
+        self._long_work = long_work
 
     def offset_commit(self, call: Call[OffsetCommitRequest]) -> asyncio.Future[Answer] | object:
         request = call.message
@@ -124,21 +127,23 @@ class GroupOffsetHandlers:
 
     async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
         by_id = call.header.version >= IDS_FROM_VERSION
-        found = await all_of(self._fetch(one, by_id=by_id) for one in call.message.groups)
+        turns = self._long_work.turns()
+        found = await all_of(self._fetch(one, turns, by_id=by_id) for one in call.message.groups)
         if call.header.version < GROUP_ERRORS_FROM_VERSION:
             found = [
                 told_by_partition(*one) for one in zip(call.message.groups, found, strict=True)
             ]
         return OffsetFetchResponse(tuple(found))
 
-    async def _fetch(self, wanted: WantedGroup, *, by_id: bool) -> FoundGroup:
+    async def _fetch(self, wanted: WantedGroup, turns: Turns, *, by_id: bool) -> FoundGroup:
         try:
             shard = self._coordinator.shard(wanted.group_id)
-            offsets = shard.offsets(wanted.group_id)
+            # As they are at one instant: what follows may take several turns.
+            offsets = dict(shard.offsets(wanted.group_id))
             if self._is_behind(offsets, wanted):
                 raise GroupError(ErrorCode.coordinator_load_in_progress)
             topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
-            found = tuple(self._found(offsets, one) for one in topics)
+            found = tuple([await self._found(offsets, one, turns) for one in topics])
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
             return FoundGroup(wanted.group_id, (), _ASKED_AGAIN.get(refused.code, refused.code))
@@ -188,14 +193,15 @@ class GroupOffsetHandlers:
         view = self._cluster.topic(name)
         return TopicRef(None, view.topic_id) if by_id and view is not None else TopicRef(name)
 
-    def _found(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic
+    async def _found(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic, turns: Turns
     ) -> FoundTopic:
         view, unknown = self._known(wanted.topic)
         # A name that nobody knows has no commits; an id that nobody knows is an error.
         code = unknown if view is None and wanted.topic.name is None else ErrorCode.none
         found = []
         for index in wanted.partitions:
+            await turns.pause()
             commit = None if view is None else offsets.get(TopicPartition(view.name, index))
             if commit is None or view is None or not commit.is_for(view.topic_id):
                 found.append(FoundPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", code))

@@ -61,12 +61,12 @@ class Parts:
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     """A handler for every API that is advertised."""
+    long_work = LongWork(parts.clock)
     metadata = MetadataHandlers(parts.cluster, parts.store, parts.config)
     leaders = Leaders(parts.cluster, parts.replicas)
-    long_work = LongWork(parts.clock)
     offsets = OffsetHandlers(leaders, parts.clock, long_work)
     topics = TopicHandlers(parts.cluster, parts.store, parts.spreading)
-    configs = ConfigHandlers(parts.cluster, parts.store, parts.config)
+    configs = ConfigHandlers(parts.cluster, parts.store, parts.config, long_work)
     producer_ids = ProducerIds(parts.cluster)
     fetch = FetchHandler(
         parts.cluster,
@@ -77,10 +77,10 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         parts.config,
     )
     sasl = SaslHandlers(parts.clock)
-    finder = CoordinatorFinder(parts.cluster, parts.coordinator)
+    finder = CoordinatorFinder(parts.cluster, parts.coordinator, long_work)
     groups = GroupHandlers(parts.coordinator)
-    group_admin = GroupAdminHandlers(parts.coordinator)
-    group_offsets = GroupOffsetHandlers(parts.coordinator, parts.cluster, parts.config)
+    group_admin = GroupAdminHandlers(parts.coordinator, long_work)
+    group_offsets = GroupOffsetHandlers(parts.coordinator, parts.cluster, parts.config, long_work)
     log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
     return {
         ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock, long_work),

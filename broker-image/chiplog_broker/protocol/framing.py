@@ -22,7 +22,7 @@ SOCKET_REQUEST_MAX_BYTES: Final = 100 * 1024 * 1024
 
 OTHER_REQUEST_MAX_BYTES: Final = 8 * 1024 * 1024
 """The largest request that is not a Produce. Only record batches make a request large: one that
-names 50,000 partitions, each with 100 bytes of metadata, takes 6 MB."""
+names 40,000 partitions, each with 150 bytes of metadata, takes 7 MB."""
 
 UNAUTHENTICATED_MAX_BYTES: Final = 64 * 1024
 """The largest frame before authentication (CVE-2022-34917 shows why it is small)."""

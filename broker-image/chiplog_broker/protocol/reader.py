@@ -19,8 +19,9 @@ from chiplog_broker.protocol.errors import ProtocolViolation
 
 MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError)
 
-MAX_ELEMENTS: Final = 50_000
-"""Array elements and tagged fields in one message; a fetch session holds 20,000 partitions."""
+MAX_ELEMENTS: Final = 40_000
+"""Array elements and tagged fields in one message: 20,000 partitions, as many as a fetch session
+holds, if each has a topic of its own."""
 
 MAX_TAGGED_FIELDS: Final = 256
 """Tagged fields in one structure. Kafka's own messages have at most five."""

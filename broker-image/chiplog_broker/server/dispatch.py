@@ -6,9 +6,10 @@ Every API that is advertised has a handler here, and a test holds the two tables
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import fields, is_dataclass
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from chiplog_broker.handlers.call import Answer, Call, Handler, Slow
 from chiplog_broker.protocol.apis import ApiKey
@@ -27,6 +28,21 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+LARGE_BODY_BYTES: Final = 16 * 2**10
+"""From here on a request is read in another thread: it may name thousands of partitions."""
+LARGE_ANSWER: Final = 256
+"""From so many elements on an answer is written in another thread."""
+READ_AT_ONCE: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
+)
+"""Large because of their records, read quickly, or without arrays."""
+
 
 class Dispatcher:
     """Answers requests of all connections."""
@@ -35,6 +51,7 @@ class Dispatcher:
         self._handlers = handlers
         self._metrics = metrics
         self._running: set[asyncio.Task[Any]] = set()
+        self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
 
     def start(
         self, request: Request | UnsupportedApiVersions, peer: Peer
@@ -45,26 +62,59 @@ class Dispatcher:
         header = request.header
         key = header.api.key
         self._metrics.apis[key].bytes_in += len(request.body)
+        if len(request.body) > LARGE_BODY_BYTES and key not in READ_AT_ONCE:
+            return Alone(asyncio.get_running_loop().create_task(self._large(request, peer)))
         try:
             message = decode_request(request)
             call = Call(header, message, peer, time.perf_counter(), self._encode)
-            outcome = self._handlers[key](call)
-            if outcome is None:
-                self._count(call, [])
-                return []
-            if isinstance(outcome, asyncio.Future):
-                return outcome
-            if isinstance(outcome, CoroutineType):
-                return self._run(call, outcome)
-            if isinstance(outcome, Slow):
-                return Alone(asyncio.get_running_loop().create_task(self._finish(call, outcome)))
-            return self._encode_now(call, outcome)
+            return self._started(call, self._handlers[key](call))
         except ProtocolViolation:
             raise
         except Exception as fault:
             # A fault must cost one connection and not the broker; the client tries again.
             logger.exception("request_failed", extra={"api": header.api.name})
             raise ProtocolViolation("the request failed") from fault
+
+    def _started(
+        self, call: Call[Any], outcome: object
+    ) -> Answer | FileAnswer | asyncio.Future[Answer] | Alone:
+        if outcome is None:
+            self._count(call, [])
+            return []
+        if isinstance(outcome, asyncio.Future):
+            return outcome
+        if isinstance(outcome, CoroutineType):
+            return self._run(call, outcome)
+        if isinstance(outcome, Slow):
+            return Alone(asyncio.get_running_loop().create_task(self._finish(call, outcome)))
+        return self._encode_now(call, outcome)
+
+    async def _large(self, request: Request, peer: Peer) -> Answer:
+        """A request that may name thousands of things: it is read and answered in another thread,
+        one at a time. What handlers do in between, they do in turns."""
+        api, began_s = request.header.api, time.perf_counter()
+        try:
+            async with self._reading:
+                message = await in_thread(decode_request, request)
+            call = Call(request.header, message, peer, began_s, self._encode)
+            outcome = self._handlers[api.key](call)
+            if isinstance(outcome, CoroutineType):
+                outcome = await self._to_its_end(outcome)
+            if isinstance(outcome, asyncio.Future):
+                answer: Answer = await outcome
+                return answer
+            return await self._encoded_elsewhere(call, outcome)
+        except ProtocolViolation:
+            raise
+        except Exception:
+            logger.exception("request_failed", extra={"api": api.name})
+            raise
+
+    async def _encoded_elsewhere(self, call: Call[Any], message: object) -> Answer:
+        async with self._writing:
+            chunks = await in_thread(encode_response, call.header, message)
+        self._count(call, chunks)
+        return [in_memory(chunk) for chunk in chunks]
 
     async def drain(self) -> None:
         """Return when no request runs that changes something."""
@@ -74,7 +124,10 @@ class Dispatcher:
     def _run(self, call: Call[Any], outcome: Coroutine[Any, Any, object]) -> asyncio.Future[Answer]:
         async def answer() -> Answer:
             try:
-                return call.encode(await outcome)
+                message = await outcome
+                if is_large(message):
+                    return await self._encoded_elsewhere(call, message)
+                return call.encode(message)
             except Exception:
                 logger.exception("request_failed", extra={"api": call.header.api.name})
                 raise
@@ -126,3 +179,18 @@ class Dispatcher:
         counters.latency.observe(time.perf_counter() - call.began_s)
         for piece in answer:
             counters.bytes_out += records_size(piece)
+
+
+def is_large(message: object) -> bool:
+    """Whether one of kio's messages has many elements."""
+    if not is_dataclass(message):
+        return False
+    return any(
+        isinstance(value, tuple) and len(value) > LARGE_ANSWER
+        for value in (getattr(message, one.name) for one in fields(message))
+    )
+
+
+async def in_thread(call: Callable[..., T], *given: Any) -> T:
+    """What it returns or raises. Other threads run for some milliseconds at a time meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(None, call, *given)

@@ -227,8 +227,24 @@ def test_more_partitions_than_a_session_may_have_are_refused(kit: "Kit") -> None
         async with kit.running() as client:
             topic_id = await filled(client, kit)
             wanted = [(index, 0) for index in range(MAX_SESSION_PARTITIONS + 1)]
-            found = await client.fetch(topic_id, *wanted, wait_ms=9000)
-            assert {code for code, _ in found} == {ErrorCode.invalid_request}
-            assert len(found) == len(wanted)
+            request = client.fetch_request(topic_id, *wanted, wait_ms=9000)
+            answer = await client.ask(ApiKey.FETCH, request)
+            assert (answer.error_code, answer.responses) == (ErrorCode.invalid_request, ())
+            old = client.types(ApiKey.FETCH, 4)
+            partitions = tuple(
+                old.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)
+                for index, _ in wanted
+            )
+            request = old.FetchRequest(
+                replica_id=-1,
+                max_wait=kit.milliseconds(9000),
+                min_bytes=1,
+                max_bytes=999,
+                isolation_level=0,
+                topics=(old.FetchTopic(topic="orders", partitions=partitions),),
+            )
+            (found,) = (await client.ask(ApiKey.FETCH, request, 4)).responses
+            assert {one.error_code for one in found.partitions} == {ErrorCode.invalid_request}
+            assert len(found.partitions) == len(wanted)
 
     kit.run(scenario)
