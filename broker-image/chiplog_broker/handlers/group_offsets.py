@@ -4,12 +4,13 @@ A commit is for a topic and not for a name: where the topic was made anew it cou
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final, TypeAlias
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
+from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Answer, Call
@@ -33,6 +34,7 @@ from chiplog_broker.protocol.offset_messages import (
     WantedTopic,
 )
 from chiplog_broker.settings import setting
+from chiplog_broker.steps import Steps, at_once
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.config import broker_keys as keys
 from chiplog_core.groups.requests import Identity
@@ -43,8 +45,13 @@ GROUP_ERRORS_FROM_VERSION = 2
 _ASKED_AGAIN: Final = {ErrorCode.coordinator_not_available: ErrorCode.coordinator_load_in_progress}
 """librdkafka never asks again after the one, and Java before 3.9 gives up (decision 32)."""
 
+CHECKED_AT_ONCE: Final = 2_000
+"""Partitions of one commit; more of them in turns. So many take a large request."""
+A_STEP: Final = 100
+
 Refused: TypeAlias = dict[tuple[int, int], ErrorCode]
 """Codes by place: of the topic in the request, and of the partition in the topic."""
+Checked: TypeAlias = tuple[Refused, dict[TopicPartition, CommittedOffset]]
 
 
 class GroupOffsetHandlers:
@@ -62,13 +69,33 @@ class GroupOffsetHandlers:
         self._config = config
         self._long_work = long_work
 
-    def offset_commit(self, call: Call[OffsetCommitRequest]) -> asyncio.Future[Answer] | object:
+    def offset_commit(
+        self, call: Call[OffsetCommitRequest]
+    ) -> asyncio.Future[Answer] | Coroutine[Any, Any, object] | object:
+        """Each partition is answered by itself; what can be committed is committed together."""
         request = call.message
+        if sum(len(topic.partitions) for topic in request.topics) > CHECKED_AT_ONCE:
+            return self._commit_in_turns(call)
         try:
             shard = self._coordinator.shard(request.group_id)
         except GroupError as problem:
             return committed(request, {}, problem.code)
-        refused, commits = self._checked(request)
+        return self._commit(call, shard, at_once(self._checked(request)))
+
+    async def _commit_in_turns(
+        self, call: Call[OffsetCommitRequest]
+    ) -> asyncio.Future[Answer] | object:
+        checked = await self._long_work.run(self._checked(call.message), self._long_work.turns())
+        try:
+            shard = self._coordinator.shard(call.message.group_id)
+        except GroupError as problem:
+            return committed(call.message, {}, problem.code)
+        return self._commit(call, shard, checked)
+
+    def _commit(
+        self, call: Call[OffsetCommitRequest], shard: Shard, checked: Checked
+    ) -> asyncio.Future[Answer]:
+        request, (refused, commits) = call.message, checked
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         who = Identity(
             member_id=request.member_id,
@@ -83,9 +110,7 @@ class GroupOffsetHandlers:
         )
         return waiting
 
-    def _checked(
-        self, request: OffsetCommitRequest
-    ) -> tuple[Refused, dict[TopicPartition, CommittedOffset]]:
+    def _checked(self, request: OffsetCommitRequest) -> Steps[Checked]:
         """What cannot be committed, and what can: of one that is named twice, the last."""
         refused: Refused = {}
         commits: dict[TopicPartition, CommittedOffset] = {}
@@ -111,6 +136,8 @@ class GroupOffsetHandlers:
                         expire_timestamp_ms=now_ms + request.retention_ms if expires else None,
                         topic_id=view.topic_id,
                     )
+                if not index % A_STEP:
+                    yield None
         return refused, commits
 
     def _for_commits(self, topic: TopicRef) -> tuple[TopicView | None, ErrorCode]:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
 from chiplog_broker.protocol.answers import NO_THROTTLE, answers
@@ -28,6 +29,8 @@ from chiplog_core.config import broker_keys as keys
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 LARGEST_PAGE = 2000
+NAMED_AT_ONCE = 500
+"""Topics that are looked up in one go; more of them in turns."""
 NOT_ASKED = -(2**31)
 
 
@@ -35,8 +38,13 @@ class MetadataHandlers:
     """Answers from the cluster view."""
 
     def __init__(
-        self, cluster: ClusterView, store: MetadataStore, config: Mapping[str, str]
+        self,
+        cluster: ClusterView,
+        store: MetadataStore,
+        config: Mapping[str, str],
+        long_work: LongWork,
     ) -> None:
+        self._long_work = long_work
         self._cluster = cluster
         self._store = store
         self._creates_topics = setting(config, keys.AUTO_CREATE_TOPICS_ENABLE)
@@ -51,7 +59,16 @@ class MetadataHandlers:
             unknown = [name for name in by_name if self._can_be_created(name)]
             if unknown:
                 return self._after_creating(unknown, call)
+        if request.topics is not None and len(request.topics) > NAMED_AT_ONCE:
+            return self._in_turns(call)
         return self._metadata(call, {})
+
+    async def _in_turns(self, call: Call[MetadataRequest]) -> MetadataResponse:
+        turns, topics = self._long_work.turns(), []
+        for one in dict.fromkeys(call.message.topics or ()):
+            topics.append(self._topic(one, {}))
+            await turns.pause()
+        return self._response(call, topics)
 
     def _can_be_created(self, name: str | None) -> bool:
         known = name is None or self._cluster.topic(name) is not None
@@ -77,6 +94,11 @@ class MetadataHandlers:
         else:
             # Each topic once: a name takes a few bytes, its answer may take a hundred thousand.
             topics = [self._topic(one, refused) for one in dict.fromkeys(wanted)]
+        return self._response(call, topics)
+
+    def _response(
+        self, call: Call[MetadataRequest], topics: list[MetadataTopic]
+    ) -> MetadataResponse:
         return MetadataResponse(
             self._cluster.nodes(call.peer.listener.name),
             self._cluster.cluster_id,
@@ -130,7 +152,7 @@ class MetadataHandlers:
             cluster_authorized_operations=NOT_ASKED,
         )
 
-    def describe_topic_partitions(self, call: Call[Any]) -> object:
+    async def describe_topic_partitions(self, call: Call[Any]) -> object:
         """Partitions page by page (KIP-966): the cursor names the first one not sent."""
         request = call.message
         types = answers(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
@@ -143,8 +165,9 @@ class MetadataHandlers:
             names = [name for name in names if name >= cursor.topic_name]
             start = max(cursor.partition_index, 0) if cursor.topic_name in names[:1] else 0
         room = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
-        topics, next_cursor = [], None
+        topics, next_cursor, turns = [], None, self._long_work.turns()
         for name in names:
+            await turns.pause()
             view = self._cluster.topic(name)
             if room == 0:
                 next_cursor = types.Cursor(topic_name=name, partition_index=0)

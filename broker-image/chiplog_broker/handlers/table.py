@@ -62,7 +62,7 @@ class Parts:
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     """A handler for every API that is advertised."""
     long_work = LongWork(parts.clock)
-    metadata = MetadataHandlers(parts.cluster, parts.store, parts.config)
+    metadata = MetadataHandlers(parts.cluster, parts.store, parts.config, long_work)
     leaders = Leaders(parts.cluster, parts.replicas)
     offsets = OffsetHandlers(leaders, parts.clock, long_work)
     topics = TopicHandlers(parts.cluster, parts.store, parts.spreading)

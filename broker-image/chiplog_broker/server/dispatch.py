@@ -96,13 +96,19 @@ class Dispatcher:
         try:
             async with self._reading:
                 message = await in_thread(decode_request, request)
-            call = Call(request.header, message, peer, began_s, self._encode)
+            unwritten: list[object] = []
+
+            def keep(_: Call[Any], answer: object) -> Answer:
+                unwritten.append(answer)
+                return []
+
+            call = Call(request.header, message, peer, began_s, keep)
             outcome = self._handlers[api.key](call)
             if isinstance(outcome, CoroutineType):
                 outcome = await self._to_its_end(outcome)
             if isinstance(outcome, asyncio.Future):
-                answer: Answer = await outcome
-                return answer
+                await outcome
+                (outcome,) = unwritten
             return await self._encoded_elsewhere(call, outcome)
         except ProtocolViolation:
             raise

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.handlers.group_offsets import CHECKED_AT_ONCE
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server import dispatch
@@ -92,6 +93,23 @@ def test_a_join_with_much_metadata_waits_as_any_other(kit: "Kit", elsewhere: lis
                 ErrorCode.none,
                 ErrorCode.rebalance_in_progress,
             }
+
+    kit.run(scenario)
+
+
+def test_a_commit_for_thousands_of_partitions(kit: "Kit", elsewhere: list[str]) -> None:
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders", 3)
+            group = Group(client)
+            many = [(number % 4, number) for number in range(CHECKED_AT_ONCE + 2)]
+            codes = await group.commit("orders", *many)
+            assert elsewhere == ["decode_request", "encode_response"]
+            unknown = ErrorCode.unknown_topic_or_partition
+            assert codes == [unknown if index == 3 else ErrorCode.none for index, _ in many]
+            found = await group.offsets(("orders", (0, 1, 2)))
+            # Of one that is named again and again the last counts.
+            assert [one[0] for one in found.values()] == [2000, 2001, 1998]
 
     kit.run(scenario)
 
