@@ -260,9 +260,7 @@ class Connection(asyncio.BufferedProtocol):
                 if first.cancelled():
                     return
                 if (why := first.exception()) is not None:
-                    if isinstance(why, ProtocolViolation):
-                        self._violation = why
-                    self._transport.abort()  # whatever else it is, its task has logged it
+                    self._failed(why)
                     return
                 ready += first.result()
             else:
@@ -277,6 +275,11 @@ class Connection(asyncio.BufferedProtocol):
             if self._finishing:
                 self._transport.close()
         self._start_requests()
+
+    def _failed(self, why: BaseException) -> None:
+        if isinstance(why, ProtocolViolation):
+            self._violation = why
+        self._transport.abort()  # whatever else it is, its task has logged it
 
     def _read(self, *, on: bool) -> None:
         on = on and self._has_room
