@@ -16,6 +16,7 @@ from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.steps import Steps
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
@@ -165,9 +166,9 @@ def _load_without_generation(group: Group, stored: StoredGroup) -> None:
 
 def _commit_for_the_first(
     handlers: GroupOffsetHandlers, request: Any
-) -> tuple[Any, dict[TopicPartition, CommittedOffset]]:
+) -> Steps[tuple[Any, dict[TopicPartition, CommittedOffset]]]:
     """Whichever topic had the name when somebody committed for it for the first time."""
-    refused, commits = _sound_checked(handlers, request)
+    refused, commits = yield from _sound_checked(handlers, request)
     first: dict[str, Any] = handlers.__dict__.setdefault("_first", {})
     return refused, {
         one: replace(commit, topic_id=first.setdefault(one.topic, commit.topic_id))
