@@ -27,10 +27,10 @@ _sound_read = Partition.read
 
 
 def _append_for_one(
-    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False
+    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False, **given: bool
 ) -> AppendResult:
     del for_all
-    return _sound_append(partition, records, now_ms)
+    return _sound_append(partition, records, now_ms, **given)
 
 
 def _count_the_living(followers: Followers, now_s: float) -> None:
@@ -42,9 +42,9 @@ def _count_the_living(followers: Followers, now_s: float) -> None:
 
 
 def _duplicate_is_done(
-    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False
+    partition: Partition, records: memoryview, now_ms: int, *, for_all: bool = False, **given: bool
 ) -> AppendResult:
-    appended = _sound_append(partition, records, now_ms, for_all=for_all)
+    appended = _sound_append(partition, records, now_ms, for_all=for_all, **given)
     return appended._replace(last_offset=-1) if appended.duplicate else appended
 
 
