@@ -26,9 +26,9 @@ CREDENTIALS = FixedCredentials(Credentials("chiplog", "secret"))
 PLAIN = Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)
 
 # Epochs came to OffsetForLeaderEpoch with version 3, replica ids too.
-LIST_OFFSETS = [(ApiKey.LIST_OFFSETS, version) for version in range(1, 9)]
+LIST_OFFSETS = [(ApiKey.LIST_OFFSETS, version) for version in range(1, 12)]
 EPOCHS = [(ApiKey.OFFSET_FOR_LEADER_EPOCH, version) for version in (3, 4)]
-FETCH = [(ApiKey.FETCH, version) for version in range(4, 17)]
+FETCH = [(ApiKey.FETCH, version) for version in range(4, 19)]
 
 
 @asynccontextmanager
