@@ -21,6 +21,12 @@ PULL_S = 120
 MISSING_S = 120
 MAKING_S = 120
 
+NO_EXECUTORS_S = 120
+NO_EXECUTORS = (
+    "the driver runs and has no executors: a ResourceQuota or an admission policy of the namespace"
+    " may refuse their pods, which the driver's log says"
+)
+
 WAITING: Mapping[str, int | None] = {
     "ContainerCreating": None,
     "PodInitializing": None,
@@ -131,7 +137,7 @@ def trouble(
     driver = newest_driver(pods)
     if driver is None:
         return _no_pod(events, expected_since, now)
-    return _of_driver(driver, now) or _of_executors(pods, now)
+    return _of_driver(driver, now) or _of_executors(pods, now) or _no_executors(driver, pods, now)
 
 
 def cause_of_end(driver: Mapping[str, object]) -> Trouble | None:
@@ -173,6 +179,20 @@ def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Troubl
         return None
     worst = next((one for one in troubles if not one.is_final), troubles[0])
     return Trouble(worst.reason, f"no executor runs: {worst.message}", worst.is_final)
+
+
+def _no_executors(
+    driver: Mapping[str, object], pods: Iterable[Mapping[str, object]], now: datetime
+) -> Trouble | None:
+    """A driver that runs and has none: our jobs keep theirs to the end. What refuses them says so
+    to the driver alone."""
+    if any(_role(pod) == "executor" for pod in pods):
+        return None
+    for status in _containers(driver, DRIVER_CONTAINER):
+        began = time(status, "state", "running", "startedAt")
+        if began is not None and _is_over(began, NO_EXECUTORS_S, now):
+            return Trouble("NoExecutors", NO_EXECUTORS, is_final=False)
+    return None
 
 
 def _of_executor(pod: Mapping[str, object], now: datetime) -> Trouble | None:

@@ -324,6 +324,7 @@ def test_a_failure_has_its_drivers_reason_and_remedy(
 
 def test_only_the_last_attempts_driver_counts() -> None:
     pods = [pod(RUNNING, made=10, phase="Running"), pod(ended(1), made=400, phase="Failed")]
+    pods.append(pod(RUNNING, role="executor", phase="Running"))
     assert observed(J, job(active=1, ready=1), pods, NOW) == Phase(PhaseName.RUNNING)
 
 
@@ -495,6 +496,20 @@ def test_executors_that_no_node_takes_hold_a_running_application_up() -> None:
     pods = [driver, unscheduled("executor"), one_runs]
     assert not observed(K, kubeflow("RUNNING"), pods, NOW).is_held_up
     assert pod_states.running_executors(pods) == 1
+
+
+def test_a_driver_that_gets_no_executors_is_held_up() -> None:
+    """As where a quota refuses them: then there is no pod that could say it."""
+    new: Made = {"running": {"startedAt": ago(90)}}
+    driver = pod(new, phase="Running")
+    assert not observed(K, kubeflow("RUNNING"), [driver], NOW).is_held_up
+    phase = observed(K, kubeflow("RUNNING"), [pod(RUNNING, phase="Running")], NOW)
+    assert (phase.name, phase.reason) == (PhaseName.RUNNING, "NoExecutors")
+    assert phase.is_held_up
+    assert "ResourceQuota" in phase.message
+    starting = pod(waiting("ContainerCreating"), role="executor")
+    both = [pod(RUNNING, phase="Running"), starting]
+    assert not observed(K, kubeflow("RUNNING"), both, NOW).is_held_up
 
 
 @pytest.mark.parametrize(
