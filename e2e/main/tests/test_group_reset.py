@@ -128,7 +128,7 @@ def test_members_are_in_the_way_until_they_may_be_fenced(
         member.stop()
 
 
-def test_what_is_refused_is_done_under_another_id_when_the_members_have_gone(
+def test_a_refused_reset_is_done_under_another_id(
     cluster: BrokerClusterUnderTest, new_topic: NewTopic, group: GroupUnderTest
 ) -> None:
     topic, bootstrap = new_topic("waited-for", PARTITIONS, replicas=3), cluster.bootstrap
