@@ -180,7 +180,7 @@ def _many(api_key: int, version: int, body: Callable[[int], bytes]) -> Attack:
     return attack
 
 
-ELEMENTS: Final = 49_000
+ELEMENTS: Final = 39_000
 _NAME: Final = "hostile-many"
 
 
