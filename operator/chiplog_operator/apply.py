@@ -42,6 +42,7 @@ from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.resources import build
+from chiplog_operator.resources.restart_reasons import restart_reasons
 from chiplog_operator.resources.secret import internal_secret, password_of
 from chiplog_operator.resources.services import HeldPorts
 from chiplog_operator.resources.settings import BuildSettings
@@ -107,6 +108,7 @@ class _Known:
     """What is made of that: kept, because most looks at a cluster find it as it was."""
     revision_of: BrokerCluster | None = None
     revision: str = ""
+    restart_reasons: tuple[str, ...] = ()
 
 
 class Applier:
@@ -140,8 +142,17 @@ class Applier:
         essence = build.essence(cluster)
         if known.revision_of != essence:
             settings = BuildSettings(broker_image=self._broker_image, internal_password="-")  # noqa: S106
-            known.revision_of, known.revision = essence, build.revision(cluster, settings)
+            revision = build.revision(cluster, settings)
+            if known.revision_of is not None and revision != known.revision:
+                known.restart_reasons = restart_reasons(known.revision_of, essence, settings)
+            known.revision_of, known.revision = essence, revision
         return dict.fromkeys(brokers, known.revision)
+
+    def restart_reasons(self, key: ClusterKey) -> tuple[str, ...]:
+        """The fields of the spec that changed the revision last; none where this process did not
+        see it."""
+        known = self._known.get(key)
+        return () if known is None else known.restart_reasons
 
     async def apply(
         self,

@@ -169,7 +169,8 @@ class ClusterLoop:
         cluster = parts.observer.cluster(self.key)
         known = [BrokerId(number) for number in self._broker_numbers(cluster_size(cluster))]
         world = await parts.observer.observe(self.key, parts.applier.revisions(cluster, known))
-        world = replace(world, apply_problems=self._announced)
+        reasons = parts.applier.restart_reasons(self.key)
+        world = replace(world, apply_problems=self._announced, restart_reasons=reasons)
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))

@@ -89,6 +89,11 @@ def _restart(
         pod_name=pod.name,
         pod_uid=pod.uid,
         reason=CONFIG_CHANGE if wish is None else wish.reason,
-        message="" if wish is None else wish.message,
+        message=_for_configuration(world, broker_id) if wish is None else wish.message,
         asked_of="" if wish is None else wish.stateful_set,
     )
+
+
+def _for_configuration(world: World, broker_id: BrokerId) -> str:
+    why = ", ".join(world.restart_reasons) or "a changed configuration"
+    return f"The operator restarts broker {broker_id} for {why}"

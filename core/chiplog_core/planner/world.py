@@ -171,6 +171,8 @@ class World:
     """Service name -> listener name -> node port, as far as Kubernetes has allocated them."""
     revisions: Mapping[BrokerId, str] = field(default_factory=dict)
     """The `labels.REVISION` each broker's pod should have now."""
+    restart_reasons: tuple[str, ...] = ()
+    """The fields of the BrokerCluster that changed the revision, as far as that was seen."""
     topics_definition_deleting: bool = False
     """The CustomResourceDefinition of Topics is being removed: no deletion is a user's wish."""
     namespaces_deleting: frozenset[str] = frozenset()

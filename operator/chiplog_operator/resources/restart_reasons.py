@@ -1,0 +1,66 @@
+"""Which fields of a BrokerCluster's spec ask for a restart of its brokers.
+
+A revision says that something changed, not what. Each field that differs is put into the spec of
+before by itself: those that then change the revision are the reason.
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, TypeAlias
+
+from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.problems import InvalidManifest
+from chiplog_operator.resources.build import revision
+from chiplog_operator.resources.settings import BuildSettings
+
+Path: TypeAlias = tuple[str, ...]
+CONFIG: Path = ("config",)
+
+
+def restart_reasons(
+    before: BrokerCluster, after: BrokerCluster, settings: BuildSettings
+) -> tuple[str, ...]:
+    """The fields as a user names them, like `spec.config[num.io.threads]`.
+
+    Empty where no single field of the spec is the reason, as with another version of the operator.
+    """
+    old, new = before.to_manifest(), after.to_manifest()
+    ours = revision(before, settings)
+    return tuple(
+        _name(path)
+        for path in sorted(set(_differences(old["spec"], new["spec"])))
+        if _revision_with(old, new, path, settings) != ours
+    )
+
+
+def _differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
+    if isinstance(old, Mapping) or isinstance(new, Mapping):
+        before, after = old or {}, new or {}
+        for name in before.keys() | after.keys():
+            yield from _differences(before.get(name), after.get(name), (*path, name))
+    elif old != new:
+        yield path
+
+
+def _revision_with(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: Path, settings: BuildSettings
+) -> str:
+    """Of the old spec with one field as it is in the new one; empty where that does not read."""
+    changed: Any = deepcopy(dict(old))
+    at, given = changed["spec"], new["spec"]
+    for name in path[:-1]:
+        at, given = at.setdefault(name, {}), given.get(name, {})
+    if path[-1] in given:
+        at[path[-1]] = given[path[-1]]
+    else:
+        at.pop(path[-1], None)
+    try:
+        return revision(BrokerCluster.from_manifest(changed), settings)
+    except InvalidManifest:
+        return ""
+
+
+def _name(path: Path) -> str:
+    if path[:1] == CONFIG and len(path) > 1:
+        return f"spec.config[{path[1]}]"
+    return ".".join(("spec", *path))
