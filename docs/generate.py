@@ -29,6 +29,7 @@ from docs import (
     metrics_reference,
     mutation_scores,
     pictures,
+    spark_conf,
     unbuilt,
 )
 
@@ -40,6 +41,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "survivors": mutation_scores.survivors,
     },
     "groups.md": {"states": pictures.group_transitions},
+    "verification.md": {"spark-conf": spark_conf.part},
 }
 """By page and by name."""
 

@@ -1,5 +1,6 @@
 """The policy by which the API server judges Topics, as a file and as Helm renders it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import yaml
 from charts.tests.files import OPERATOR, Manifest, by_kind, manifests, render
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.model.topic_policies import TopicPolicies
+from chiplog_core.spark.choices import Allowed
+from chiplog_operator.main import options
 from e2e.cluster import build
 
 POLICY = OPERATOR / "policies" / "topics.yaml"
@@ -64,11 +67,14 @@ def helm() -> Path:
 
 
 def rendered(helm: Path, *arguments: str) -> list[Manifest]:
-    return [one for one in manifests(render(helm, OPERATOR, *arguments)) if is_of_policy(one)]
+    """The policy of Topics and its bindings."""
+    found = all_policies(helm, *arguments)
+    return [one for one in found if "-topics" in one["metadata"]["name"]]
 
 
-def is_of_policy(manifest: Manifest) -> bool:
-    return str(manifest["kind"]).startswith("ValidatingAdmissionPolicy")
+def all_policies(helm: Path, *arguments: str) -> list[Manifest]:
+    found = manifests(render(helm, OPERATOR, *arguments))
+    return [one for one in found if str(one["kind"]).startswith("ValidatingAdmissionPolicy")]
 
 
 @pytest.mark.cluster
@@ -107,5 +113,66 @@ def test_namespaces_that_the_operator_does_not_look_after_are_left_alone(helm: P
 
 @pytest.mark.cluster
 def test_it_can_be_left_out_and_is_where_kubernetes_does_not_know_it(helm: Path) -> None:
-    assert rendered(helm, "--set", "admissionPolicies.install=false") == []
-    assert rendered(helm, "--kube-version", "1.29.5") == []
+    assert all_policies(helm, "--set", "admissionPolicies.install=false") == []
+    assert all_policies(helm, "--kube-version", "1.29.5") == []
+
+
+# ---- who asks ----
+
+ASKERS = ("spark", "scaling")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("what", ASKERS)
+def test_a_policy_of_who_asks_is_the_file_and_refuses_where_it_cannot_judge(
+    helm: Path, what: str
+) -> None:
+    file = yaml.safe_load((OPERATOR / "policies" / f"{what}.yaml").read_text())
+    name = f"chiplog-operator-{what}"
+    found = all_policies(helm, "--set", "watchNamespaces={team-a}")
+    policy, binding = (one for one in found if one["metadata"]["name"] == name)
+
+    assert {key: policy["spec"][key] for key in file} == file
+    assert file["failurePolicy"] == "Fail"
+    assert "authorizer." in str(file["validations"])
+    assert binding["spec"]["policyName"] == name
+    (term,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert term["values"] == ["team-a"]
+
+
+@pytest.mark.cluster
+def test_the_operator_and_the_api_server_allow_the_same(helm: Path) -> None:
+    allowed = (
+        "--set-json",
+        'spark={"allowedImages":["r.example/spark:1","it\'s:2"],"allowedServiceAccounts":["a/b"]}',
+    )
+    found = manifests(render(helm, OPERATOR, *allowed))
+    (policy,) = (
+        one
+        for one in by_kind(found, "ValidatingAdmissionPolicy")
+        if one["metadata"]["name"].endswith("-spark")
+    )
+    variables = {one["name"]: json.loads(one["expression"]) for one in policy["spec"]["variables"]}
+    (deployment,) = by_kind(found, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    told = options([*container["args"], f"--spark-image={variables['allowedImages'][0]}"])
+
+    assert told.spark_allowed == Allowed(
+        images=frozenset(variables["allowedImages"]),
+        service_accounts=frozenset(variables["allowedServiceAccounts"]),
+        is_judged_at_admission=True,
+    )
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["CHIPLOG_SPARK_IMAGE"] == variables["allowedImages"][0]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    "argument", [("--set", "admissionPolicies.install=false"), ("--kube-version", "1.29.5")]
+)
+def test_where_nobody_judges_who_asks_the_operator_knows_it(
+    helm: Path, argument: tuple[str, str]
+) -> None:
+    (deployment,) = by_kind(manifests(render(helm, OPERATOR, *argument)), "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--spark-judged-at-admission" not in container["args"]

@@ -23,6 +23,9 @@ class Reason(StrEnum):
     RESOURCE_CONFLICT = "ResourceConflict"
     """Another object has a claim on the same thing."""
 
+    NOT_ALLOWED = "NotAllowed"
+    """It would work, but whoever asks may not ask for it."""
+
     POLICY_VIOLATION = "PolicyViolation"
     """It would work, but the cluster's spec.topicPolicies do not allow it."""
 

@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from chiplog_core.spark.choices import Allowed
 from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
@@ -51,6 +52,7 @@ class Options:
     log_level: str
     broker_image: str
     spark_image: str
+    spark_allowed: Allowed
 
 
 def options(given: Sequence[str] | None = None) -> Options:
@@ -88,9 +90,38 @@ def options(given: Sequence[str] | None = None) -> Options:
         default=os.environ.get("CHIPLOG_SPARK_IMAGE", ""),
         help="image of the Spark jobs of clusters that name none (CHIPLOG_SPARK_IMAGE)",
     )
+    parser.add_argument(
+        "--spark-allowed-images",
+        default="",
+        metavar="IMAGE,…",
+        help="images that everybody may name for Spark jobs, beside --spark-image",
+    )
+    parser.add_argument(
+        "--spark-allowed-service-accounts",
+        default="",
+        metavar="NAMESPACE/NAME,…",
+        help="ServiceAccounts that everybody may name for Spark jobs in their namespaces",
+    )
+    parser.add_argument(
+        "--spark-judged-at-admission",
+        action="store_true",
+        help="the API server lets nobody name another one who may not create pods there, by the "
+        "ValidatingAdmissionPolicy of the operator's chart",
+    )
     parsed = vars(parser.parse_args(given))
-    names = parsed.pop("watch_namespaces").split(",")
-    return Options(**parsed, watch_namespaces=tuple(name.strip() for name in names if name.strip()))
+    allowed = Allowed(
+        images=frozenset(
+            filter(None, (parsed["spark_image"], *_listed(parsed.pop("spark_allowed_images"))))
+        ),
+        service_accounts=frozenset(_listed(parsed.pop("spark_allowed_service_accounts"))),
+        is_judged_at_admission=parsed.pop("spark_judged_at_admission"),
+    )
+    namespaces = _listed(parsed.pop("watch_namespaces"))
+    return Options(**parsed, watch_namespaces=namespaces, spark_allowed=allowed)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 def main() -> None:
@@ -160,6 +191,7 @@ async def _lead(
         instance=leadership.me,
         broker_image=chosen.broker_image,
         spark_image=chosen.spark_image,
+        spark_allowed=chosen.spark_allowed,
         operator_namespace=os.environ.get("POD_NAMESPACE", ""),
         namespaces=chosen.watch_namespaces,
     )

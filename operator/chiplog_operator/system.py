@@ -4,10 +4,11 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chiplog_core.ids import TopicId
 from chiplog_core.planner.plan import plan
+from chiplog_core.spark.choices import Allowed
 from chiplog_kube import kinds
 from chiplog_kube.api import KubeApi, Manifest
 from chiplog_kube.kinds import Kind
@@ -41,6 +42,8 @@ class Settings:
     broker_image: str
     spark_image: str = ""
     """Of Spark jobs, for clusters that name none; without one, these have to."""
+    spark_allowed: Allowed = field(default_factory=Allowed)
+    """What Spark jobs may be run with."""
     operator_namespace: str = ""
     """Where the operator's own pods are; empty where it is no pod. It then neither makes nor
     watches NetworkPolicies, which name its pods."""
@@ -197,6 +200,7 @@ class System:
                 authority=authority,
                 repairing=Repairing(self.caches, observer, executor),
                 spark_image=settings.spark_image,
+                spark_allowed=settings.spark_allowed,
             )
             router.spark = SparkLooks(
                 SparkParts(

@@ -43,6 +43,25 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* "true" where the API server judges what is applied, by ValidatingAdmissionPolicies. */}}
+{{- define "chiplog-operator.judges" -}}
+{{- and .Values.admissionPolicies.install (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+
+{{/* Of a binding: the namespaces in which it judges, those that the operator looks after. */}}
+{{- define "chiplog-operator.judged" -}}
+{{- with .Values.watchNamespaces -}}
+matchResources:
+  matchPolicy: Equivalent
+  objectSelector: {}
+  namespaceSelector:
+    matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: {{ toJson . }}
+{{- end }}
+{{- end -}}
+
 {{/* A whole image reference of the values in `image`, whose tag is by default `version`. */}}
 {{- define "chiplog-operator.image" -}}
 {{- .image.reference | default (printf "%s:%s" .image.repository (.image.tag | default .version)) -}}

@@ -64,17 +64,23 @@ class SparkSettings:
         "Job, for clusters without a Spark operator. Auto: whichever the API server offers.",
     ] = SparkLauncher.AUTO
     image: Annotated[
-        Image | None, "Container image of the jobs; where not set, the operator's choice."
+        Image | None,
+        "Container image of the jobs in this namespace; where not set, the operator's choice. "
+        "Whoever names one must be allowed to create pods here, or the operator's chart must list "
+        "it in spark.allowedImages.",
     ] = None
     service_account_name: Annotated[
         ObjectName | None,
-        "ServiceAccount the drivers run as; where not set, one the operator makes.",
+        "ServiceAccount that drivers in this namespace run as; where not set, one the operator "
+        "makes. Whoever names one must be allowed to create pods here, or the operator's chart "
+        "must list it in spark.allowedServiceAccounts.",
     ] = None
     driver: Annotated[SparkDriver | None, "The driver of each job."] = None
     executor: Annotated[SparkExecutor | None, "The executors of each job."] = None
     spark_conf: Annotated[
         Mapping[str, Annotated[str, Length(4_096)]],
-        "Further Spark configuration, like spark.sql.shuffle.partitions.",
+        "Further Spark configuration, like spark.sql.shuffle.partitions: sizes, times, and where "
+        "pods run.",
         Entries(100),
     ] = field(default_factory=dict)
     retries: Annotated[int, "How often a failed job is started again.", Range(0, 20)] = 2
@@ -96,9 +102,16 @@ class SparkSettings:
 class SparkOverrides:
     """How this job is run, where it is to be another way than the cluster's spec.spark says."""
 
-    image: Annotated[Image | None, "Container image of the job."] = None
+    image: Annotated[
+        Image | None,
+        "Container image of the job. Whoever names one must be allowed to create pods here, or the "
+        "operator's chart must list it in spark.allowedImages.",
+    ] = None
     service_account_name: Annotated[
-        ObjectName | None, "ServiceAccount the driver runs as, in this object's namespace."
+        ObjectName | None,
+        "ServiceAccount the driver runs as, in this object's namespace. Whoever names one must be "
+        "allowed to create pods here, or the operator's chart must list it in "
+        "spark.allowedServiceAccounts.",
     ] = None
     driver: Annotated[SparkDriver | None, "The driver."] = None
     executor: Annotated[SparkExecutor | None, "The executors."] = None

@@ -15,15 +15,10 @@ RBAC = f"{RBAC_GROUP}/v1"
 POD_VERBS = ("create", "delete", "deletecollection", "get", "list", "watch")
 """`deletecollection` is how Spark deletes all executors of an application by their labels."""
 
-KEEPING_VERB = "patch"
-"""What Spark also does to pods where it is told to leave ended executors: it labels them."""
-
-KEEP_EXECUTORS = "spark.kubernetes.executor.deleteOnTermination"
-
 RESULT_VERBS = ("patch",)
 
 OPERATOR_RULES: tuple[Manifest, ...] = (
-    {"apiGroups": [""], "resources": ["pods"], "verbs": sorted({*POD_VERBS, KEEPING_VERB})},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": list(POD_VERBS)},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": list(RESULT_VERBS)},
 )
 """What the operator has to be allowed itself to hand it on: the API server refuses Roles that say
@@ -49,10 +44,8 @@ def _account(application: Application, name: str) -> Manifest:
 
 
 def _role(application: Application) -> Manifest:
-    keeps = application.spark_conf.get(KEEP_EXECUTORS, "true").lower() != "true"
-    verbs = (*POD_VERBS, KEEPING_VERB) if keeps else POD_VERBS
     rules = [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": sorted(verbs)},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": list(POD_VERBS)},
         {
             "apiGroups": [""],
             "resources": ["configmaps"],

@@ -1,8 +1,11 @@
 """Which Spark configuration a user may give, and where the rest is said instead.
 
-Who can write a BrokerCluster should not be able to run any pod they like, and what an `Application`
-says must be true of its pods. So of `spark.kubernetes.` only what is listed here can be given: no
-volumes, no secrets, no other account, namespace or pod template. Keys as of Spark 4.2:
+The driver may make pods, so whoever makes it run code of their own has every ServiceAccount and
+Secret of its namespace. Configuration can do that in many ways: JVM options load an agent, a class
+name loads a class, a variable changes what Python imports, a label makes a pod part of somebody
+else's Service, and without `spark.authenticate` whoever reaches the driver's port sends it tasks.
+So there is a list of what can be given, of sizes, times and where pods run, and nothing else can.
+Keys as of Spark 4.2: https://spark.apache.org/docs/4.2.0/configuration.html and
 https://spark.apache.org/docs/4.2.0/running-on-kubernetes.html#configuration
 """
 
@@ -17,9 +20,8 @@ from chiplog_core.model.spark import (
     SparkSettings,
 )
 from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
-from chiplog_core.problems import Problem
+from chiplog_core.problems import Problem, nearest
 from chiplog_core.quantities import QUANTITY_MEANING, QUANTITY_PATTERN
-from chiplog_core.spark.application import APPLICATION_LABEL
 
 DRIVER_OVERHEAD = "spark.driver.memoryOverhead"
 EXECUTOR_OVERHEAD = "spark.executor.memoryOverhead"
@@ -27,6 +29,9 @@ DRIVER_CPU_REQUEST = "spark.kubernetes.driver.request.cores"
 DRIVER_CPU_LIMIT = "spark.kubernetes.driver.limit.cores"
 EXECUTOR_CPU_REQUEST = "spark.kubernetes.executor.request.cores"
 EXECUTOR_CPU_LIMIT = "spark.kubernetes.executor.limit.cores"
+
+WHERE_LISTED = "docs/verification.md"
+"""Where users find what can be given."""
 
 MIN_MEMORY_MIB = 450
 """Spark's own bound for driver and executors: 1.5 times its reserved 300 MiB
@@ -43,6 +48,7 @@ _OVERHEAD = f"set {DRIVER_OVERHEAD} and {EXECUTOR_OVERHEAD}"
 OURS: Mapping[str, str] = {
     "spark.app.id": _OF_OPERATOR,
     "spark.app.name": _OF_OPERATOR,
+    "spark.authenticate": "remove it; it is always on, since whoever connects could run code else",
     "spark.blockManager.port": _OF_OPERATOR,
     "spark.driver.bindAddress": _OF_OPERATOR,
     "spark.driver.blockManager.port": _OF_OPERATOR,
@@ -81,9 +87,15 @@ OUR_PREFIXES: Mapping[str, str] = {
     "spark.submit.": _OF_OPERATOR,
 }
 
-GIVEN_OF_KUBERNETES = frozenset(
+GIVEN = frozenset(
     {
+        DRIVER_OVERHEAD,
+        EXECUTOR_OVERHEAD,
         *_CPU_KEYS,
+        "spark.default.parallelism",
+        "spark.driver.maxResultSize",
+        "spark.eventLog.enabled",
+        "spark.executor.heartbeatInterval",
         "spark.kubernetes.allocation.batch.delay",
         "spark.kubernetes.allocation.batch.size",
         "spark.kubernetes.allocation.driver.readinessTimeout",
@@ -92,38 +104,54 @@ GIVEN_OF_KUBERNETES = frozenset(
         "spark.kubernetes.driver.connectionTimeout",
         "spark.kubernetes.driver.requestTimeout",
         "spark.kubernetes.driver.scheduler.name",
-        "spark.kubernetes.dynamicAllocation.deleteGracePeriod",
         "spark.kubernetes.executor.apiPollingInterval",
-        "spark.kubernetes.executor.deleteOnTermination",
         "spark.kubernetes.executor.eventProcessingInterval",
         "spark.kubernetes.executor.missingPodDetectDelta",
         "spark.kubernetes.executor.scheduler.name",
         "spark.kubernetes.executor.terminationGracePeriodSeconds",
         "spark.kubernetes.local.dirs.tmpfs",
         "spark.kubernetes.scheduler.name",
+        "spark.locality.wait",
+        "spark.log.level",
+        "spark.memory.fraction",
+        "spark.memory.offHeap.enabled",
+        "spark.memory.offHeap.size",
+        "spark.memory.storageFraction",
+        "spark.network.timeout",
+        "spark.rdd.compress",
+        "spark.reducer.maxSizeInFlight",
+        "spark.rpc.askTimeout",
+        "spark.rpc.message.maxSize",
+        "spark.scheduler.mode",
+        "spark.shuffle.compress",
+        "spark.shuffle.file.buffer",
+        "spark.shuffle.spill.compress",
+        "spark.speculation",
+        "spark.speculation.interval",
+        "spark.speculation.multiplier",
+        "spark.speculation.quantile",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes",
+        "spark.sql.adaptive.coalescePartitions.enabled",
+        "spark.sql.adaptive.enabled",
+        "spark.sql.adaptive.skewJoin.enabled",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.sql.files.maxPartitionBytes",
+        "spark.sql.shuffle.partitions",
+        "spark.task.cpus",
+        "spark.task.maxFailures",
+        "spark.ui.enabled",
     }
 )
-"""What users may give of `spark.kubernetes.`, whole keys."""
+"""What users may give, whole keys. None of them names a class, a file, an option of a process or
+an object of Kubernetes."""
 
-LABEL_PREFIXES = ("spark.kubernetes.driver.label.", "spark.kubernetes.executor.label.")
-GIVEN_PREFIXES_OF_KUBERNETES = (
-    *LABEL_PREFIXES,
-    "spark.kubernetes.driver.annotation.",
+GIVEN_PREFIXES = (
     "spark.kubernetes.driver.node.selector.",
-    "spark.kubernetes.driverEnv.",
-    "spark.kubernetes.executor.annotation.",
     "spark.kubernetes.executor.node.selector.",
     "spark.kubernetes.node.selector.",
 )
-"""What users may give of `spark.kubernetes.`, beginnings of keys."""
-
-OUR_LABEL_DOMAINS = (
-    APPLICATION_LABEL.partition("/")[0],
-    "app.kubernetes.io",
-    "sparkoperator.k8s.io",
-    "spark.operator",
-)
-_LABELS_OF_SPARK = "spark-"
+"""What users may give, beginnings of keys."""
 
 _KEY = re.compile(r"spark\.[A-Za-z0-9_./-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -203,18 +231,8 @@ def _refusal(key: str) -> str | None:
     for prefix, remedy in OUR_PREFIXES.items():
         if key.startswith(prefix):
             return remedy
-    if not key.startswith("spark.kubernetes.") or key in GIVEN_OF_KUBERNETES:
+    if key in GIVEN or key.startswith(GIVEN_PREFIXES):
         return None
-    if key.startswith(LABEL_PREFIXES):
-        return _refused_label(key.split(".label.", 1)[1])
-    if key.startswith(GIVEN_PREFIXES_OF_KUBERNETES):
-        return None
-    return "remove it, or correct it; where and as whom jobs run is the operator's"
-
-
-def _refused_label(label: str) -> str | None:
-    domain, slash, _ = label.partition("/")
-    is_ours = bool(slash) and domain.endswith(OUR_LABEL_DOMAINS)
-    if is_ours or label.startswith(_LABELS_OF_SPARK):
-        return "choose another label; pods are found by this one"
-    return None
+    near = nearest(key, GIVEN)
+    hint = f"; did you mean {near}?" if near is not None else ""
+    return f"remove it; the keys that can be set are listed in {WHERE_LISTED}{hint}"

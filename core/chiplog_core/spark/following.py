@@ -40,6 +40,8 @@ from chiplog_core.spark.topic_choice import Unmet
 
 NOT_MADE = "NotMade"
 """Reason of an application that the API server could not make yet."""
+CLUSTER_SETTINGS = "ClusterSettings"
+"""Reason where no job can be run as spec.spark of the cluster says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +194,8 @@ class Following(ABC, Generic[V, P, S]):
     # ---- what comes of the look ----
 
     def _with_conditions(self, metadata: Metadata, published: Iterable[Verdict]) -> Step[S]:
+        published = list(published)
+        self._tell_refusal(published[0])
         conditions = merge(
             self._status.conditions,
             published,
@@ -201,6 +205,14 @@ class Following(ABC, Generic[V, P, S]):
         self._set(observed_generation=metadata.generation, conditions=conditions)
         self._step.status = self._status
         return self._step
+
+    def _tell_refusal(self, ready: Verdict) -> None:
+        """An Event, once, where what was asked for is refused. `ready`: what is published now."""
+        if not self._view.problems and ready.reason != CLUSTER_SETTINGS:
+            return
+        before = next((one for one in self._status.conditions if one.type == ready.type), None)
+        if before is None or (before.reason, before.message) != (ready.reason, ready.message):
+            self._tell(ready.reason, ready.message, is_warning=True)
 
     def _tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         self._step.told.append(Told(is_warning, reason, message))

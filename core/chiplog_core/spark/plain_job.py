@@ -44,6 +44,13 @@ doing."""
 ADDRESS = "SPARK_DRIVER_BIND_ADDRESS"
 """The variable from which the image's entry point has the address to listen on."""
 
+ENVIRONMENT: tuple[Manifest, ...] = (
+    {"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    {"name": "SPARK_LOCAL_DIRS", "value": LOCAL_FOLDER},
+)
+"""Of the driver; nobody adds to it, as a variable can change what Python and Java load."""
+
 EXIT_WITH_RESULT = 3
 """How a job ends that has written a result saying it failed: to do it again would be no use."""
 
@@ -95,7 +102,6 @@ def _job(application: Application) -> Manifest:
 def _driver(application: Application) -> Manifest:
     """The driver's pod. What Spark would take from its configuration in cluster mode is said here,
     since in client mode the pod is there before Spark is."""
-    conf = application.spark_conf
     template = driver_template(application)
     metadata, spec = template["metadata"], template["spec"]
     (container,) = spec["containers"]
@@ -113,16 +119,12 @@ def _driver(application: Application) -> Manifest:
         {"name": LOCAL_VOLUME, "mountPath": LOCAL_FOLDER},
         {"name": volume.name, "mountPath": volume.path, "readOnly": True},
     ]
-    own_labels = {"spark-role": "driver", **metadata["labels"]}
-    metadata["labels"] = _given(conf, "spark.kubernetes.driver.label.") | own_labels
-    annotations = _given(conf, "spark.kubernetes.driver.annotation.")
-    if annotations:
-        metadata["annotations"] = annotations | metadata.get("annotations", {})
+    metadata["labels"] = {"spark-role": "driver", **metadata["labels"]}
     container |= {
         "image": application.image,
         "imagePullPolicy": application.image_pull_policy.value,
         "args": ["driver", *_arguments(application)],
-        "env": _environment(conf),
+        "env": list(ENVIRONMENT),
         "ports": [
             {"name": "driver", "containerPort": DRIVER_PORT, "protocol": "TCP"},
             {"name": "block-manager", "containerPort": BLOCK_MANAGER_PORT, "protocol": "TCP"},
@@ -158,23 +160,6 @@ def _resources(application: Application) -> Manifest:
     if size.cpu_limit is not None:
         limits["cpu"] = size.cpu_limit
     return {"requests": {"cpu": size.cpu_request, "memory": size.pod_memory}, "limits": limits}
-
-
-def _environment(conf: Mapping[str, str]) -> list[Manifest]:
-    given = _given(conf, "spark.kubernetes.driverEnv.")
-    fields = {ADDRESS: "status.podIP", "POD_NAME": "metadata.name"}
-    texts = {**given, "SPARK_LOCAL_DIRS": LOCAL_FOLDER}
-    return [
-        *(
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in fields.items()
-        ),
-        *(
-            {"name": name, "value": _literal(value)}
-            for name, value in sorted(texts.items())
-            if name not in fields
-        ),
-    ]
 
 
 def _arguments(application: Application) -> list[str]:

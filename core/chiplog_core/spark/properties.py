@@ -6,6 +6,8 @@ from chiplog_core.spark import conf
 from chiplog_core.spark.application import Application
 
 FIXED: Mapping[str, str] = {
+    # Whoever reaches the driver's port could else send it tasks, which are code.
+    "spark.authenticate": "true",
     # So that the driver needs no right to make and delete ConfigMaps, which would be a right to
     # every ConfigMap of the namespace: executors have their configuration from the driver.
     "spark.kubernetes.executor.disableConfigMap": "true",

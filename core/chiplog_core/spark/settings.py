@@ -20,8 +20,6 @@ MIN_OVERHEAD_MIB = 384
 """Spark's own rule for programs that are not all JVM: `spark.kubernetes.memoryOverheadFactor`."""
 
 DEFAULTS: Mapping[str, str] = {
-    # Who reaches the driver's port could else send it tasks: pods of a cluster can.
-    "spark.authenticate": "true",
     # Nobody looks at it, and it would be one more open port.
     "spark.ui.enabled": "false",
 }

@@ -24,14 +24,15 @@ from chiplog_core.spark.conf import check_spark, memory_mib
 
 @cache
 def keys_of_spark() -> frozenset[str]:
-    """Every `spark.…` constant in the classes of Spark's core and of its Kubernetes module."""
+    """Every `spark.…` constant in the classes of Spark: core, Kubernetes module and SQL."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None, "PySpark is not installed"
     assert spec.origin is not None
     found: set[str] = set()
     folder = Path(spec.origin).parent / "jars"
-    jars = [*folder.glob("spark-core_*.jar"), *folder.glob("spark-kubernetes_*.jar")]
-    assert len(jars) == 2
+    modules = ("core", "kubernetes", "catalyst")
+    jars = [jar for name in modules for jar in folder.glob(f"spark-{name}_*.jar")]
+    assert len(jars) == len(modules)
     for jar in jars:
         with zipfile.ZipFile(jar) as classes:
             for name in classes.namelist():
@@ -46,14 +47,14 @@ def known() -> frozenset[str]:
     return keys_of_spark()
 
 
-@pytest.mark.parametrize("key", sorted({*conf.OURS, *conf.GIVEN_OF_KUBERNETES}))
+@pytest.mark.parametrize("key", sorted({*conf.OURS, *conf.GIVEN}))
 def test_every_key_of_ours_is_one_of_sparks(key: str, known: frozenset[str]) -> None:
     # Keys under spark.kubernetes.authenticate. are put together when they are used.
     stem = "spark.kubernetes.authenticate.driver"
     assert key in known or (key.startswith(stem) and stem in known), f"Spark has no {key}"
 
 
-@pytest.mark.parametrize("prefix", conf.GIVEN_PREFIXES_OF_KUBERNETES)
+@pytest.mark.parametrize("prefix", conf.GIVEN_PREFIXES)
 def test_every_prefix_of_ours_is_one_of_sparks(prefix: str, known: frozenset[str]) -> None:
     assert prefix in known
 
@@ -76,10 +77,25 @@ def test_every_prefix_of_ours_is_one_of_sparks(prefix: str, known: frozenset[str
         ("spark.kubernetes.executor.podTemplateFile", None, "remove it"),
         ("spark.kubernetes.driver.pod.featureSteps", None, "remove it"),
         ("spark.kubernetes.allocation.pods.allocator", None, "remove it"),
-        ("spark.kubernetes.driver.label.chiplog.dev/spark-application", None, "another label"),
-        ("spark.kubernetes.executor.label.app.kubernetes.io/name", None, "another label"),
-        ("spark.kubernetes.executor.label.spark-role", None, "another label"),
-        ("spark.kubernetes.driver.limit.core", None, "or correct it"),
+        ("spark.kubernetes.driver.limit.core", None, "did you mean"),
+        # What runs code of the author's in a driver that may make pods:
+        ("spark.driver.extraJavaOptions", None, "remove it"),
+        ("spark.driver.defaultJavaOptions", None, "remove it"),
+        ("spark.executor.extraJavaOptions", None, "remove it"),
+        ("spark.driver.extraClassPath", None, "remove it"),
+        ("spark.plugins", None, "remove it"),
+        ("spark.extraListeners", None, "remove it"),
+        ("spark.sql.extensions", None, "remove it"),
+        ("spark.sql.catalog.x", None, "remove it"),
+        ("spark.kubernetes.driverEnv.PYTHONPATH", None, "remove it"),
+        ("spark.executorEnv.PYTHONPATH", None, "remove it"),
+        ("spark.authenticate", None, "always on"),
+        ("spark.hadoop.hadoop.security.credential.provider.path", None, "remove it"),
+        ("spark.kerberos.keytab", None, "remove it"),
+        # What makes its pods part of somebody else's Service, or lets them past a NetworkPolicy:
+        ("spark.kubernetes.driver.label.app", None, "remove it"),
+        ("spark.kubernetes.executor.label.app", None, "remove it"),
+        ("spark.kubernetes.driver.annotation.x", None, "remove it"),
         ("sql.shuffle.partitions", None, "correct or remove it"),
         ("spark.sql.x\n", None, "correct or remove it"),
     ],
@@ -97,7 +113,7 @@ def test_what_ours_must_hold_is_refused_with_field_and_remedy(
     [
         ("spark.driver.memoryOverhead", "much", "like 512m"),
         ("spark.kubernetes.executor.request.cores", "half", "like 100Gi or 500m"),
-        ("spark.driver.extraJavaOptions", "-Xss1m\n-Dx=y", "one line"),
+        ("spark.kubernetes.scheduler.name", "a\nb", "one line"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(key: str, value: str, said: str) -> None:
@@ -109,9 +125,7 @@ def test_a_value_that_cannot_be_is_refused(key: str, value: str, said: str) -> N
 def test_what_is_the_users_own_passes() -> None:
     given_conf = {
         "spark.sql.shuffle.partitions": "8",
-        "spark.hadoop.fs.s3a.endpoint": "http://store:9000",
         "spark.kubernetes.driver.request.cores": "200m",
-        "spark.kubernetes.executor.label.queue/name": "batch",
         "spark.kubernetes.node.selector.disk": "ssd",
         "spark.executor.memoryOverhead": "512",
     }

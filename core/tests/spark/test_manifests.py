@@ -20,7 +20,7 @@ from chiplog_core.api_access import projected_volume
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark.application import Application, Owner
 from chiplog_core.spark.choice import given_to, launch
-from chiplog_core.spark.conf import OURS
+from chiplog_core.spark.conf import GIVEN
 from chiplog_core.spark.plain_job import TEMPLATE_KEY
 from chiplog_core.spark.properties import FIXED
 from tests.spark import applications, golden
@@ -227,13 +227,10 @@ def test_sparks_configuration_is_one_that_spark_knows(
         said |= set(launch(SparkLauncher.APACHE, application).launched["spec"]["sparkConf"])
         (container,) = next(pod_specs(SparkLauncher.JOB, application))["spec"]["containers"]
         said |= {one.partition("=")[0] for one in container["args"] if one.startswith("spark.")}
-    built = {"spark.sql.shuffle.partitions"}  # in another jar
-    prefixes = ("annotation.", "label.", "selector.", "driverEnv.", "authenticate.")
-    plain_keys = {one for one in said if not any(part in one for part in prefixes)} - built
+    prefixes = ("selector.", "authenticate.")
+    plain_keys = {one for one in said if not any(part in one for part in prefixes)}
     assert plain_keys <= known
-    assert set(FIXED) & set(OURS) == set(), (
-        "a user is told of FIXED by the list of what may be given"
-    )
+    assert set(FIXED) & GIVEN == set(), "what rights and safety rest on is nobody's to change"
 
 
 def test_the_kubelet_fills_in_our_variables_and_nobody_elses(rich: Application) -> None:
@@ -243,7 +240,7 @@ def test_the_kubelet_fills_in_our_variables_and_nobody_elses(rich: Application) 
         "spark.driver.host=$(SPARK_DRIVER_BIND_ADDRESS)",
         "spark.kubernetes.driver.pod.name=$(POD_NAME)",
     ]
-    assert "spark.kubernetes.driver.annotation.team=a$$(b)" in container["args"]
+    assert "spark.kubernetes.node.selector.pool=a$$(b)" in container["args"]
 
 
 @pytest.mark.parametrize("launcher", golden.LAUNCHERS)

@@ -51,7 +51,6 @@ def test_what_the_object_says_wins_over_the_cluster_over_our_defaults(
     assert made.ttl_s == 3_600
     assert made.spark_conf == {
         "spark.a": "cluster",
-        "spark.authenticate": "true",
         "spark.b": "object",
         "spark.ui.enabled": "true",
     }

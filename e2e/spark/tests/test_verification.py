@@ -382,11 +382,11 @@ def test_damage_on_one_disk_is_named(
         cluster.kubectl("delete", "ct", topic, "--wait=false")
 
 
-# A heap that is there from the beginning, in a pod that has no room for more.
+# The least heap that Spark takes, in a pod that has no room for anything else: not for what a JVM
+# needs beside its heap, and not for Python.
 TOO_SMALL = {
-    **small.CONF,
-    "spark.driver.extraJavaOptions": "-Xms512m -XX:+AlwaysPreTouch",
-    "spark.driver.memoryOverhead": "8m",
+    "driver": {"memory": "450m"},
+    "sparkConf": {**small.CONF, "spark.driver.memoryOverhead": "1m"},
 }
 
 
@@ -410,7 +410,7 @@ def test_what_cannot_be_done_says_why_and_ends(hopeless: Verifications) -> None:
     verifications = hopeless
     verifications.apply("no-topic", ["anithing"])
     # `retries` would allow more: none of these is better another time.
-    verifications.apply("no-memory", ["anything"], spark={"sparkConf": TOO_SMALL, "retries": 5})
+    verifications.apply("no-memory", ["anything"], spark={**TOO_SMALL, "retries": 5})
     verifications.apply("no-rights", ["anything"])
     take_away_rights(verifications, "no-rights")
 

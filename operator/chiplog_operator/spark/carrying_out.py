@@ -15,6 +15,7 @@ from chiplog_core.model.spark import SparkOverrides
 from chiplog_core.model.verification import Verification, VerificationStatus
 from chiplog_core.planner.actions import Announce, EventType, Report
 from chiplog_core.spark.application import Application, Job, Owner
+from chiplog_core.spark.choices import Allowed, in_namespace
 from chiplog_core.spark.gist import gist
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.runs import deadline_s
@@ -51,6 +52,7 @@ class Tools:
     authority: Authority
     repairing: Repairing
     spark_image: str
+    spark_allowed: Allowed
 
 
 @dataclass(slots=True)
@@ -194,7 +196,8 @@ def application_of(asker: Asker, cluster: BrokerCluster, name: str, image: str) 
         image_pull_policy=cluster.spec.image_pull_policy,
         image_pull_secrets=() if template is None else template.image_pull_secrets,
     )
-    settings = merged(cluster.spec.spark, overrides)
+    of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, about.namespace)
+    settings = merged(of_cluster, overrides)
     if about.namespace != cluster.metadata.namespace:
         settings = in_foreign_namespace(settings)
     return application(run, settings, defaults)

@@ -13,7 +13,9 @@ from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import Standings, standings
 from chiplog_core.rebalance.members import brokers_of
 from chiplog_core.spark.choice import choose
+from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
 from chiplog_core.spark.conf import check_spark
+from chiplog_core.spark.following import CLUSTER_SETTINGS
 from chiplog_core.spark.rebalance_view import RebalanceView
 from chiplog_core.spark.runs import Seen, is_watched
 from chiplog_core.spark.topic_choice import Topics, Unmet
@@ -39,6 +41,7 @@ class Facts:
     observer: Observer
     applications: Applications
     spark_image: str
+    allowed: Allowed
 
     async def of_verification(
         self, asker: Verification, key: ClusterKey, cluster: BrokerCluster | None, refusal: str
@@ -46,10 +49,11 @@ class Facts:
         """All but what its repairs depend on."""
         namespace, application = asker.metadata.namespace, asker.status.application
         offer = await self._offer(cluster, namespace, application)
-        unmet = self._unmet(key, cluster) or offer.unmet
+        unmet = self._unmet(key, cluster, namespace) or offer.unmet
         problems = (*check_verification(asker), *offer.problems)
         if cluster is not None:
             problems += check_verification_in_cluster(asker, cluster)
+            problems += self._check_choice(asker, cluster)
         return VerificationView(
             verification=asker,
             problems=problems,
@@ -71,11 +75,12 @@ class Facts:
         problems = check_rebalance(asker)
         if cluster is not None:
             problems += check_rebalance_in_cluster(asker, cluster)
+            problems += self._check_choice(asker, cluster)
         return RebalanceView(
             rebalance=asker,
             problems=problems,
             # What would run a job is nothing to moves that were approved.
-            unmet=self._unmet(key, cluster) or offer.as_unmet,
+            unmet=self._unmet(key, cluster, namespace) or offer.as_unmet,
             topics=sorted(name for name in self._topics(key) if not is_internal(name)),
             brokers=brokers_of(self.observer.glance(key)),
             launcher=offer.launcher,
@@ -108,7 +113,19 @@ class Facts:
             return None
         return await self.applications.see(namespace, application)
 
-    def _unmet(self, key: ClusterKey, cluster: BrokerCluster | None) -> Unmet | None:
+    def _check_choice(
+        self, asker: Verification | Rebalance, cluster: BrokerCluster
+    ) -> tuple[Problem, ...]:
+        """What the object may not choose for its job."""
+        if asker.spec.spark is None:
+            return ()
+        namespace = asker.metadata.namespace
+        of_cluster = in_namespace(cluster.spec.spark, cluster.metadata.namespace, namespace)
+        return check_own_choice(asker.spec.spark, of_cluster, namespace, self.allowed)
+
+    def _unmet(
+        self, key: ClusterKey, cluster: BrokerCluster | None, namespace: str
+    ) -> Unmet | None:
         about = self.observer.metadata(key)
         if not about.uid:
             message = (
@@ -121,13 +138,16 @@ class Facts:
             return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is wrong")
         if about.deletion_timestamp is not None:
             return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
-        spark = cluster.spec.spark
-        problems = () if spark is None else check_spark(spark)
+        spark = in_namespace(cluster.spec.spark, key.namespace, namespace)
+        problems = (*check_spark(spark), *check_choice(spark, namespace, self.allowed))
         if problems:
             told = "; ".join(map(str, problems))
-            return Unmet("ClusterSettings", f"of BrokerCluster {key.name}: {told}")
-        if not self.spark_image and (spark is None or spark.image is None):
-            message = "there is no image for Spark jobs: set spec.spark.image of the BrokerCluster"
+            return Unmet(CLUSTER_SETTINGS, f"of BrokerCluster {key.name}: {told}")
+        if not self.spark_image and spark.image is None:
+            message = (
+                "there is no image for Spark jobs: set sparkImage of the operator's chart, or "
+                "spec.spark.image of the BrokerCluster for jobs in its own namespace"
+            )
             return Unmet("NoImage", message)
         return None
 

@@ -99,6 +99,7 @@ class SparkLooks:
             observer=parts.observer,
             applications=tools.applications,
             spark_image=tools.spark_image,
+            allowed=tools.spark_allowed,
         )
 
     def wake(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.spark.choices import Allowed
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.caches import JOB_KINDS, USER_KINDS
@@ -141,6 +142,9 @@ class Bench:
     verifications: VerificationBoard | None = None
     """Where it shows what Spark jobs found; it looks at none where not set."""
 
+    spark_is_judged: bool = False
+    """The API server judges who names an image or an account for Spark jobs."""
+
     def __post_init__(self) -> None:
         self.api = MemoryApi(now=self.clock.now)
 
@@ -155,6 +159,7 @@ class Bench:
             namespaces=self.namespaces,
             watched_users=(*USER_KINDS, *(JOB_KINDS if self.verifications else ())),
             spark_image="chiplog/spark:test",
+            spark_allowed=Allowed(is_judged_at_admission=self.spark_is_judged),
         )
         system = System(
             self.api,

@@ -1,0 +1,8 @@
+"""Which keys `sparkConf` takes, as a list: the one that the program goes by."""
+
+from chiplog_core.spark.conf import GIVEN, GIVEN_PREFIXES
+
+
+def part() -> str:
+    keys = sorted({*GIVEN, *(f"{prefix}…" for prefix in GIVEN_PREFIXES)})
+    return ", ".join(f"`{key}`" for key in keys) + "\n"
