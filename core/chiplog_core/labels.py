@@ -58,6 +58,10 @@ DISCOVERED = f"{api.GROUP}/discovered"
 REBALANCE = f"{api.GROUP}/rebalance"
 """Annotation of a Rebalance: approve, stop or refresh. Taken away when it was acted upon."""
 
+SCALED_BY = f"{api.GROUP}/scaled-by"
+"""Annotation of a Deployment: the name of the ConsumerGroup that may scale it. Without it none may:
+who writes ConsumerGroups need not have any right on Deployments."""
+
 SPARK_OWNER_KIND = f"{api.GROUP}/spark-kind"
 """Label of what is made for a Spark job: the kind of the object that asked for it."""
 

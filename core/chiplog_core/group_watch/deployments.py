@@ -1,12 +1,14 @@
-"""Who scales a Deployment: one ConsumerGroup, and nobody besides. What is told where it cannot be.
+"""Who scales a Deployment: the ConsumerGroup that it names. What is told where it cannot be.
 
-Two that scale the same one would never agree, so that pods would come and go for ever: whoever is
-not alone leaves it alone, and says so.
+The operator may scale every Deployment, and who writes a ConsumerGroup may not. So a Deployment
+says by an annotation which ConsumerGroup scales it: who may write that may scale it themselves.
+It names one: two that scale the same Deployment would never agree, and pods would come and go for
+ever. For the same reason it is left alone where a HorizontalPodAutoscaler has it.
 """
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Mapping
 
+from chiplog_core import labels
 from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.group_watch.scaling import Facts
 from chiplog_core.model.consumer_group import ConsumerGroup
@@ -23,39 +25,6 @@ def may_scale(group: ConsumerGroup) -> bool:
     return not any(one.field.startswith("spec.scale") for one in check_group(group))
 
 
-def rival_of(group: ConsumerGroup, everyone: Iterable[ConsumerGroup]) -> ConsumerGroup | None:
-    """The ConsumerGroup, older than this one, that names the same Deployment; whichever cluster
-    it is of."""
-    older = [
-        one
-        for one in everyone
-        if one.metadata.uid != group.metadata.uid
-        and one.metadata.deletion_timestamp is None
-        and _target(one) == _target(group)
-        and _age(one) < _age(group)
-    ]
-    return min(older, key=_age, default=None)
-
-
-def _target(group: ConsumerGroup) -> tuple[str, str] | None:
-    scale = group.spec.scale
-    return None if scale is None else (group.metadata.namespace, scale.deployment_ref.name)
-
-
-def _age(group: ConsumerGroup) -> tuple[datetime, str]:
-    meta = group.metadata
-    return meta.creation_timestamp or datetime.max.replace(tzinfo=UTC), meta.name
-
-
-def rivalled(rival: ConsumerGroup, deployment: str) -> Verdict:
-    """Another ConsumerGroup was first."""
-    message = (
-        f"ConsumerGroup {rival.metadata.name} scales Deployment {deployment} too, and came first: "
-        "remove spec.scale from one of the two"
-    )
-    return fails(ConditionType.SCALED, "ScaledByAnother", message)
-
-
 def autoscaled(autoscaler: str, deployment: str) -> Verdict:
     """A HorizontalPodAutoscaler has the Deployment."""
     message = (
@@ -63,6 +32,22 @@ def autoscaled(autoscaler: str, deployment: str) -> Verdict:
         "remove spec.scale"
     )
     return fails(ConditionType.SCALED, "ScaledByAnother", message)
+
+
+def agrees(annotations: Mapping[str, str], group: ConsumerGroup) -> bool:
+    """Whether a Deployment with these annotations may be scaled by this ConsumerGroup."""
+    return annotations.get(labels.SCALED_BY) == group.metadata.name
+
+
+def not_agreed(annotations: Mapping[str, str], group: ConsumerGroup, deployment: str) -> Verdict:
+    """The Deployment does not say that this ConsumerGroup may scale it."""
+    named = annotations.get(labels.SCALED_BY)
+    has = f"names {named}" if named is not None else "is missing"
+    message = (
+        f"Deployment {deployment} has not agreed to be scaled: its annotation {labels.SCALED_BY} "
+        f"{has}. Set it to {group.metadata.name}, or remove spec.scale"
+    )
+    return fails(ConditionType.SCALED, "NotAgreed", message)
 
 
 def missing(namespace: str, deployment: str) -> Verdict:

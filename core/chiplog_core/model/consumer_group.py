@@ -133,7 +133,11 @@ class DeploymentRef:
 class Scale:
     """Runs as many consumers as the lag asks for, never more than there are partitions."""
 
-    deployment_ref: Annotated[DeploymentRef, "The Deployment whose pods are the consumers."]
+    deployment_ref: Annotated[
+        DeploymentRef,
+        "The Deployment whose pods are the consumers. It agrees by its annotation "
+        "chiplog.dev/scaled-by, the name of this ConsumerGroup.",
+    ]
     min: Annotated[int, "The fewest pods to run.", Range(0, 1_000)] = 1
     max: Annotated[int, "The most pods to run.", Range(1, 1_000)]
     lag_per_replica: Annotated[

@@ -69,7 +69,7 @@ def deployment(image: str, bootstrap: str, topic: str) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": NAME},
+        "metadata": {"name": NAME, "annotations": {"chiplog.dev/scaled-by": NAME}},
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {

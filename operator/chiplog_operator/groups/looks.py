@@ -143,12 +143,11 @@ class ClusterLooks:
 
     async def _carry_out(self, scene: Scene, brokers: Mapping[BrokerId, Identity]) -> Scene:
         """Resets and scaling, as far as they are due; with what came of it."""
-        parts, spoken = self._parts, self._watch.spoken()
+        spoken = self._watch.spoken()
         resets = await self._resetting.look(
             spoken, BrokersAsked(self._asker, brokers), scene.find_topic
         )
-        everyone = [one for key in parts.caches.clusters() for one in parts.observer.groups(key)]
-        scaled = await self._scaling.look(spoken, everyone, scene.find_topic)
+        scaled = await self._scaling.look(spoken, scene.find_topic)
         return replace(scene, resets=resets, scaled=scaled)
 
     def _now_ms(self) -> int:

@@ -5,21 +5,21 @@ scales it too, or anything about it is not known, it is left alone.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from chiplog_core import api as own_api
 from chiplog_core import labels
-from chiplog_core.conditions import Verdict
+from chiplog_core.conditions import ConditionStatus, Verdict
 from chiplog_core.group_watch.asking import FindTopic
 from chiplog_core.group_watch.deployments import (
+    agrees,
     autoscaled,
     forbidden,
     may_scale,
     missing,
-    rival_of,
-    rivalled,
+    not_agreed,
     scaled,
 )
 from chiplog_core.group_watch.scaling import (
@@ -35,6 +35,7 @@ from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.planner.actions import Announce, EventType
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, Forbidden, KubeApi, Manifest, NotFound
+from chiplog_kube.manifests import annotations_of
 from chiplog_operator.clock import Clock
 from chiplog_operator.together import together
 from chiplog_operator.writes import IN_FLIGHT, Authority, NotInCharge
@@ -75,19 +76,15 @@ class Scaling:
     async def look(
         self,
         spoken: Iterable[Spoken],
-        everyone: Sequence[ConsumerGroup],
         find_topic: FindTopic,
     ) -> Mapping[str, Verdict]:
-        """What to tell of each, by uid. `everyone`: the ConsumerGroups of all clusters.
-
-        Raises `NotInCharge`.
-        """
+        """What to tell of each, by uid. Raises `NotInCharge`."""
         subjects = [one for one in spoken if may_scale(one.group)]
         there = {one.group.metadata.uid for one in subjects}
         self._known = {uid: one for uid, one in self._known.items() if uid in there}
         now_ms = self._now_ms()
         due = [one for one in subjects if self._is_due(one, now_ms)]
-        around = _Around(everyone, find_topic, _Autoscalers(self._api))
+        around = _Around(find_topic, _Autoscalers(self._api))
         await together(lambda one: self._look(one, around), due, at_once=IN_FLIGHT)
         return {
             one.group.metadata.uid: known.verdict
@@ -106,6 +103,7 @@ class Scaling:
         group, now_ms = one.group, self._now_ms()
         known = self._known.setdefault(group.metadata.uid, _Known(looked_ms=now_ms))
         known.looked_ms = now_ms
+        before = known.verdict
         try:
             known.verdict = await self._verdict(one, around, known)
         except Forbidden as error:
@@ -115,20 +113,38 @@ class Scaling:
         except ApiError as error:
             facts = {"group": group.group_id, "error": str(error)}
             logger.warning("group_not_scaled", extra=facts)
+        await self._announce_refusal(group, before, known.verdict)
+
+    async def _announce_refusal(
+        self, group: ConsumerGroup, before: Verdict | None, after: Verdict | None
+    ) -> None:
+        """An Event where the Deployment is not scaled, once for each reason."""
+        if after is None or after == before or after.status is not ConditionStatus.FALSE:
+            return
+        await self._announce(
+            Announce(
+                kind=own_api.CONSUMER_GROUP.kind,
+                api_version=own_api.API_VERSION,
+                metadata=group.metadata,
+                type=EventType.WARNING,
+                reason=after.reason,
+                message=after.message,
+            )
+        )
 
     async def _verdict(self, one: Spoken, around: "_Around", known: _Known) -> Verdict:
         group, scale = one.group, one.group.spec.scale
         assert scale is not None, "only such a group is due"
         namespace, name = group.metadata.namespace, scale.deployment_ref.name
-        rival = rival_of(group, around.everyone)
-        if rival is not None:
-            known.memory = None
-            return rivalled(rival, name)
         try:
             deployment = await self._api.get(kinds.DEPLOYMENTS, namespace, name)
         except NotFound:
             known.memory = None
             return missing(namespace, name)
+        said = annotations_of(deployment)
+        if not agrees(said, group):
+            known.memory = None
+            return not_agreed(said, group, name)
         autoscaler = _autoscaler_of(name, await around.autoscalers.of(namespace))
         if autoscaler:
             known.memory = None
@@ -210,7 +226,6 @@ class _Autoscalers:
 class _Around:
     """What all groups of one look have in common."""
 
-    everyone: Sequence[ConsumerGroup]
     find_topic: FindTopic
     autoscalers: _Autoscalers
 

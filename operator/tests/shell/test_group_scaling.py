@@ -123,14 +123,24 @@ class Shell:
     async def announce(self, event: Announce) -> None:
         self.events.append(event)
 
-    async def deploy(self, replicas: int | None = 1) -> None:
+    async def deploy(self, replicas: int | None = 1, scaled_by: str | None = "readers") -> None:
         manifest = {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {"name": "readers", "namespace": NAMESPACE},
+            "metadata": {
+                "name": "readers",
+                "namespace": NAMESPACE,
+                "annotations": {} if scaled_by is None else {"chiplog.dev/scaled-by": scaled_by},
+            },
             "spec": {} if replicas is None else {"replicas": replicas},
         }
         await self.bench.api.create(kinds.DEPLOYMENTS, manifest, field_manager="user")
+
+    async def annotate(self, scaled_by: str | None) -> None:
+        patch = {"metadata": {"annotations": {"chiplog.dev/scaled-by": scaled_by}}}
+        await self.bench.api.patch(
+            kinds.DEPLOYMENTS, NAMESPACE, "readers", patch, field_manager="user"
+        )
 
     async def autoscale(self, kind: str = "Deployment", name: str = "readers") -> None:
         manifest = {
@@ -148,14 +158,12 @@ class Shell:
         *,
         of: ConsumerGroup | None = None,
         is_heard: bool = True,
-        others: tuple[ConsumerGroup, ...] = (),
         after_ms: int = INTERVAL_MS,
     ) -> Verdict | None:
         await self.bench.clock.advance(after_ms / 1000)
         one = of or group()
         found = await self.scaling.look(
             [spoken(one, lag, partitions if is_heard else None, is_heard=is_heard)],
-            (one, *others),
             lambda name: topic_map(name, partitions or 0) if name == "orders" else None,
         )
         return found.get(one.metadata.uid)
@@ -275,19 +283,45 @@ def test_a_cluster_without_autoscalers(bench: Any, shell: Shell) -> None:
     bench.run(scenario())
 
 
-def test_of_two_groups_only_the_older_one_scales(bench: Any, shell: Shell) -> None:
+def test_of_two_groups_the_one_that_the_deployment_names_scales(bench: Any, shell: Shell) -> None:
     async def scenario() -> None:
-        await shell.deploy()
+        await shell.deploy(scaled_by="new")
         old, new = group("old", created=1), group("new", created=2)
-        verdict = await shell.look(1_000, of=new, others=(old, group("idle", scales=False)))
+        verdict = await shell.look(1_000, of=old)
         assert verdict is not None
-        assert verdict.reason == "ScaledByAnother"
-        assert "ConsumerGroup old scales Deployment readers too" in verdict.message
+        assert verdict.reason == "NotAgreed"
         assert await shell.replicas() == 1
-        verdict = await shell.look(200, of=old, others=(new,))
+        verdict = await shell.look(200, of=new)
         assert verdict is not None
         assert verdict.status is ConditionStatus.TRUE
         assert await shell.replicas() == 2
+
+    bench.run(scenario())
+
+
+@pytest.mark.parametrize("scaled_by", [None, "", "others", "readers,others"])
+def test_a_deployment_that_has_not_agreed_is_left_alone(
+    bench: Any, shell: Shell, scaled_by: str | None
+) -> None:
+    async def scenario() -> None:
+        await shell.deploy(3, scaled_by=scaled_by)
+        for _ in range(3):
+            verdict = await shell.look(1_000)
+            assert verdict is not None
+            assert (verdict.status, verdict.reason) == (ConditionStatus.FALSE, "NotAgreed")
+            assert "Deployment readers has not agreed to be scaled" in verdict.message
+            assert "chiplog.dev/scaled-by" in verdict.message
+            assert "Set it to readers, or remove spec.scale" in verdict.message
+            assert await shell.replicas() == 3
+        assert [one.reason for one in shell.events] == ["NotAgreed"], "told once"
+        # It is asked at each look: agreed to, it is scaled, and no longer once that is taken back.
+        await shell.annotate("readers")
+        await shell.look(1_000)
+        assert await shell.replicas() == 4
+        await shell.annotate(scaled_by)
+        await shell.look(0, after_ms=120_000)
+        await shell.look(0, after_ms=120_000)
+        assert await shell.replicas() == 4
 
     bench.run(scenario())
 

@@ -123,7 +123,11 @@ def test_a_deployment_has_no_more_pods_than_there_are_partitions(it: Running) ->
     async def scenario() -> None:
         await it.begin()
         deployment = {
-            "metadata": {"name": "readers", "namespace": NAMESPACE},
+            "metadata": {
+                "name": "readers",
+                "namespace": NAMESPACE,
+                "annotations": {"chiplog.dev/scaled-by": "billing"},
+            },
             "spec": {"replicas": 3},
         }
         it.brokers.committed["billing"], it.brokers.end = 0, 1_000
