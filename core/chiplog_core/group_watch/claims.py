@@ -1,5 +1,7 @@
 """Which ConsumerGroup object speaks for a group: the first one, but any user's before ours.
 
+One of another namespace may look at every group, and change those that its namespace may change.
+
 Two objects may name one group. Only one of them can say how long its offsets are kept, or reset
 them; the others are told so, and nothing of the group.
 """
@@ -12,7 +14,11 @@ from chiplog_core import labels
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.model.consumer_group import ConsumerGroup, ConsumerGroupSpec
 from chiplog_core.problems import Problem, Reason
-from chiplog_core.validate.consumer_group import check_group, check_group_in_cluster
+from chiplog_core.validate.consumer_group import (
+    check_group,
+    check_group_in_cluster,
+    check_group_rights,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +29,28 @@ class Claims:
     """Group id -> the object that speaks for it."""
     problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """uid of an object -> what is wrong with it. It may speak all the same."""
+    lookers: set[str] = field(default_factory=set)
+    """uids of objects that may look at their group and not change it."""
+
+    def may_change(self, group: ConsumerGroup) -> bool:
+        """Whether what the object says about its group is done."""
+        return group.metadata.uid not in self.lookers
 
 
 def find_claims(scene: Scene) -> Claims:
     """Judge every ConsumerGroup of the cluster that is not being deleted."""
     found = Claims()
-    for group in sorted(living(scene.groups), key=lambda one: _precedence(one, scene)):
+    groups = living(scene.groups)
+    found.lookers.update(one.metadata.uid for one in groups if not _may_change(one, scene))
+    for group in sorted(groups, key=lambda one: _precedence(one, scene, found)):
         uid = group.metadata.uid
         refused = () if scene.cluster is None else check_group_in_cluster(group, scene.cluster)
         if not refused and group.group_id in found.speakers:
             refused = (_conflict(found.speakers[group.group_id]),)
         if not refused:
             found.speakers[group.group_id] = group
-        found.problems[uid] = (*check_group(group), *refused)
+        rights = () if scene.cluster is None else check_group_rights(group, scene.cluster)
+        found.problems[uid] = (*check_group(group), *refused, *rights)
     return found
 
 
@@ -68,7 +83,19 @@ def _conflict(other: ConsumerGroup) -> Problem:
     )
 
 
-def _precedence(group: ConsumerGroup, scene: Scene) -> tuple[bool, datetime, str, str]:
+def _may_change(group: ConsumerGroup, scene: Scene) -> bool:
+    """A cluster that does not read says of other namespaces nothing: they wait."""
+    namespace, cluster = group.metadata.namespace, scene.cluster
+    if cluster is None:
+        return namespace == scene.metadata.namespace
+    return group.group_id.startswith(cluster.group_prefix(namespace))
+
+
+def _precedence(
+    group: ConsumerGroup, scene: Scene, claims: Claims
+) -> tuple[bool, bool, datetime, str, str]:
+    """Nobody keeps another from a group by an object that may only look at it."""
     meta = group.metadata
     oldest = meta.creation_timestamp or datetime.max.replace(tzinfo=UTC)
-    return is_ours(group, scene), oldest, meta.namespace, meta.name
+    may_only_look = not claims.may_change(group)
+    return may_only_look, is_ours(group, scene), oldest, meta.namespace, meta.name

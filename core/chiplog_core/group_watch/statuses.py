@@ -39,6 +39,8 @@ class Heard:
     """Why nothing is heard of it, once that has lasted; empty where it is, or was a moment ago."""
     old_partitions: tuple[str, ...] = ()
     """Partitions of which nothing has been heard for long: their figures are of before."""
+    may_change: bool = True
+    """The object may change the group, and not only look at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ def _ready(
         return fails(ConditionType.READY, "CoordinatorNotAvailable", message)
     if heard.facts is None:
         return fails(ConditionType.READY, "Pending", "the coordinator is being asked")
-    if is_retention_due(group, heard.facts):
+    if heard.may_change and is_retention_due(group, heard.facts):
         message = "the coordinator has not stored spec.offsetRetention yet"
         return fails(ConditionType.READY, "OffsetRetentionPending", message)
     wanted = group.spec.reset

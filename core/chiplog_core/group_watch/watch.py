@@ -84,6 +84,8 @@ class Spoken:
     facts: GroupFacts | None
     """None where nothing was heard."""
     lags: Lags | None
+    may_change: bool
+    """Whether it may reset the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ class GroupWatch:
             facts, broker_id = self._facts(group_id), self._coordinators.of_group(group_id)
             if facts is None or broker_id is None:
                 continue
-            if is_retention_due(group, facts):
+            if self._claims.may_change(group) and is_retention_due(group, facts):
                 one = GroupRetention(group_id=group_id, retention_ms=retention_ms(group))
                 wanted.setdefault(broker_id, []).append(one)
         return {
@@ -262,6 +264,7 @@ class GroupWatch:
                 coordinator=self._coordinators.of_group(group_id),
                 facts=self._facts(group_id),
                 lags=self._lags(group_id),
+                may_change=self._claims.may_change(group),
             )
             for group_id, group in self._claims.speakers.items()
         ]
@@ -286,6 +289,7 @@ class GroupWatch:
             lags=known.lags,
             silent=silent,
             old_partitions=self._unheard.for_long(unheard, now_ms),
+            may_change=self._claims.may_change(group),
         )
         uid = group.metadata.uid
         others = Others(reset=scene.resets.get(uid), scaled=scene.scaled.get(uid))

@@ -12,6 +12,7 @@ from chiplog_core.ids import MAX_INT32, MAX_INT64, BrokerId, TopicId
 from chiplog_core.limits import (
     MAX_BROKERS,
     MAX_CONDITIONS,
+    MAX_GROUP_ID_LENGTH,
     MAX_LISTENERS,
     MAX_PARTITIONS_PER_TOPIC,
     MAX_REPLICAS,
@@ -20,7 +21,7 @@ from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.listener import Listener, ListenerStatus
 from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.model.pod import Image, PodTemplate, PullPolicy, Resources
-from chiplog_core.model.references import ConfigScalar
+from chiplog_core.model.references import ConfigScalar, Namespace
 from chiplog_core.model.resource import UsersResource
 from chiplog_core.model.roll_policy import RollPolicy
 from chiplog_core.model.spark import SparkSettings
@@ -48,6 +49,18 @@ class Rack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPrefix:
+    """The groups of another namespace."""
+
+    namespace: Annotated[Namespace, "The namespace of the ConsumerGroup objects."]
+    prefix: Annotated[
+        str,
+        "What the ids of their groups begin with, like payments.",
+        Length(MAX_GROUP_ID_LENGTH, minimum=1),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """What the operator does about consumer groups."""
 
@@ -55,6 +68,13 @@ class GroupSettings:
         bool,
         "Make a ConsumerGroup object for every group that appears, so that kubectl shows it.",
     ] = False
+    namespace_prefixes: Annotated[
+        tuple[GroupPrefix, ...],
+        "Which groups ConsumerGroups of other namespaces may reset and set offsetRetention of: "
+        "those whose id begins so; of a namespace that is not named here, with its name and a "
+        "dot, like team-a.billing. Any group can be looked at.",
+        Items(200, key=("namespace",)),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +257,14 @@ class BrokerCluster(UsersResource):
 
     spec: BrokerClusterSpec
     status: BrokerClusterStatus = field(default_factory=BrokerClusterStatus)
+
+    def group_prefix(self, namespace: str) -> str:
+        """How the groups begin that ConsumerGroups of a namespace may change."""
+        if namespace == self.metadata.namespace:
+            return ""
+        settings = self.spec.consumer_groups or GroupSettings()
+        named = {one.namespace: one.prefix for one in settings.namespace_prefixes}
+        return named.get(namespace, f"{namespace}.")
 
     def allows(self, namespace: str) -> bool:
         """Whether Topics and ConsumerGroups of a namespace may name this cluster."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup, Reset, ResetStrategy, WhileActive
-from chiplog_core.problems import Problem
+from chiplog_core.problems import Problem, Reason
 
 PARAMETER_OF = {
     ResetStrategy.TO_OFFSET: "offset",
@@ -32,6 +32,28 @@ def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tupl
             f"names {cluster.metadata.name}, which takes no groups from namespace {namespace}",
             f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
         ),
+    )
+
+
+def check_group_rights(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """What a ConsumerGroup asks for that its namespace may not have done to this group."""
+    about, prefix = group.metadata, cluster.group_prefix(group.metadata.namespace)
+    if group.group_id.startswith(prefix):
+        return ()
+    message = (
+        f"would change group {group.group_id} of BrokerCluster {cluster.metadata.name}, where "
+        f"groups of namespace {about.namespace} begin with {prefix}"
+    )
+    remedy = (
+        "remove it, make the ConsumerGroup in the cluster's namespace, or have another prefix set "
+        "in that cluster's spec.consumerGroups.namespacePrefixes"
+    )
+    asked = (
+        ("spec.reset", group.spec.reset is not None),
+        ("spec.offsetRetention", group.spec.offset_retention is not None),
+    )
+    return tuple(
+        Problem(field, message, remedy, Reason.NOT_ALLOWED) for field, is_asked in asked if is_asked
     )
 
 

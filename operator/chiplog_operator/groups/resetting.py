@@ -86,7 +86,8 @@ class Resetting:
         due = [
             one
             for one in spoken
-            if is_due(one.group, one.facts, self._tried.get(one.group.metadata.uid), now_ms)
+            if one.may_change
+            and is_due(one.group, one.facts, self._tried.get(one.group.metadata.uid), now_ms)
         ]
         await together(ask, due, at_once=AT_ONCE)
         return dict(self._said)

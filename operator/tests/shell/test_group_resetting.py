@@ -105,7 +105,9 @@ class Shell:
     async def look(self, after_ms: int = 1, *, publishes: bool = True) -> ResetStatus | None:
         await self.bench.clock.advance(after_ms / 1000)
         facts = GroupFacts(group_id="g", member_count=self.coordinator.members)
-        spoken = Spoken(group=self.group, facts=facts, coordinator=BrokerId(1), lags=None)
+        spoken = Spoken(
+            group=self.group, facts=facts, coordinator=BrokerId(1), lags=None, may_change=True
+        )
         found = (await self.resetting.look([spoken], self.coordinator, lambda _: None)).get("u")
         if publishes and found is not None:
             status = replace(self.group.status, reset=found)

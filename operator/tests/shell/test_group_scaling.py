@@ -77,6 +77,7 @@ def spoken(of: ConsumerGroup, lag: int | None, partitions: int | None, *, is_hea
         coordinator=BrokerId(1),
         facts=GroupFacts(group_id=of.group_id, topics=topics) if is_heard else None,
         lags=Lags(partitions=(here,)) if lag is not None else None,
+        may_change=True,
     )
 
 

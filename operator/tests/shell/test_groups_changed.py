@@ -146,3 +146,29 @@ def test_a_deployment_has_no_more_pods_than_there_are_partitions(it: Running) ->
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1
 
     it.run(scenario)
+
+
+def test_a_group_is_reset_from_another_namespace_only_where_it_is_that_namespaces(
+    it: Running,
+) -> None:
+    async def scenario() -> None:
+        await it.begin(allowedTopicNamespaces=["*"])
+        it.brokers.committed |= {"billing": 10, "team-a.readers": 10}
+        for group_id in ("billing", "team-a.readers"):
+            manifest = {
+                "apiVersion": "chiplog.dev/v1alpha1",
+                "kind": "ConsumerGroup",
+                "metadata": {"namespace": "team-a", "name": group_id},
+                "spec": {
+                    "clusterRef": {"name": "demo", "namespace": NAMESPACE},
+                    "reset": {**RESET, "id": group_id},
+                },
+            }
+            await it.bench.api.create(kinds.CONSUMER_GROUPS, manifest, field_manager="kubectl")
+        await it.bench.clock.advance(30)
+        assert [one.group_id for one in resets(it)] == ["team-a.readers"]
+        assert it.brokers.committed["billing"] == 10
+        assert it.bench.ready(kinds.CONSUMER_GROUPS, "billing") == ("False", "NotAllowed")
+        assert len(events(it, "NotAllowed")) == 1
+
+    it.run(scenario)
