@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
@@ -43,10 +44,13 @@ class MetadataHandlers:
         store: MetadataStore,
         config: Mapping[str, str],
         long_work: LongWork,
+        pacing: Pacing,
     ) -> None:
         self._long_work = long_work
         self._cluster = cluster
         self._store = store
+        self._pacing = pacing
+        self._default_partitions = setting(config, keys.NUM_PARTITIONS)
         self._creates_topics = setting(config, keys.AUTO_CREATE_TOPICS_ENABLE)
 
     def metadata(
@@ -78,8 +82,13 @@ class MetadataHandlers:
         self, names: Iterable[str | None], call: Call[MetadataRequest]
     ) -> MetadataResponse:
         refused: dict[str, ErrorCode] = {}
+        pace = self._pacing.of_peer(call.peer.host)
         for name in dict.fromkeys(names):
             assert name is not None
+            if await pace.spend(self._default_partitions) is not None:
+                # Clients ask again for an unknown topic; they know no quota in this place.
+                refused[name] = ErrorCode.unknown_topic_or_partition
+                continue
             outcome = await self._store.submit(CreateTopic(name=name), call.peer.principal)
             if outcome.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
                 refused[name] = outcome.code

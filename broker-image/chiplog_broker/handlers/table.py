@@ -21,6 +21,7 @@ from chiplog_broker.handlers.log_dirs import LogDirHandlers
 from chiplog_broker.handlers.metadata import MetadataHandlers
 from chiplog_broker.handlers.offset_deletion import OffsetDeletion
 from chiplog_broker.handlers.offsets import OffsetHandlers
+from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
 from chiplog_broker.handlers.sasl import SaslHandlers
@@ -61,11 +62,11 @@ class Parts:
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     """A handler for every API that is advertised."""
-    long_work = LongWork(parts.clock)
-    metadata = MetadataHandlers(parts.cluster, parts.store, parts.config, long_work)
+    long_work, pacing = LongWork(parts.clock), Pacing(parts.clock, parts.config)
+    metadata = MetadataHandlers(parts.cluster, parts.store, parts.config, long_work, pacing)
     leaders = Leaders(parts.cluster, parts.replicas)
     offsets = OffsetHandlers(leaders, parts.clock, long_work)
-    topics = TopicHandlers(parts.cluster, parts.store, parts.spreading)
+    topics = TopicHandlers(parts.cluster, parts.store, parts.spreading, parts.config, pacing)
     configs = ConfigHandlers(parts.cluster, parts.store, parts.config, long_work)
     producer_ids = ProducerIds(parts.cluster)
     fetch = FetchHandler(

@@ -5,19 +5,23 @@ which was meant.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.config_entries import config_source
+from chiplog_broker.handlers.pacing import Pace, Pacing
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
+from chiplog_broker.protocol.answers import answers, milliseconds
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.settings import setting
 from chiplog_core.admin.operations import CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.config.broker_keys import NUM_PARTITIONS
 from chiplog_core.ids import TopicId
 
 CLUSTER_DEFAULT = -1
@@ -29,12 +33,19 @@ class TopicHandlers:
     """Changes which topics there are."""
 
     def __init__(
-        self, cluster: ClusterView, store: MetadataStore, spreading: Spreading | None
+        self,
+        cluster: ClusterView,
+        store: MetadataStore,
+        spreading: Spreading | None,
+        config: Mapping[str, str],
+        pacing: Pacing,
     ) -> None:
         """`spreading` is None where there are no other brokers."""
         self._cluster = cluster
         self._store = store
         self._spreading = spreading
+        self._default_partitions = setting(config, NUM_PARTITIONS)
+        self._pacing = pacing
 
     async def _submit(self, operation: CreateTopic | GrowTopic, call: Call[Any]) -> Outcome:
         """Have it carried out; where partitions were made, all brokers know them then."""
@@ -50,17 +61,21 @@ class TopicHandlers:
         named = {topic.name: topic for topic in request.topics}
 
         async def result(name: str, topic: Any) -> object:
-            outcome = await self._create(topic, call) if times[name] == 1 else TWICE
+            outcome = await self._create(topic, call, pace) if times[name] == 1 else TWICE
             return creation_result(types, name, outcome)
 
+        pace = self._pacing.of(call)
         results = await all_of(result(*one) for one in named.items())
-        return types.CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
+        return types.CreateTopicsResponse(throttle_time=pace.throttle_time, topics=tuple(results))
 
-    async def _create(self, topic: Any, call: Call[Any]) -> Outcome:
+    async def _create(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
         given = topic.num_partitions, topic.replication_factor
         partitions, replicas = (None if one == CLUSTER_DEFAULT else one for one in given)
         if any(config.value is None for config in topic.configs):
             return Outcome(ErrorCode.invalid_config, "a configuration value is null")
+        wanted = len(topic.assignments) or partitions or self._default_partitions
+        if (too_fast := await pace.spend(wanted)) is not None:
+            return too_fast
         return await self._submit(
             CreateTopic(
                 name=topic.name,
@@ -79,6 +94,7 @@ class TopicHandlers:
     async def delete_topics(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DELETE_TOPICS)
         times = Counter(call.message.topics)
+        pace = self._pacing.of(call)
         # A topic may be named in two ways at once.
         times_of_id = Counter(view.topic_id for one in times if (view := self._named(one)))
 
@@ -88,7 +104,7 @@ class TopicHandlers:
             if (wanted.name is None) == (wanted.topic_id is None):
                 outcome = NAME_OR_ID
             elif count == 1 and (view is None or times_of_id[view.topic_id] == 1):
-                outcome = await self._delete(wanted, view, call)
+                outcome = await self._delete(wanted, view, call, pace)
             return types.DeletableTopicResult(
                 name=view.name if view else wanted.name,
                 topic_id=view.topic_id if view else wanted.topic_id,
@@ -97,10 +113,15 @@ class TopicHandlers:
             )
 
         results = await all_of(result(*one) for one in times.items())
-        return types.DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
+        throttle_time = pace.throttle_time
+        return types.DeleteTopicsResponse(throttle_time=throttle_time, responses=tuple(results))
 
-    async def _delete(self, wanted: Any, view: TopicView | None, call: Call[Any]) -> Outcome:
+    async def _delete(
+        self, wanted: Any, view: TopicView | None, call: Call[Any], pace: Pace
+    ) -> Outcome:
         if view is not None:
+            if (too_fast := await pace.spend(len(view.partitions))) is not None:
+                return too_fast
             topic_id = TopicId(view.topic_id.bytes)
             timeout_ms = milliseconds(call.message.timeout)
             return await self._store.submit(
@@ -122,27 +143,33 @@ class TopicHandlers:
         request = call.message
         times = Counter(topic.name for topic in request.topics)
         named = {topic.name: topic for topic in request.topics}
+        pace = self._pacing.of(call)
         results = []
         for name, topic in named.items():
-            outcome = TWICE
-            if times[name] == 1:
-                placed = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
-                outcome = await self._submit(
-                    GrowTopic(
-                        name=name,
-                        partitions=topic.count,
-                        assignments=placed,
-                        validate_only=request.validate_only,
-                        timeout_ms=milliseconds(request.timeout),
-                    ),
-                    call,
-                )
+            outcome = await self._grow(topic, call, pace) if times[name] == 1 else TWICE
             results.append(
                 types.CreatePartitionsTopicResult(
                     name=name, error_code=outcome.code, error_message=outcome.message
                 )
             )
-        return types.CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
+        throttle_time = pace.throttle_time
+        return types.CreatePartitionsResponse(throttle_time=throttle_time, results=tuple(results))
+
+    async def _grow(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
+        view = self._cluster.topic(topic.name)
+        added = topic.count - (len(view.partitions) if view is not None else 0)
+        if (too_fast := await pace.spend(max(added, 1))) is not None:
+            return too_fast
+        return await self._submit(
+            GrowTopic(
+                name=topic.name,
+                partitions=topic.count,
+                assignments=tuple(tuple(one.broker_ids) for one in topic.assignments or ()),
+                validate_only=call.message.validate_only,
+                timeout_ms=milliseconds(call.message.timeout),
+            ),
+            call,
+        )
 
 
 def creation_result(types: Any, name: str, outcome: Outcome) -> object:

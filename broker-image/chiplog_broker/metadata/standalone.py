@@ -139,7 +139,7 @@ class StandaloneStore:
                 plan.check_identity(operation, old)
                 return await self._delete(old)
             case GrowTopic():
-                record = plan.grown(operation, old, self._defaults)
+                record = plan.grown(operation, old, self._topics, self._defaults)
             case ConfigureTopic():
                 record = plan.configured(operation, old, self._defaults)
         return await self._put(record, validate_only=operation.validate_only)

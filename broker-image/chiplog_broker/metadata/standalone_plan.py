@@ -3,10 +3,11 @@
 What can be done at all is decided as for every cluster, in `chiplog_core.admin.checks`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from chiplog_core.admin.capacity import Capacity
 from chiplog_core.admin.checks import (
     ClusterFacts,
     ExistingTopic,
@@ -18,7 +19,7 @@ from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
 from chiplog_core.ids import TopicId
 from chiplog_core.internal_topics import offsets_config, offsets_topic
-from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class TopicRecord:
     topic_id: UUID
     made_in_sessions: tuple[int, ...]
     config: Mapping[str, str]
+
+
+NO_TOPICS: Mapping[str, TopicRecord] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,14 @@ def created(
     return TopicRecord(operation.name, topic_id, sessions, new.config)
 
 
-def grown(operation: GrowTopic, record: TopicRecord, defaults: Defaults) -> TopicRecord:
+def grown(
+    operation: GrowTopic,
+    record: TopicRecord,
+    topics: Mapping[str, TopicRecord],
+    defaults: Defaults,
+) -> TopicRecord:
     """The record of a topic with more partitions. Raises `Refused`."""
-    added = check_growth(operation, existing(record), facts(defaults))
+    added = check_growth(operation, existing(record), facts(defaults, topics))
     sessions = record.made_in_sessions + (defaults.session,) * added
     return replace(record, made_in_sessions=sessions)
 
@@ -90,12 +99,18 @@ def check_identity(operation: DeleteTopic, record: TopicRecord) -> None:
         raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 
 
-def facts(defaults: Defaults, topics: Collection[str] = ()) -> ClusterFacts:
+def facts(defaults: Defaults, topics: Mapping[str, TopicRecord] = NO_TOPICS) -> ClusterFacts:
     """The cluster that this broker is."""
+    users = [one for name, one in topics.items() if not is_internal(name)]
     return ClusterFacts(
         broker_ids=(defaults.broker_id,),
         default_partitions=defaults.partitions,
         topics=topics,
+        capacity=Capacity.of(
+            defaults.config,
+            topics=len(users),
+            partitions=sum(len(one.made_in_sessions) for one in users),
+        ),
         inherited=defaults.inherited,
     )
 

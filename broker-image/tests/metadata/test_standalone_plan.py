@@ -85,7 +85,7 @@ def test_another_topic_that_has_the_name_by_now_is_not_deleted() -> None:
 
 
 def test_new_partitions_begin_their_epochs_in_this_session() -> None:
-    assert grown(GrowTopic(name="orders", partitions=4), ORDERS, DEFAULTS) == TopicRecord(
+    assert grown(GrowTopic(name="orders", partitions=4), ORDERS, {}, DEFAULTS) == TopicRecord(
         "orders", ID, (3, 3, 7, 7), ORDERS.config
     )
 
@@ -108,7 +108,7 @@ def test_new_partitions_begin_their_epochs_in_this_session() -> None:
 )
 def test_growth_that_cannot_be_is_refused(operation: GrowTopic, code: Code) -> None:
     with pytest.raises(Refused) as refused:
-        grown(operation, ORDERS, DEFAULTS)
+        grown(operation, ORDERS, {}, DEFAULTS)
     assert refused.value.code is code
 
 

@@ -7,6 +7,7 @@ happens to its records) is not here.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from chiplog_core.admin.capacity import Capacity
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.config_change import changed
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, GrowTopic
@@ -28,6 +29,8 @@ class ClusterFacts:
     default_replicas: int = 1
     topics: Collection[str] = ()
     """Every name in use."""
+    capacity: Capacity
+    """What there is, and may be."""
     inherited: Mapping[str, str] = field(default_factory=dict)
     """The brokers' configuration, as far as topics inherit it."""
 
@@ -56,6 +59,7 @@ def check_creation(operation: CreateTopic, facts: ClusterFacts) -> NewTopic:
     """What the new topic will be. Raises `Refused`."""
     check_new_name(operation.name, facts.topics)
     partitions, replicas = counts(operation, facts)
+    check_room(facts, topics=1, partitions=partitions)
     config = checked_config(operation.config, replicas)
     return NewTopic(partitions=partitions, replicas=replicas, config=config)
 
@@ -71,6 +75,7 @@ def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts
         )
     check_count(operation.partitions)
     added = operation.partitions - have
+    check_room(facts, topics=0, partitions=added)
     if operation.assignments:
         if len(operation.assignments) != added:
             raise Refused(
@@ -172,6 +177,12 @@ def check_count(count: int) -> None:
             Code.INVALID_PARTITIONS,
             f"{count} partitions are more than a topic may have: {MAX_PARTITIONS_PER_TOPIC}",
         )
+
+
+def check_room(facts: ClusterFacts, *, topics: int, partitions: int) -> None:
+    """Whether the cluster takes so many more. Raises `Refused`."""
+    if why := facts.capacity.why_no_room(topics=topics, partitions=partitions):
+        raise Refused(Code.POLICY_VIOLATION, why)
 
 
 def check_placement(

@@ -28,6 +28,31 @@ NUM_PARTITIONS = ConfigKey(
     maximum=MAX_PARTITIONS_PER_TOPIC,
     doc="Number of partitions of a new topic that names none.",
 )
+MAX_TOPICS = ConfigKey(
+    name="chiplog.max.topics",
+    value_type=INT,
+    default=10_000,
+    minimum=1,
+    doc="How many topics a cluster may have. What it has already runs on; only more is refused.",
+)
+MAX_PARTITIONS = ConfigKey(
+    name="chiplog.max.partitions",
+    value_type=INT,
+    default=100_000,
+    minimum=1,
+    doc="How many partitions all topics of a cluster may have together. What it has already runs "
+    "on; only more is refused.",
+)
+CONTROLLER_MUTATION_RATE = ConfigKey(
+    name="chiplog.controller.mutation.rate",
+    value_type=INT,
+    default=500,
+    minimum=1,
+    needs_restart=True,
+    doc="How many partitions a second one client's address may make and delete through one "
+    "broker (KIP-599), in bursts of eleven seconds' worth. Beyond that a request is answered "
+    "with THROTTLING_QUOTA_EXCEEDED and when to try again.",
+)
 DEFAULT_REPLICATION_FACTOR = ConfigKey(
     name="default.replication.factor",
     value_type=INT,
@@ -442,6 +467,9 @@ BROKER_KEYS = KeyTable(
         LOG_DIRS,
         BROKER_RACK,
         METRICS_PARTITIONS,
+        MAX_TOPICS,
+        MAX_PARTITIONS,
+        CONTROLLER_MUTATION_RATE,
     ),
 )
 

@@ -161,12 +161,19 @@ class Decider:
         )
         self._refuse_taken_object(metadata, name)
         manifest = self._checked(Topic(metadata=metadata, spec=spec), named).to_manifest()
+        if not operation.validate_only:
+            self._took(topics=1, partitions=new.partitions)
         return WriteTopic(
             request_id=key,
             metadata=Metadata(name=metadata.name, namespace=metadata.namespace),
             create=manifest,
             dry_run=operation.validate_only,
         )
+
+    def _took(self, *, topics: int, partitions: int) -> None:
+        """What one request is about to make leaves so much less for the next one of this plan."""
+        capacity = self._facts.capacity.with_more(topics=topics, partitions=partitions)
+        self._facts = replace(self._facts, capacity=capacity)
 
     def _refuse_taken_object(self, metadata: Metadata, name: str) -> None:
         readable = [topic.metadata for topic in self._world.topics]
@@ -218,7 +225,7 @@ class Decider:
         )
 
     def _growth(self, operation: GrowTopic, topic: Topic, named: Named) -> dict[str, object]:
-        check_growth(operation, existing(topic, named, self._facts), self._facts)
+        added = check_growth(operation, existing(topic, named, self._facts), self._facts)
         self._refuse_foreign(topic, (*SPEC, "partitions"), "spec.partitions", _edit(topic))
         spec = replace(topic.spec, partitions=operation.partitions)
         if operation.assignments:
@@ -226,6 +233,8 @@ class Decider:
             placed = [state.replicas for state in states] + list(operation.assignments)
             spec = replace(spec, assignments=_assignments(dict(enumerate(placed))))
         manifest = self._checked(replace(topic, spec=spec), named).to_manifest()["spec"]
+        if not operation.validate_only:
+            self._took(topics=0, partitions=added)
         wanted = ("partitions", "assignments") if operation.assignments else ("partitions",)
         return {field: manifest[field] for field in wanted}
 

@@ -4,9 +4,11 @@ A name is taken as long as anything has it: a Topic that may name the cluster, o
 whose records may have outlived their Topic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
+from chiplog_core.admin.capacity import Capacity
 from chiplog_core.admin.checks import ClusterFacts, ExistingTopic
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR, NUM_PARTITIONS
 from chiplog_core.config.effective import broker_value, topic_defaults
@@ -17,6 +19,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import Generation, PartitionMap
 from chiplog_core.model.topic import Topic
 from chiplog_core.planner.world import World
+from chiplog_core.topic_name import is_internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,11 @@ class TopicNames:
                 self._by_name.setdefault(topic.topic_name, []).append(topic)
         self.in_use = self._by_name.keys() | self._maps.keys()
 
+    @property
+    def takers(self) -> Iterable[Topic]:
+        """The Topics that may name the cluster."""
+        return chain.from_iterable(self._by_name.values())
+
     def named(self, name: str) -> Named:
         """What there is under this name."""
         found = self._maps.get(name)
@@ -76,17 +84,44 @@ def _age(topic: Topic) -> tuple[bool, str, str, str]:
 def facts_of(world: World, cluster: BrokerCluster, names: TopicNames) -> ClusterFacts:
     """The cluster, as far as the checks ask for it."""
     config = given_broker_config(cluster.spec.config).values
+    default_partitions = broker_value(config, NUM_PARTITIONS) or 1
     return ClusterFacts(
         broker_ids=[
             broker_id
             for broker_id, broker in world.brokers.items()
             if not broker.spec.retired and broker.spec.intent is not BrokerIntent.REMOVE
         ],
-        default_partitions=broker_value(config, NUM_PARTITIONS) or 1,
+        default_partitions=default_partitions,
         default_replicas=broker_value(config, DEFAULT_REPLICATION_FACTOR) or 1,
         topics=names.in_use,
+        capacity=_capacity(config, world, names, default_partitions),
         inherited=topic_defaults(config),
     )
+
+
+def _capacity(
+    config: Mapping[str, str], world: World, names: TopicNames, default_partitions: int
+) -> Capacity:
+    """With what there is and what is about to be made: every Topic counts from when it exists."""
+    wanted = {
+        topic.topic_name: topic.spec.partitions or default_partitions for topic in names.takers
+    }
+    there = partitions_of(world)
+    users = wanted.keys() | there.keys()
+    return Capacity.of(
+        config,
+        topics=len(users),
+        partitions=sum(max(there.get(name, 0), wanted.get(name, 0)) for name in users),
+    )
+
+
+def partitions_of(world: World) -> dict[str, int]:
+    """How many partitions each topic has; those of the cluster itself are not among them."""
+    return {
+        name: sum(len(one.partitions) for one in found.spec.generations)
+        for name, found in world.maps.items()
+        if not is_internal(name)
+    }
 
 
 def existing(topic: Topic, named: Named, facts: ClusterFacts) -> ExistingTopic:

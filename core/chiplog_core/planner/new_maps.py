@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from chiplog_core import labels, names
+from chiplog_core.admin.capacity import Capacity
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.given import given_topic_config
 from chiplog_core.config.topic_keys import DURABILITY, Durability
@@ -13,6 +14,7 @@ from chiplog_core.model.metadata import Metadata, Uid
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic
 from chiplog_core.placement import Load
+from chiplog_core.planner.admin_topics import partitions_of
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import Room
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
@@ -73,6 +75,7 @@ class Places:
         self._situation = situation
         self._plan = plan
         self._room: Room | None = None
+        self._capacity: Capacity | None = None
         self._assembling = self._awaited_brokers()
 
     @property
@@ -97,6 +100,25 @@ class Places:
             message = f"needs {replicas} brokers that serve, and there are {available}"
             waits[waiter] = Wait("WaitingForBrokers", message)
             return False
+        return True
+
+    def take(self, waiter: str, *, topics: int, partitions: int) -> bool:
+        """Whether the cluster takes so many more; else the plan says why not.
+
+        A topic that was there before the limit is there still: only what is new is counted here.
+        """
+        if self._capacity is None:
+            there = partitions_of(self._situation.world)
+            self._capacity = Capacity.of(
+                self._situation.settings.limits,
+                topics=len(there),
+                partitions=sum(there.values()),
+            )
+        why = self._capacity.why_no_room(topics=topics, partitions=partitions)
+        if why:
+            self._plan.waits[waiter] = Wait("ClusterFull", why)
+            return False
+        self._capacity = self._capacity.with_more(topics=topics, partitions=partitions)
         return True
 
     def _awaited_brokers(self) -> tuple[BrokerId, ...]:
@@ -149,6 +171,9 @@ class NewMaps:
 
     def _first_generation(self, wish: Wish) -> Generation | None:
         if not self._places.suffice_for(wish.replicas, wish.waiter):
+            return None
+        is_users = not is_internal(wish.name)
+        if is_users and not self._places.take(wish.waiter, topics=1, partitions=wish.partitions):
             return None
         room = self._places.room
         if wish.is_spread_alone:

@@ -5,7 +5,7 @@ default in its place. What was in force before then stays, and the Broker object
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chiplog_core.annotations import MANAGED, PAUSE
 from chiplog_core.config.broker_keys import (
@@ -40,6 +40,8 @@ class Settings:
     partitions: int = 1
     """Of a topic that names no number."""
     replicas: int = 1
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """The brokers' configuration, as far as it says how much the cluster takes."""
 
     @property
     def sound_cluster(self) -> BrokerCluster | None:
@@ -67,6 +69,7 @@ def find_settings(world: World) -> Settings:
         inherited=inherited,
         partitions=broker_value(config, NUM_PARTITIONS) or 1,
         replicas=broker_value(config, DEFAULT_REPLICATION_FACTOR) or 1,
+        limits=config,
     )
 
 

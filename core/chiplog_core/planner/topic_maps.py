@@ -158,7 +158,10 @@ class MapPlanner:
         self, spec: PartitionMapSpec, current: Generation, wanted: int, owner: Topic
     ) -> PartitionMapSpec:
         replicas = len(current.partitions[0].replicas)
-        if not self._places.suffice_for(replicas, owner.metadata.uid):
+        uid, added = owner.metadata.uid, wanted - len(current.partitions)
+        if not self._places.suffice_for(replicas, uid):
+            return spec
+        if not self._places.take(uid, topics=0, partitions=added):
             return spec
         larger = grown(current, wanted, self._places.room)
         generations = tuple(

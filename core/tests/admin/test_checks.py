@@ -2,6 +2,7 @@
 
 import pytest
 
+from chiplog_core.admin.capacity import Capacity
 from chiplog_core.admin.checks import (
     ClusterFacts,
     ExistingTopic,
@@ -20,6 +21,7 @@ FACTS = ClusterFacts(
     default_partitions=6,
     default_replicas=2,
     topics=("orders", "a.b"),
+    capacity=Capacity(topics=2, partitions=8, max_topics=100, max_partitions=3_000),
     inherited={"log.cleanup.policy": "delete"},
 )
 ORDERS = ExistingTopic(name="orders", partitions=2, replicas=2, config={"segment.ms": "7"})

@@ -452,3 +452,48 @@ def test_names_that_kubernetes_does_not_allow(name: str) -> None:
 
     assert set(of_users(kubernetes.maps)) == {name}
     assert kubernetes.topics["some-name"].status.topic_name == name
+
+
+# -- how many there may be
+
+
+def test_topics_and_partitions_beyond_the_clusters_limit_wait_and_say_so() -> None:
+    limits = {"chiplog.max.topics": "2", "chiplog.max.partitions": "10"}
+    kubernetes = running(config=limits)
+    for name, partitions in (("a", 6), ("b", 4), ("c", 1)):
+        kubernetes.apply(topic(name, partitions=partitions))
+        kubernetes.settle()
+
+    assert set(of_users(kubernetes.maps)) == {"a", "b"}
+    assert (ready(kubernetes, "c").status, ready(kubernetes, "c").reason) == (
+        ConditionStatus.FALSE,
+        "ClusterFull",
+    )
+    assert "chiplog.max.topics, 2" in ready(kubernetes, "c").message
+    kubernetes.apply(topic("b", partitions=5))
+    kubernetes.settle()
+    assert len(states(kubernetes, "b")) == 4
+    assert "chiplog.max.partitions, 10" in ready(kubernetes, "b").message
+    # Level-triggered: with room again, both are done.
+    kubernetes.delete("a")
+    kubernetes.settle()
+    assert len(states(kubernetes, "b")) == 5
+    assert len(states(kubernetes, "c")) == 1
+
+
+def test_a_cluster_above_its_limit_keeps_all_it_has() -> None:
+    kubernetes = running()
+    for name in ("a", "b"):
+        kubernetes.apply(topic(name, partitions=5))
+        kubernetes.settle()
+    before = dict(kubernetes.maps)
+    limits = {"chiplog.max.topics": "1", "chiplog.max.partitions": "1"}
+    kubernetes.configure(config=limits)
+    kubernetes.settle()
+
+    assert set(of_users(kubernetes.maps)) == {"a", "b"}
+    assert [len(states(kubernetes, name)) for name in ("a", "b")] == [5, 5]
+    assert all(ready(kubernetes, name).status is ConditionStatus.TRUE for name in ("a", "b"))
+    assert [one.metadata.name for one in before.values()] == [
+        one.metadata.name for one in kubernetes.maps.values()
+    ]

@@ -123,3 +123,33 @@ def test_a_topic_that_was_there_before_a_policy_can_be_configured_and_not_made_w
     found = kubernetes.outcome(GrowTopic(name="orders", partitions=9))
     assert found.code is Code.POLICY_VIOLATION
     assert found.message.endswith("set it to at most 6, or leave it as it is")
+
+
+# -- how many there may be
+
+
+def test_requests_of_one_moment_together_stay_within_the_clusters_limit(kubernetes: Any) -> None:
+    kubernetes.cluster["spec"]["config"] |= {
+        "chiplog.max.topics": "3",
+        "chiplog.max.partitions": "20",
+    }
+    asked = [
+        kubernetes.ask(CreateTopic(name=f"t{number}", partitions=4), 1 + number % 3)
+        for number in range(9)
+    ]
+    plan = kubernetes.plan()
+    assert len(plan.writes) == 3
+    kubernetes.publish(plan.answers)
+    said = kubernetes.answers().values()
+    assert len(said) == len(asked) - 3
+    assert {one.code for one in said} == {Code.POLICY_VIOLATION}
+    assert all("chiplog.max.topics, 3" in one.message for one in said)
+
+
+def test_growing_counts_what_is_added(kubernetes: Any) -> None:
+    kubernetes.cluster["spec"]["config"] |= {"chiplog.max.partitions": "10"}
+    kubernetes.made("orders", 8)
+    verdict = kubernetes.outcome(GrowTopic(name="orders", partitions=11))
+    assert verdict.code == Code.POLICY_VIOLATION
+    assert "chiplog.max.partitions, 10" in verdict.message
+    assert kubernetes.outcome(GrowTopic(name="orders", partitions=10)).code == Code.NONE

@@ -1,0 +1,89 @@
+"""Keeps clients from changing topics faster than the quota says (KIP-599).
+
+From these versions on a client knows THROTTLING_QUOTA_EXCEEDED, and is told when to try again. An
+older one would not understand it: its request waits here, as long as its own timeout lets it.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from chiplog_broker.handlers.call import Call
+from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.ports.clock import Clock
+from chiplog_broker.protocol.answers import milliseconds
+from chiplog_broker.protocol.apis import ApiKey
+from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.settings import setting
+from chiplog_core.admin.mutation_quota import MutationQuota
+from chiplog_core.config.broker_keys import CONTROLLER_MUTATION_RATE
+
+TOLD_FROM: Final[Mapping[ApiKey, int]] = {
+    ApiKey.CREATE_TOPICS: 6,
+    ApiKey.DELETE_TOPICS: 5,
+    ApiKey.CREATE_PARTITIONS: 3,
+}
+"""Where Apache Kafka's quota is strict, by version."""
+
+LONGEST_WAIT_S: Final = 30.0
+"""Of a request of an old version, whatever its timeout is."""
+
+EXCEEDED: Final = Outcome(
+    ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
+)
+WAITED: Final = Outcome(
+    ErrorCode.request_timed_out,
+    "this address changes topics faster than chiplog.controller.mutation.rate: try again later",
+)
+
+
+class Pace:
+    """Of one request."""
+
+    def __init__(
+        self, quota: MutationQuota, clock: Clock, host: str, longest_wait_s: float | None
+    ) -> None:
+        """`longest_wait_s`: None where the client is told instead."""
+        self._quota = quota
+        self._clock = clock
+        self._host = host
+        self._longest_wait_s = longest_wait_s
+        self._throttle_ms = 0
+
+    @property
+    def throttle_time(self) -> timedelta:
+        """When the client may try again, for the answer."""
+        return timedelta(milliseconds=self._throttle_ms)
+
+    async def spend(self, partitions: int) -> Outcome | None:
+        """None where so many partitions may be made or deleted, which then count."""
+        began_s = self._clock.monotonic_s()
+        while wait_ms := self._quota.spend(self._host, partitions, self._clock.monotonic_s()):
+            if self._longest_wait_s is None:
+                self._throttle_ms = max(self._throttle_ms, wait_ms)
+                return EXCEEDED
+            until_s = self._clock.monotonic_s() + wait_ms / 1000
+            if until_s - began_s > self._longest_wait_s:
+                return WAITED
+            await self._clock.sleep(wait_ms / 1000)
+        return None
+
+
+class Pacing:
+    """Of one broker."""
+
+    def __init__(self, clock: Clock, config: Mapping[str, str]) -> None:
+        self._clock = clock
+        self._quota = MutationQuota(setting(config, CONTROLLER_MUTATION_RATE))
+
+    def of(self, call: Call[Any]) -> Pace:
+        """For a request that changes topics."""
+        longest_wait_s = None
+        if call.header.version < TOLD_FROM[call.header.api_key]:
+            timeout_s = milliseconds(call.message.timeout) / 1000
+            longest_wait_s = min(timeout_s, LONGEST_WAIT_S)
+        return Pace(self._quota, self._clock, call.peer.host, longest_wait_s)
+
+    def of_peer(self, host: str) -> Pace:
+        """For a topic that is made because somebody asked about it."""
+        return Pace(self._quota, self._clock, host, None)

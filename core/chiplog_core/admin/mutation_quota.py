@@ -1,0 +1,72 @@
+"""How fast one client may make and delete partitions (KIP-599).
+
+A token bucket as Apache Kafka's (`org.apache.kafka.common.metrics.stats.TokenBucket`): it fills at
+the quota's rate up to a burst. A change goes through as long as there is anything in it, however
+large the change is, and may leave it below zero: so a topic with more partitions than the burst can
+be made, and what follows waits for it.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+BURST_S: Final = 11
+"""How many seconds' worth fit into the bucket: Kafka's `controller.quota.window.num` times its
+`controller.quota.window.size.seconds`, by their defaults."""
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """Of one client. Times are of a clock that never jumps, in seconds."""
+
+    per_s: int
+    """Partitions a second."""
+    tokens: float
+    as_of_s: float
+
+    @staticmethod
+    def full(per_s: int, now_s: float) -> "TokenBucket":
+        """Of a client that has changed nothing yet."""
+        return TokenBucket(per_s, float(per_s * BURST_S), now_s)
+
+    def spend(self, partitions: int, now_s: float) -> int:
+        """0 where the change goes through, and counts; else in how many ms the next one would."""
+        self._fill(now_s)
+        if self.tokens <= 0:
+            return max(ceil(-self.tokens * 1000 / self.per_s), 1)
+        self.tokens -= partitions
+        return 0
+
+    def is_full(self, now_s: float) -> bool:
+        """Nothing would be lost by forgetting it."""
+        self._fill(now_s)
+        return self.tokens >= self.per_s * BURST_S
+
+    def _fill(self, now_s: float) -> None:
+        filled = self.tokens + (now_s - self.as_of_s) * self.per_s
+        self.tokens = min(filled, float(self.per_s * BURST_S))
+        self.as_of_s = now_s
+
+
+class MutationQuota:
+    """The buckets of a broker's clients, by address: a client id is the client's own choice."""
+
+    MAX_CLIENTS: Final = 10_000
+    """Remembered at most. Beyond that, all others share one bucket."""
+
+    def __init__(self, per_s: int) -> None:
+        self._per_s = per_s
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def spend(self, client: str, partitions: int, now_s: float) -> int:
+        """As `TokenBucket.spend`."""
+        return self._bucket(client, now_s).spend(partitions, now_s)
+
+    def _bucket(self, client: str, now_s: float) -> TokenBucket:
+        if client not in self._buckets and len(self._buckets) >= self.MAX_CLIENTS:
+            self._buckets = {
+                name: one for name, one in self._buckets.items() if not one.is_full(now_s)
+            }
+            if len(self._buckets) >= self.MAX_CLIENTS:
+                client = ""
+        return self._buckets.setdefault(client, TokenBucket.full(self._per_s, now_s))
