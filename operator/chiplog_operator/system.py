@@ -61,6 +61,8 @@ class Chance:
     spread: Callable[[], float] = random.random
     new_name: Callable[[], str] = lambda: secrets.token_hex(12)
     """One that nobody has drawn before."""
+    new_key: Callable[[], str] = lambda: secrets.token_hex(32)
+    """One that nobody can guess."""
 
 
 class _Router:
@@ -196,7 +198,7 @@ class System:
                 api=api,
                 caches=self.caches,
                 executor=executor,
-                applications=Applications(api, clock),
+                applications=Applications(api, clock, chance.new_key),
                 authority=authority,
                 repairing=Repairing(self.caches, observer, executor),
                 spark_image=settings.spark_image,

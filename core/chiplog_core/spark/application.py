@@ -187,6 +187,11 @@ class Application:
         return f"{self.name}-result"
 
     @property
+    def result_key(self) -> str:
+        """Name of the Secret with the key that the driver signs its result with."""
+        return f"{self.name}-result-key"
+
+    @property
     def template_config_map(self) -> str:
         """Name of the ConfigMap with the executors' pod template, for launchers that need it."""
         return f"{self.name}-executor"

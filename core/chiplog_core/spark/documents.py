@@ -21,6 +21,8 @@ class Flaw(StrEnum):
     """Neither is JSON that is no object."""
     WRONG_VERSION = "WrongVersion"
     OF_ANOTHER = "OfAnotherApplication"
+    NOT_OURS = "NotOurs"
+    """It is not signed by the driver that was asked for it: somebody else has put it there."""
     INVALID = "Invalid"
     """A field is missing, or of a wrong form."""
 

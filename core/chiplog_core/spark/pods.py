@@ -20,6 +20,7 @@ from chiplog_core.spark.application import (
     Volume,
     VolumeKind,
 )
+from chiplog_core.spark.signing import KEY_FOLDER
 
 Manifest = dict[str, Any]
 """An object of the Kubernetes API, or a part of one, as JSON."""
@@ -73,7 +74,13 @@ def driver_template(application: Application) -> Manifest:
         source=application.request_config_map,
         path=REQUEST_FOLDER,
     )
-    volumes = (request, *application.volumes)
+    key = Volume(
+        name="chiplog-result-key",
+        kind=VolumeKind.SECRET,
+        source=application.result_key,
+        path=KEY_FOLDER,
+    )
+    volumes = (request, key, *application.volumes)
     template = _template(application, DRIVER_CONTAINER, volumes)
     (container,) = template["spec"]["containers"]
     template["spec"]["volumes"].append({"name": API_VOLUME, **projected_volume()})

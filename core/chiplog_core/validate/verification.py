@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from chiplog_core.cron import read_cron
 from chiplog_core.durations import duration_ms
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.model.verification import Verification
-from chiplog_core.problems import Problem
+from chiplog_core.model.verification import Repair, Verification
+from chiplog_core.problems import Problem, Reason
 from chiplog_core.spark.conf import check_spark
 
 
@@ -21,7 +21,23 @@ def check_verification_in_cluster(
     verification: Verification, cluster: BrokerCluster
 ) -> tuple[Problem, ...]:
     """What is wrong with a Verification in the cluster it names."""
-    return not_allowed(verification.metadata.namespace, cluster, "verifications")
+    return (
+        *not_allowed(verification.metadata.namespace, cluster, "verifications"),
+        *_repair_from_elsewhere(verification, cluster),
+    )
+
+
+def _repair_from_elsewhere(verification: Verification, cluster: BrokerCluster) -> Iterator[Problem]:
+    """What a job found, whoever rules its namespace can write as well: believed there, it would
+    have brokers of another namespace put replicas aside."""
+    home = cluster.metadata.namespace
+    if verification.spec.repair is not Repair.NONE and verification.metadata.namespace != home:
+        yield Problem(
+            "spec.repair",
+            f"is {verification.spec.repair}, and the cluster is in another namespace, {home}",
+            f"set it to None, or make the Verification in namespace {home}",
+            Reason.NOT_ALLOWED,
+        )
 
 
 def not_allowed(namespace: str, cluster: BrokerCluster, what: str) -> tuple[Problem, ...]:

@@ -6,6 +6,7 @@ are; what follows is the operator's and the brokers' own.
 
 import json
 import time
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from chiplog_core.rebalance.measured import Broker, Measured, Partition
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
 from chiplog_core.spark.results import RESULT_KEY, Result, ResultState
+from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, signature
 from e2e import measured
 from e2e.clients.topics import create_topic
 from e2e.cluster.kubectl import Kubectl, eventually
@@ -66,10 +68,13 @@ def answer(cluster: BrokerClusterUnderTest, rebalance: RebalanceUnderTest) -> No
         reason="Measured",
         summary=proposal_json(found),
     )
-    patch = json.dumps({"data": {RESULT_KEY: result.to_json()}})
-    place = f"{name}-result"
+    place, text = f"{name}-result", result.to_json()
 
     def is_written() -> bool:
+        secret = cluster.kubectl.get("secret", f"{name}-result-key")
+        key = b64decode(secret["data"][KEY_NAME]).decode()
+        signed = signature(key, name, text)
+        patch = json.dumps({"data": {RESULT_KEY: text, SIGNATURE_KEY: signed}})
         cluster.kubectl("patch", "configmap", place, "--type=merge", "-p", patch)
         return True
 

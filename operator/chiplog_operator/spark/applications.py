@@ -5,7 +5,8 @@ the kinds of the Spark operators may come and go while this process runs.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -15,12 +16,13 @@ from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, RunProgress, RunState
 from chiplog_core.spark import choice, pod_states, states
 from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner
-from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.pods import object_of
 from chiplog_core.spark.progress import PROGRESS_KEY, progress_of
 from chiplog_core.spark.requests import REQUEST_KEY, Request
 from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_core.spark.runs import Seen
+from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
@@ -63,7 +65,9 @@ class Offered:
 class Applications:
     """All applications of one operator process."""
 
-    def __init__(self, api: KubeApi, clock: Clock) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, draw_key: Callable[[], str]) -> None:
+        """`draw_key`: a text that nobody can guess."""
+        self._draw_key = draw_key
         self._api = api
         self._clock = clock
         self._offered: dict[str, tuple[float, Offered]] = {}
@@ -131,7 +135,7 @@ class Applications:
     async def _said(
         self, namespace: str, name: str
     ) -> tuple[Result | UnreadableDocument | None, RunProgress | None]:
-        """The driver's result, and how far it was."""
+        """The driver's result, and how far it was. What anybody else wrote is no result."""
         try:
             found = await self._api.get(kinds.CONFIG_MAPS, namespace, f"{name}-result")
         except NotFound:
@@ -141,10 +145,30 @@ class Applications:
         text = data.get(RESULT_KEY)
         if not isinstance(text, str) or not text:
             return None, progress
+        said = data.get(SIGNATURE_KEY)
+        key = await self._key(namespace, f"{name}-result-key")
+        if not is_signed(key, name, text, said if isinstance(said, str) else ""):
+            message = (
+                f"the result in ConfigMap {name}-result is not signed by the driver of this run: "
+                "somebody else has written it, or the run is of another version of operator or "
+                "Spark image. Run it again"
+            )
+            return UnreadableDocument(Flaw.NOT_OURS, message), progress
         try:
             return Result.from_json(text, application=name), progress
         except UnreadableDocument as unreadable:
             return unreadable, progress
+
+    async def _key(self, namespace: str, name: str) -> str:
+        """What a driver signs with; empty where there is no such Secret."""
+        try:
+            found = await self._api.get(kinds.SECRETS, namespace, name)
+        except NotFound:
+            return ""
+        try:
+            return b64decode((found.get("data") or {})[KEY_NAME], validate=True).decode()
+        except (KeyError, TypeError, ValueError):
+            return ""
 
     async def launch(
         self, launcher: SparkLauncher, application: Application, request: Request
@@ -175,6 +199,11 @@ class Applications:
     async def _make(
         self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
     ) -> None:
+        name = application.result_key
+        key = await self._key(application.namespace, name) or self._draw_key()
+        parts: Manifest = {"data": {KEY_NAME: b64encode(key.encode()).decode()}, "type": "Opaque"}
+        secret = object_of(application, "v1", "Secret", name, parts)
+        await self._apply(kinds.SECRETS, secret, heirs)
         told = {"data": {REQUEST_KEY: request.to_json()}}
         for name, parts in (
             (application.request_config_map, told),

@@ -10,13 +10,14 @@ from chiplog_core.rebalance.documents import leader_move_json
 from chiplog_core.rebalance.leaders import leader_moves
 from chiplog_core.rebalance.measured import Broker, Measured, Partition, PartitionName
 from chiplog_core.rebalance.settings import Settings
+from chiplog_core.spark.signing import signature
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Manifest, Unavailable
 from chiplog_operator.spark.board import VerificationBoard
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench
 from tests.shell.memory_api import Call
 from tests.shell.test_groups import Running
-from tests.shell.test_verifications import no_quota
+from tests.shell.test_verifications import key_of, no_quota
 
 NAME, TOPIC = "even", "clicks"
 WRITES = {"create", "patch", "apply", "replace"}
@@ -114,7 +115,9 @@ class Spark:
                 "numLeaderMovements": len(moves),
             },
         }
-        patch = {"data": {"result.json": json.dumps(told)}}
+        text, key = json.dumps(told), key_of(self.bench.one(kinds.SECRETS, f"{name}-result-key"))
+        signed = signature(key, name, text)
+        patch = {"data": {"result.json": text, "result.signature": signed}}
         await self.bench.api.patch(
             kinds.CONFIG_MAPS, NAMESPACE, f"{name}-result", patch, field_manager="driver"
         )

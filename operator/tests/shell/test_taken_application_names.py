@@ -60,7 +60,7 @@ def foreign(kind: Kind, name: str) -> dict[str, Any]:
 def test_what_somebody_else_has_is_left_as_it_is(bench: Any, kind: Kind, name: str) -> None:
     async def scenario() -> None:
         theirs = await bench.api.create(kind, foreign(kind, name), field_manager="them")
-        applications = Applications(bench.api, bench.clock)
+        applications = Applications(bench.api, bench.clock, lambda: "key")
         with pytest.raises(NameTaken, match=f"{kind.kind} {name} is not this application's"):
             await applications.launch(SparkLauncher.JOB, APPLICATION, REQUEST)
         assert bench.one(kind, name) == theirs
@@ -76,7 +76,7 @@ def test_somebody_elses_application_is_not_removed(bench: Any, launcher: SparkLa
 
     async def scenario() -> None:
         await bench.api.create(kind, foreign(kind, NAME), field_manager="them")
-        await Applications(bench.api, bench.clock).remove("shop", NAME, launcher)
+        await Applications(bench.api, bench.clock, lambda: "key").remove("shop", NAME, launcher)
 
     bench.run(scenario())
     assert bench.one(kind, NAME)
@@ -88,7 +88,7 @@ def test_a_launch_that_was_cut_short_is_finished(bench: Any, launcher: SparkLaun
     kind = LAUNCHED[launcher]
 
     async def scenario() -> None:
-        applications = Applications(bench.api, bench.clock)
+        applications = Applications(bench.api, bench.clock, lambda: "key")
         await applications.launch(launcher, APPLICATION, REQUEST)
         before = bench.one(kind, NAME)
         await applications.launch(launcher, APPLICATION, REQUEST)

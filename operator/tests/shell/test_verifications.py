@@ -1,6 +1,7 @@
 """A whole operator that runs Verifications, with an API server in memory and no Spark."""
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from chiplog_core.model.verification import Verification
 from chiplog_core.spark.application import APPLICATION_LABEL
+from chiplog_core.spark.signing import signature
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Manifest, Unavailable
 from chiplog_operator.spark.board import VerificationBoard
@@ -79,7 +81,9 @@ class Spark:
             "summary": {"coverage": COVERAGE},
             **result,
         }
-        patch = {"data": {"result.json": json.dumps(told)}}
+        text, key = json.dumps(told), key_of(self.bench.one(kinds.SECRETS, f"{name}-result-key"))
+        signed = signature(key, name, text)
+        patch = {"data": {"result.json": text, "result.signature": signed}}
         await self.bench.api.patch(
             kinds.CONFIG_MAPS, NAMESPACE, f"{name}-result", patch, field_manager="driver"
         )
@@ -100,6 +104,11 @@ class Spark:
         registry = CollectorRegistry()
         registry.register(self.board)
         return generate_latest(registry).decode()
+
+
+def key_of(secret: Manifest) -> str:
+    """What a driver mounts."""
+    return b64decode(secret["data"]["key"]).decode()
 
 
 def no_quota(tries: list[Call]) -> Fault:
@@ -349,5 +358,82 @@ def test_a_job_in_a_namespace_that_the_cluster_does_not_allow_is_refused(it: Spa
             await it.bench.live(3)
             assert it.ready("theirs") == ("False", "InvalidConfig")
             assert it.jobs() == []
+
+    it.bench.run(scenario())
+
+
+@pytest.mark.parametrize("forged", ["unsigned", "by another key", "of another run", "changed"])
+def test_a_result_that_the_driver_did_not_sign_is_no_result(it: Spark, forged: str) -> None:
+    """Who may write ConfigMaps does not decide what was found, and what is done about it."""
+
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            await it.apply(topics=["orders"], repair="Refetch")
+            (job,) = it.jobs()
+            name = job["metadata"]["name"]
+            await it.report(job, active=1, ready=1)
+            told = {
+                "version": 1,
+                "application": name,
+                "state": "Succeeded",
+                "reason": "Verified",
+                "summary": {"coverage": COVERAGE},
+            }
+            text = json.dumps(told)
+            key = key_of(it.bench.one(kinds.SECRETS, f"{name}-result-key"))
+            said = {
+                "unsigned": "",
+                "by another key": signature("guessed", name, text),
+                "of another run": signature(key, "another", text),
+                "changed": signature(key, name, text + " "),
+            }[forged]
+            patch = {"data": {"result.json": text, "result.signature": said}}
+            await it.bench.api.patch(
+                kinds.CONFIG_MAPS, NAMESPACE, f"{name}-result", patch, field_manager="kubectl"
+            )
+            await it.bench.live(10)
+            assert it.status()["phase"] in {"Pending", "Running"}, "it goes on"
+            await it.report(job, conditions=[{"type": "Complete", "status": "True"}])
+            await it.bench.live(10)
+            assert it.ready() == ("False", "ResultNotOurs")
+            assert "coverage" not in it.status()
+            # The next run has another key.
+            await it.change(topics=[])
+            await it.bench.live(10)
+            keys = {
+                key_of(one)
+                for one in it.bench.api.all_of(kinds.SECRETS)
+                if "result-key" in one["metadata"]["name"]
+            }
+            assert len(keys) == 2
+
+    it.bench.run(scenario())
+
+
+def test_a_repair_is_not_ordered_from_another_namespace(it: Spark) -> None:
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            await it.bench.api.patch(
+                kinds.BROKER_CLUSTERS,
+                NAMESPACE,
+                CLUSTER,
+                {"spec": {"allowedTopicNamespaces": ["*"]}},
+                field_manager="kubectl",
+            )
+            manifest = {
+                "apiVersion": "chiplog.dev/v1alpha1",
+                "kind": "Verification",
+                "metadata": {"namespace": "team-a", "name": "all"},
+                "spec": {
+                    "clusterRef": {"name": CLUSTER, "namespace": NAMESPACE},
+                    "repair": "Refetch",
+                },
+            }
+            await it.bench.api.create(kinds.VERIFICATIONS, manifest, field_manager="kubectl")
+            await it.bench.live(10)
+            assert it.jobs() == []
+            assert it.ready() == ("False", "NotAllowed")
 
     it.bench.run(scenario())

@@ -15,6 +15,7 @@ from chiplog_core.model.spark_run import RunProgress
 from chiplog_core.spark.progress import PROGRESS_KEY, progress_text
 from chiplog_core.spark.requests import Request
 from chiplog_core.spark.results import RESULT_KEY, Result
+from chiplog_core.spark.signing import KEY_FOLDER, KEY_NAME, SIGNATURE_KEY, signature
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_kube.clock import Clock, SystemClock
@@ -42,10 +43,14 @@ async def write(
     clock: Clock,
     request: Request,
     text: str,
+    key: str = "",
     pauses_s: Sequence[float] = PAUSES_S,
 ) -> None:
-    """Write a result's text; raises `NotReported`."""
-    patch = {"data": {RESULT_KEY: text}}
+    """Write a result's text, signed where there is a key; raises `NotReported`."""
+    data = {RESULT_KEY: text}
+    if key:
+        data[SIGNATURE_KEY] = signature(key, request.application, text)
+    patch = {"data": data}
     place = request.result.config_map
     for pause_s in (*pauses_s, None):
         try:
@@ -71,7 +76,17 @@ async def to_config_map(request: Request, result: Result) -> None:
     except NoConnection as error:
         raise NotReported(f"no API server is known: {error}") from error
     async with HttpKubeApi(connection) as api:
-        await write(api, SystemClock(), request, result.to_json())
+        await write(api, SystemClock(), request, result.to_json(), own_key())
+
+
+def own_key(folder: Path = Path(KEY_FOLDER)) -> str:
+    """What the operator gave this driver to sign with; empty in a job that it did not launch."""
+    try:
+        return (folder / KEY_NAME).read_text(encoding="ascii")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, ValueError) as error:
+        raise NotReported(f"{folder / KEY_NAME}: {error}") from error
 
 
 def teller(request: Request) -> Tell:

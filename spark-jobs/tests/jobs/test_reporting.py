@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_core.spark.results import Result, ResultState
+from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed
 from chiplog_kube.connection import Connection, Token
 from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.http_transport import Limits
@@ -63,7 +64,7 @@ class Clock:
         self.slept_s.append(seconds)
 
 
-def write(server: Server) -> Clock:
+def write(server: Server, key: str = "") -> Clock:
     async def within() -> Clock:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", server.handle)
@@ -75,7 +76,7 @@ def write(server: Server) -> Clock:
         clock = Clock()
         try:
             async with HttpKubeApi(connection, Limits()) as api:
-                await reporting.write(api, clock, REQUEST, RESULT.to_json())
+                await reporting.write(api, clock, REQUEST, RESULT.to_json(), key)
         finally:
             await listening.close()
         return clock
@@ -92,6 +93,18 @@ def test_the_result_is_patched_into_the_config_map_of_the_request() -> None:
     assert headers["Content-Type"] == MERGE_PATCH
     assert headers["Authorization"] == "Bearer secret-token"
     assert server.bodies == [{"data": {"result.json": RESULT.to_json()}}]
+
+
+def test_the_result_is_signed_with_the_key_that_the_operator_mounts(tmp_path: Path) -> None:
+    assert reporting.own_key(tmp_path) == ""
+    (tmp_path / KEY_NAME).write_text("secret")
+    server = Server([200])
+    write(server, reporting.own_key(tmp_path))
+    text = RESULT.to_json()
+    (body,) = server.bodies
+    assert set(body["data"]) == {"result.json", SIGNATURE_KEY}
+    assert body["data"]["result.json"] == text
+    assert is_signed("secret", REQUEST.application, text, body["data"][SIGNATURE_KEY])
 
 
 @pytest.mark.parametrize("code", [0, 409, 429, 500, 503])
