@@ -1,0 +1,242 @@
+"""An account that may only create Topics, Verifications and BrokerClusters: what it gets by trying.
+
+A real API server judges its rights, and a real operator, which may do far more, acts on what it
+wrote. It reads no Secret of somebody else's and changes no object of somebody else's, with and
+without the chart's ValidatingAdmissionPolicies.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.cluster.kubectl import Kubectl, eventually
+from e2e.cluster.layout import CHECKOUT
+from e2e.cluster.shell import CommandFailed
+from e2e.loopback.child import Supervised
+from e2e.loopback.cluster import NAMESPACE, LoopbackCluster
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
+
+POLICIES = CHECKOUT / "charts" / "chiplog-operator" / "policies"
+ADMISSION = "admissionregistration.k8s.io/v1"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:limited"
+LIMIT_S = 30
+MAY = [
+    {
+        "apiGroups": ["chiplog.dev"],
+        "resources": ["topics", "verifications", "brokerclusters"],
+        "verbs": ["create", "get", "list"],
+    }
+]
+THEIRS: list[dict[str, Any]] = [
+    # What a BrokerCluster `payments` would call its own, and a Strimzi cluster of that name.
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "payments-internal"}},
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "payments-kafka-bootstrap"},
+        "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}},
+    },
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "payments-broker-1"}},
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "payments-broker-1"}},
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "powerful"}},
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "shop"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "shop"}},
+            "template": {
+                "metadata": {"labels": {"app": "shop"}},
+                "spec": {"containers": [{"name": "main", "image": "shop"}]},
+            },
+        },
+    },
+]
+
+
+class WithoutBrokers(LoopbackCluster):
+    """An API server and an operator."""
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.running.enter_context(self.server)
+        self._define()
+        self.running.enter_context(Supervised(self._operator()))
+
+
+class Limited:
+    """What the account does, and what is everybody else's."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self.kubectl = kubectl
+        self.before: dict[str, str] = {}
+
+    def begin(self) -> None:
+        made: list[dict[str, Any]] = [
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "limited"}},
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": {"name": "limited"},
+                "rules": MAY,
+            },
+        ]
+        for one in (*made, *THEIRS):
+            self.kubectl.apply(json.dumps(one))
+        account = f"--serviceaccount={NAMESPACE}:limited"
+        self.kubectl("create", "rolebinding", "limited", "--role=limited", account)
+        self.before = self.theirs()
+
+    def theirs(self) -> dict[str, str]:
+        """Every object of somebody else's, as it is stored."""
+        return {
+            f"{one['kind']}/{one['metadata']['name']}": json.dumps(
+                self.kubectl.get(one["kind"].lower(), one["metadata"]["name"]), sort_keys=True
+            )
+            for one in THEIRS
+        }
+
+    def create(self, kind: str, name: str, **spec: Any) -> None:
+        manifest = self._manifest(kind, name, spec)
+        self.kubectl("create", "--as", ACCOUNT, "-f", "-", input_text=manifest)
+
+    def refused(self, kind: str, name: str, **spec: Any) -> str:
+        manifest = self._manifest(kind, name, spec)
+        said = self.kubectl.fails("create", "--as", ACCOUNT, "-f", "-", input_text=manifest)
+        return " ".join(said.split())
+
+    def _manifest(self, kind: str, name: str, spec: Mapping[str, Any]) -> str:
+        about = {"apiVersion": "chiplog.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
+        return json.dumps({**about, "spec": spec})
+
+    def is_told(self, kind: str, name: str, *words: str) -> None:
+        """Its condition is not True, and says all of this."""
+
+        def said() -> bool:
+            conditions = self.kubectl.get(kind, name).get("status", {}).get("conditions", [])
+            told = " ".join(f"{one['status']} {one.get('message', '')}" for one in conditions)
+            assert all(word in told for word in words), conditions
+            return any(one["type"] == "Ready" and one["status"] == "False" for one in conditions)
+
+        eventually(f"{kind} {name} is told of {words}", said, LIMIT_S)
+
+    def has_nothing(self) -> None:
+        """Nothing of anybody else's was changed, nothing runs, and nothing may be read."""
+        assert self.theirs() == self.before
+        assert self.kubectl.get("jobs")["items"] == []
+        of_payments = self.kubectl.get("statefulsets", "-l", "chiplog.dev/cluster=payments")
+        assert of_payments["items"] == [], "no pod mounts what is not the cluster's"
+        for verb, what in (("get", "secrets"), ("create", "pods"), ("patch", "deployments")):
+            assert not can(self.kubectl, verb, what)
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Limited]:
+    with WithoutBrokers(tmp_path / "cluster") as one:
+        found = Limited(Kubectl(one.server.administrator(), NAMESPACE))
+        found.begin()
+        yield found
+
+
+CLUSTER = {"replicas": 1, "storage": {"size": "1Gi"}}
+REFERENCE = {"name": "own"}
+AGENT = {"spark.driver.extraJavaOptions": "-agentpath:/opt/x.so"}
+
+
+def test_it_reads_and_changes_nothing_of_others(limited: Limited) -> None:
+    # The operator's own judgement: nobody judges at admission.
+    limited.create("BrokerCluster", "own", **CLUSTER, spark={"image": "evil:1"})
+    chosen: dict[str, tuple[dict[str, Any], str]] = {
+        "image": ({"image": "evil:1"}, "spec.spark.image"),
+        "account": ({"serviceAccountName": "powerful"}, "spec.spark.serviceAccountName"),
+        "agent": ({"sparkConf": AGENT}, "spec.spark.sparkConf[spark.driver.extraJavaOptions]"),
+    }
+    for name, (spark, _) in chosen.items():
+        limited.create("Verification", name, clusterRef=REFERENCE, spark=spark)
+    limited.create("Verification", "by-cluster", clusterRef=REFERENCE)
+    # Objects of others that have the names of what a cluster would make.
+    limited.create("BrokerCluster", "payments", **CLUSTER)
+    limited.create("Topic", "orders", clusterRef={"name": "payments"}, partitions=1)
+
+    limited.is_told("brokercluster", "payments", "payments-internal")
+    for name, (_, field) in chosen.items():
+        limited.is_told("verification", name, field, "remove it")
+    limited.is_told(
+        "verification", "by-cluster", "of BrokerCluster own: spec.spark.image is evil:1"
+    )
+    limited.has_nothing()
+
+    # What it has no right to create, it is not given by a kind of ours either.
+    scale = {"deploymentRef": {"name": "shop"}, "max": 9, "lagPerReplica": 1}
+    said = limited.refused("ConsumerGroup", "shop", clusterRef=REFERENCE, scale=scale)
+    assert "cannot create resource" in said
+
+    # With the chart's policies it is told at once.
+    install(limited.kubectl, "spark", allowedImages=["fine:1"], allowedServiceAccounts=[])
+
+    def judged() -> bool:
+        said = limited.refused(
+            "Verification", "late", clusterRef=REFERENCE, spark={"image": "evil:1"}
+        )
+        return "spec.spark.image is evil:1, and you may not create pods in namespace" in said
+
+    eventually("the policy is in force", judged, LIMIT_S)
+    account = {"serviceAccountName": "powerful"}
+    said = limited.refused("Rebalance", "late", clusterRef=REFERENCE, spark=account)
+    assert "cannot create resource" in said
+    said = limited.refused("Verification", "late", clusterRef=REFERENCE, spark=account)
+    assert "spec.spark.serviceAccountName is powerful" in said
+    said = limited.refused("BrokerCluster", "late", **CLUSTER, spark={"image": "evil:1"})
+    assert "spec.spark.image is evil:1" in said
+    limited.create("Verification", "allowed", clusterRef=REFERENCE, spark={"image": "fine:1"})
+
+    # Who may make pods may choose, and who may scale a Deployment may have it scaled.
+    may = limited.kubectl
+    may("create", "role", "pods", "--verb=create", "--resource=pods")
+    may("create", "rolebinding", "pods", "--role=pods", f"--serviceaccount={NAMESPACE}:limited")
+    eventually("the right counts", lambda: can(may, "create", "pods"), LIMIT_S)
+    limited.create("Verification", "trusted", clusterRef=REFERENCE, spark={"image": "own:1"})
+
+    install(may, "scaling")
+    groups = ("--verb=create", "--resource=consumergroups.chiplog.dev")
+    may("create", "role", "groups", *groups)
+    may("create", "rolebinding", "groups", "--role=groups", f"--serviceaccount={NAMESPACE}:limited")
+
+    def scaling_is_judged() -> bool:
+        said = limited.refused("ConsumerGroup", "shop", clusterRef=REFERENCE, scale=scale)
+        return "names Deployment shop, which you may not scale yourself" in said
+
+    eventually("the other policy is in force", scaling_is_judged, LIMIT_S)
+    limited.create("ConsumerGroup", "looks", clusterRef=REFERENCE)
+    assert limited.theirs() == limited.before
+
+
+def can(kubectl: Kubectl, verb: str, what: str) -> bool:
+    try:
+        return kubectl("auth", "can-i", verb, what, "--as", ACCOUNT).strip() == "yes"
+    except CommandFailed as failed:
+        if failed.output.strip().endswith("no"):
+            return False
+        raise
+
+
+def install(kubectl: Kubectl, name: str, **variables: list[str]) -> None:
+    """A policy as the chart has it, bound everywhere."""
+    spec = yaml.safe_load((POLICIES / f"{name}.yaml").read_text())
+    if variables:
+        spec["variables"] = [
+            {"name": key, "expression": json.dumps(value)} for key, value in variables.items()
+        ]
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    for kind, what in (
+        ("ValidatingAdmissionPolicy", spec),
+        ("ValidatingAdmissionPolicyBinding", binding),
+    ):
+        made = {"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "spec": what}
+        kubectl.apply(json.dumps(made))
