@@ -76,6 +76,8 @@ class Volume:
     """Where it is mounted."""
     read_only: bool = True
     """Only a claim can be written to."""
+    is_optional: bool = False
+    """Of a Secret: the pods are started without it where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

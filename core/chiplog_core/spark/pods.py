@@ -79,6 +79,7 @@ def driver_template(application: Application) -> Manifest:
         kind=VolumeKind.SECRET,
         source=application.result_key,
         path=KEY_FOLDER,
+        is_optional=True,  # not everywhere may the operator make it
     )
     volumes = (request, key, *application.volumes)
     template = _template(application, DRIVER_CONTAINER, volumes)
@@ -158,7 +159,9 @@ def _volume(volume: Volume) -> Manifest:
     if volume.kind is VolumeKind.CONFIG_MAP:
         return {"name": volume.name, "configMap": {"name": volume.source}}
     if volume.kind is VolumeKind.SECRET:
-        secret = {"secretName": volume.source, "defaultMode": READ_BY_GROUP}
+        secret: Manifest = {"secretName": volume.source, "defaultMode": READ_BY_GROUP}
+        if volume.is_optional:
+            secret["optional"] = True
         return {"name": volume.name, "secret": secret}
     claim = {"claimName": volume.source, "readOnly": volume.read_only}
     return {"name": volume.name, "persistentVolumeClaim": claim}

@@ -24,7 +24,7 @@ from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_core.spark.runs import Seen
 from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed
 from chiplog_kube import kinds
-from chiplog_kube.api import AlreadyExists, ApiError, KubeApi, Manifest, NotFound
+from chiplog_kube.api import AlreadyExists, ApiError, Forbidden, KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import key_of, labels_of, metadata, uid_of
 from chiplog_operator.clock import Clock
@@ -147,7 +147,8 @@ class Applications:
             return None, progress
         said = data.get(SIGNATURE_KEY)
         key = await self._key(namespace, f"{name}-result-key")
-        if not is_signed(key, name, text, said if isinstance(said, str) else ""):
+        is_sure = key is None or is_signed(key, name, text, said if isinstance(said, str) else "")
+        if not is_sure:
             message = (
                 f"the result in ConfigMap {name}-result is not signed by the driver of this run: "
                 "somebody else has written it, or the run is of another version of operator or "
@@ -159,12 +160,15 @@ class Applications:
         except UnreadableDocument as unreadable:
             return unreadable, progress
 
-    async def _key(self, namespace: str, name: str) -> str:
-        """What a driver signs with; empty where there is no such Secret."""
+    async def _key(self, namespace: str, name: str) -> str | None:
+        """What a driver signs with; empty where there is no such Secret. None where the operator
+        may read only the Secrets of clusters: then no driver of its has a key."""
         try:
             found = await self._api.get(kinds.SECRETS, namespace, name)
         except NotFound:
             return ""
+        except Forbidden:
+            return None
         try:
             return b64decode((found.get("data") or {})[KEY_NAME], validate=True).decode()
         except (KeyError, TypeError, ValueError):
@@ -200,10 +204,12 @@ class Applications:
         self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
     ) -> None:
         name = application.result_key
-        key = await self._key(application.namespace, name) or self._draw_key()
-        parts: Manifest = {"data": {KEY_NAME: b64encode(key.encode()).decode()}, "type": "Opaque"}
-        secret = object_of(application, "v1", "Secret", name, parts)
-        await self._apply(kinds.SECRETS, secret, heirs)
+        known = await self._key(application.namespace, name)
+        if known is not None:
+            text = b64encode((known or self._draw_key()).encode()).decode()
+            parts: Manifest = {"data": {KEY_NAME: text}, "type": "Opaque"}
+            secret = object_of(application, "v1", "Secret", name, parts)
+            await self._apply(kinds.SECRETS, secret, heirs)
         told = {"data": {REQUEST_KEY: request.to_json()}}
         for name, parts in (
             (application.request_config_map, told),

@@ -411,6 +411,32 @@ def test_a_result_that_the_driver_did_not_sign_is_no_result(it: Spark, forged: s
     it.bench.run(scenario())
 
 
+def test_an_operator_that_reads_no_secrets_but_the_clusters_runs_jobs_without_keys(
+    it: Spark,
+) -> None:
+    def refuse(call: Call) -> ApiError | None:
+        is_key = call.kind == "Secret" and call.name.endswith("-result-key")
+        return Forbidden("secrets is forbidden") if is_key else None
+
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            it.bench.api.fault = refuse
+            await it.apply(topics=["orders"])
+            (job,) = it.jobs()
+            name = job["metadata"]["name"]
+            told = {"version": 1, "application": name, "state": "Succeeded", "reason": "Verified"}
+            text = json.dumps({**told, "summary": {"coverage": COVERAGE}})
+            patch = {"data": {"result.json": text}}
+            await it.bench.api.patch(
+                kinds.CONFIG_MAPS, NAMESPACE, f"{name}-result", patch, field_manager="driver"
+            )
+            await it.bench.live(10)
+            assert it.ready() == ("True", "Completed")
+
+    it.bench.run(scenario())
+
+
 def test_a_repair_is_not_ordered_from_another_namespace(it: Spark) -> None:
     async def scenario() -> None:
         async with it.bench.running():
