@@ -10,6 +10,8 @@ from crds.schema.kinds import DEFINITIONS
 from docs import command_reference, kind_reference
 from docs.tables import table
 
+RULES = "x-kubernetes-validations"
+
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: str(one.model.KIND.kind))
 def test_every_message_of_the_definition_is_on_the_page(definition: Definition) -> None:
@@ -26,8 +28,12 @@ def messages(schema: object) -> list[str]:
         return [message for one in schema for message in messages(one)]
     if not isinstance(schema, dict):
         return []
-    own = [rule["message"] for rule in schema.get("x-kubernetes-validations", ())]
-    return own + [message for one in schema.values() for message in messages(one)]
+    own = [rule["message"] for rule in schema.get(RULES, ())]
+    for name, one in schema.items():
+        is_keys = name == "config" and isinstance(one, dict)
+        below = {RULES: one.get(RULES, ())} if is_keys else one
+        own += messages(below)
+    return own
 
 
 def test_what_may_be_written_is_said_in_words() -> None:

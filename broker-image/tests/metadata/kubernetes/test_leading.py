@@ -198,7 +198,8 @@ def test_acks_all_waits_for_every_member_and_readers_see_no_more(member: "Member
         assert (answer.error_code, answer.high_watermark) == (OK, 0)
         assert len(answer.records) > 0  # type: ignore[arg-type]
         reader = await one.member.client()
-        assert await reader.fetch(TOPIC_ID, (0, 0), (0, 1)) == [(OK, b""), (OK, b"")]
+        for offset in (0, 1):
+            assert await reader.fetch(TOPIC_ID, (0, offset)) == [(OK, b"")]
         assert (await reader.fetch(TOPIC_ID, (0, 2)))[0][0] is ErrorCode.offset_out_of_range
         await two.ask(1, EPOCH)
         assert await nothing_comes(one.client)
@@ -360,7 +361,8 @@ def test_a_new_reign_shows_no_end_before_it_is_replicated(member: "MemberKit") -
         not_yet = (ErrorCode.offset_not_available, -1)
         assert await epoch_end(client, EPOCH + 1) == not_yet
         assert await epoch_end(client, EPOCH) == not_yet
-        assert await client.fetch(TOPIC_ID, (0, 1), (0, 2)) == [(OK, b""), (OK, b"")]
+        for offset in (1, 2):
+            assert await client.fetch(TOPIC_ID, (0, offset)) == [(OK, b"")]
         # The batch of the reign before becomes safe in this one.
         await one.all_fetch(2)
         assert await one.is_safe() == 1

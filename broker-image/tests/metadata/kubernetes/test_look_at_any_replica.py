@@ -77,7 +77,10 @@ class Looker:
         )
         topic = types.ListOffsetsTopic(name="orders", partitions=(partition,))
         request = types.ListOffsetsRequest(
-            replica_id=self.replica_id, isolation_level=0, topics=(topic,)
+            replica_id=self.replica_id,
+            isolation_level=0,
+            topics=(topic,),
+            timeout=self.client.fetch_request(self.topic_id, (0, 0)).max_wait,
         )
         answer = await self.client.ask(ApiKey.LIST_OFFSETS, request)
         found = answer.topics[0].partitions[0]
