@@ -113,7 +113,7 @@ class LoopbackCluster(Running):
             *("--kubeconfig", self.server.administrator()),
             *("--namespace", OPERATOR_NAMESPACE, "--watch-namespaces", NAMESPACE),
             *("--health-address", health, "--metrics-address", self.metrics),
-            *("--broker-image", "none"),
+            *("--broker-image", "none", "--spark-image", "none"),
         ]
         return Child(command, self.folder / "operator.log")
 

@@ -26,7 +26,7 @@ from chiplog_kube.api import (
 )
 from chiplog_kube.kinds import PODS, Kind
 from chiplog_kube.manifests import ObjectKey, key_of, labels_of, metadata
-from e2e.sim.ownership import NOBODY, OWNED_METADATA, Owned, applied, changed
+from e2e.sim.ownership import NOBODY, OWNED_METADATA, Owned, applied, as_applied, changed
 
 KEPT_CHANGES = 4000
 SERVERS_METADATA = (
@@ -275,7 +275,12 @@ class ApiStore:
         _check(before, metadata(manifest))
         mixed: Manifest = copied(merged(copied(before), manifest))
         after, owned = applied(self._owned[kind, key], manager, before, mixed, manifest)
-        return self._update(kind, before, after, manager, owned=owned)
+        made = self._update(kind, before, after, manager, owned=owned)
+        owned = self._owned.get((kind, key), NOBODY)
+        if (all_applied := as_applied(owned, manager)) != owned:
+            self._owned[kind, key] = all_applied
+            made = self._store(kind, copied(made), EventType.MODIFIED)
+        return made
 
     def apply_new(self, kind: Kind, manifest: Manifest, manager: str = "") -> Manifest:
         """Like `apply` where nothing is there, else `AlreadyExists`."""

@@ -56,6 +56,16 @@ def applied(
     return Applied(merged, {**taken, me: wanted})
 
 
+def as_applied(owned: Owned, manager: str) -> Owned:
+    """With what the manager wrote in another way as what it applies, as `HttpKubeApi.apply` asks
+    of the real server after each apply."""
+    me, otherwise = Owner(manager, applies=True), Owner(manager)
+    if otherwise not in owned:
+        return owned
+    left = {one: paths for one, paths in owned.items() if one not in {me, otherwise}}
+    return {**left, me: owned.get(me, frozenset()) | owned[otherwise]}
+
+
 def _taken(
     owned: Owned, me: Owner, before: Mapping[Path, object], after: Mapping[Path, object]
 ) -> Owned:
