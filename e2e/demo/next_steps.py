@@ -53,9 +53,9 @@ kubectl -n demo annotate rebalance even-load chiplog.dev/rebalance=approve""",
         """\
 leader() { kubectl -n demo get partitionmap demo.orders \\
   -o jsonpath='{.spec.generations[0].partitions[0].leader}{"\\n"}'; }
-leader
-BROKER=$(leader); kubectl -n demo delete pod "demo-broker-${BROKER%@*}-0" --force
-until [ "$(leader)" != "$BROKER" ]; do sleep 1; done; leader""",
+BROKER=$(leader); echo "$BROKER"
+kubectl -n demo delete pod "demo-broker-${BROKER%@*}-0" --force
+until NEW=$(leader); [ -n "$NEW" ] && [ "$NEW" != "$BROKER" ]; do sleep 1; done; echo $NEW""",
     ),
 )
 END: Final = Step("Stop everything:", "make cluster-down")

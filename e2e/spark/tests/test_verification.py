@@ -31,7 +31,6 @@ from e2e.main.broker_cluster import BrokerClusterUnderTest, example
 from e2e.main.operator import Operator
 from e2e.main.replicas import places, pod_of, wait_in_sync
 from e2e.main.setting_up import cluster_in, make_topic
-from e2e.spark import small
 from e2e.spark.planted import (
     cut,
     flip,
@@ -382,14 +381,6 @@ def test_damage_on_one_disk_is_named(
         cluster.kubectl("delete", "ct", topic, "--wait=false")
 
 
-# The least heap that Spark takes, in a pod that has no room for anything else: not for what a JVM
-# needs beside its heap, and not for Python.
-TOO_SMALL = {
-    "driver": {"memory": "450m"},
-    "sparkConf": {**small.CONF, "spark.driver.memoryOverhead": "1m"},
-}
-
-
 def take_away_rights(verifications: Verifications, name: str) -> None:
     """The driver's, when all that is made for it has been made: nothing is made anew then."""
 
@@ -409,8 +400,6 @@ def test_what_cannot_be_done_says_why_and_ends(hopeless: Verifications) -> None:
     """A condition with the reason, and nothing is tried for ever."""
     verifications = hopeless
     verifications.apply("no-topic", ["anithing"])
-    # `retries` would allow more: none of these is better another time.
-    verifications.apply("no-memory", ["anything"], spark={**TOO_SMALL, "retries": 5})
     verifications.apply("no-rights", ["anything"])
     take_away_rights(verifications, "no-rights")
 
@@ -423,7 +412,6 @@ def test_what_cannot_be_done_says_why_and_ends(hopeless: Verifications) -> None:
 
     eventually("a condition without an application", no_topic)
     expected = {
-        "no-memory": ({"OOMKilled"}, "spec.spark.driver.memory"),
         "no-rights": ({"Forbidden"}, "forbidden"),
         "no-image": ({"ErrImagePull", "ImagePullBackOff"}, "chiplog/spark:none"),
         "no-account": ({"Forbidden"}, "nobody"),
