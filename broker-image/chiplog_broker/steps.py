@@ -1,13 +1,16 @@
-"""Long work in short steps, so that whoever has it done can do something else between them.
+"""Long work in short steps, so that the caller can do something else between them.
 
 A generator yields None after each step of well below a millisecond, and a call where something is
 to be done that takes longer and may be done in another thread; it is sent what that returns.
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
+
+TURN_S: Final = 0.005
+"""So long work goes on at a time on the event loop, before others have their turn."""
 
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 

@@ -5,11 +5,10 @@ from collections import deque
 from typing import Any, Final, TypeVar
 
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.steps import Steps
+from chiplog_broker.steps import TURN_S, Steps
 
 T = TypeVar("T")
 
-TURN_S: Final = 0.005
 INFLATING_AT_ONCE: Final = 2
 """Each may hold 32 MiB."""
 

@@ -11,12 +11,10 @@ session, and the session knows which fetch waits in it.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from chiplog_broker.protocol.errors import ErrorCode
-
-TURN_S: Final = 0.005
-"""So long fetches are tried again before others have their turn."""
+from chiplog_broker.steps import TURN_S
 
 Settled: TypeAlias = Callable[[ErrorCode], None]
 """Called once: with `none` when the records are safe, else with why they will not be here."""

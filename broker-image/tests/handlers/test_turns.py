@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from chiplog_broker.handlers.turns import TURN_S, LongWork
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.steps import Steps, at_once
+from chiplog_broker.steps import TURN_S, Steps, at_once
 
 
 class WorkClock:

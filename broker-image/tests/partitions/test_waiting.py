@@ -2,7 +2,8 @@
 
 import asyncio
 
-from chiplog_broker.partitions.waiting import TURN_S, FetchWaiters
+from chiplog_broker.partitions.waiting import FetchWaiters
+from chiplog_broker.steps import TURN_S
 
 
 class Clock:

@@ -66,14 +66,14 @@ class SparkSettings:
     image: Annotated[
         Image | None,
         "Container image of the jobs in this namespace; where not set, the operator's choice. "
-        "Whoever names one must be allowed to create pods here, or the operator's chart must list "
-        "it in spark.allowedImages.",
+        "The author of the object must be allowed to create pods here, or the operator's chart "
+        "must list it in spark.allowedImages.",
     ] = None
     service_account_name: Annotated[
         ObjectName | None,
         "ServiceAccount that drivers in this namespace run as; where not set, one the operator "
-        "makes. Whoever names one must be allowed to create pods here, or the operator's chart "
-        "must list it in spark.allowedServiceAccounts.",
+        "makes. The author of the object must be allowed to create pods here, or the operator's "
+        "chart must list it in spark.allowedServiceAccounts.",
     ] = None
     driver: Annotated[SparkDriver | None, "The driver of each job."] = None
     executor: Annotated[SparkExecutor | None, "The executors of each job."] = None
@@ -104,13 +104,13 @@ class SparkOverrides:
 
     image: Annotated[
         Image | None,
-        "Container image of the job. Whoever names one must be allowed to create pods here, or the "
-        "operator's chart must list it in spark.allowedImages.",
+        "Container image of the job. The author of the object must be allowed to create pods here, "
+        "or the operator's chart must list it in spark.allowedImages.",
     ] = None
     service_account_name: Annotated[
         ObjectName | None,
-        "ServiceAccount the driver runs as, in this object's namespace. Whoever names one must be "
-        "allowed to create pods here, or the operator's chart must list it in "
+        "ServiceAccount the driver runs as, in this object's namespace. The author of the object "
+        "must be allowed to create pods here, or the operator's chart must list it in "
         "spark.allowedServiceAccounts.",
     ] = None
     driver: Annotated[SparkDriver | None, "The driver."] = None
