@@ -245,7 +245,7 @@ class Applications:
         Where it was never made, as it was refused, what was made before it is deleted one by one.
         """
         kind = LAUNCHED[launcher]
-        mine = {APPLICATION_LABEL: name, labels.MANAGED_BY: labels.OPERATOR}
+        mine = _mine(name)
         try:
             found = await self._api.get(kind, namespace, name)
             if mine.items() <= labels_of(found).items():
@@ -266,3 +266,17 @@ class Applications:
                     continue  # not of ours, whatever its label says
                 with suppress(NotFound):
                     await self._api.delete(kind, namespace, made, uid=uid_of(manifest))
+        await self._remove_key(namespace, name)
+
+    async def _remove_key(self, namespace: str, application: str) -> None:
+        """Secrets cannot be listed. Where it may not be read, the operator has made none."""
+        name = f"{application}-result-key"
+        with suppress(NotFound, Forbidden):
+            found = await self._api.get(kinds.SECRETS, namespace, name)
+            if _mine(application).items() <= labels_of(found).items():
+                await self._api.delete(kinds.SECRETS, namespace, name, uid=uid_of(found))
+
+
+def _mine(application: str) -> Mapping[str, str]:
+    """Labels of all that is made for an application."""
+    return {APPLICATION_LABEL: application, labels.MANAGED_BY: labels.OPERATOR}

@@ -91,7 +91,7 @@ class Spark:
     def made_for_runs(self) -> list[str]:
         """Everything that carries an application's label."""
         kinds_of = (kinds.CONFIG_MAPS, kinds.SERVICE_ACCOUNTS, kinds.ROLES, kinds.ROLE_BINDINGS)
-        found = [one for kind in (*kinds_of, kinds.JOBS) for one in self.jobs(kind)]
+        found = [one for kind in (*kinds_of, kinds.JOBS, kinds.SECRETS) for one in self.jobs(kind)]
         labelled = [one for one in found if APPLICATION_LABEL in one["metadata"].get("labels", {})]
         return [one["metadata"]["name"] for one in labelled]
 
