@@ -39,7 +39,9 @@ def too_small(claims: Iterable[ClaimState], cluster: BrokerCluster) -> list[Clai
 
 
 def volume_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """That volumes are to grow which cannot."""
+    """That volumes are to grow which cannot, as long as that can be taken back: no volume has
+    reached the size. Otherwise the rest of the spec counts, and the API server says no for each
+    claim."""
     stuck = [
         one
         for one in too_small(world.claims.values(), cluster)
@@ -47,6 +49,8 @@ def volume_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]
     ]
     reached = size_reached(world)
     if not stuck or reached is None:
+        return ()
+    if quantity_value(reached) >= quantity_value(cluster.spec.storage.size):
         return ()
     classes = ", ".join(sorted({one.storage_class for one in stuck}))
     return (

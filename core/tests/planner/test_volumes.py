@@ -54,6 +54,17 @@ def test_a_size_that_the_class_cannot_give_is_refused_and_nothing_is_applied() -
     assert ready(kubernetes).reason == "Ready"
 
 
+def test_a_size_that_some_volumes_have_is_not_refused_where_it_cannot_be_taken_back() -> None:
+    """As where volumes of a class that cannot expand were replaced by larger ones one by one."""
+    kubernetes = running()
+    kubernetes.claims = {**kubernetes.claims, BrokerId(3): claim(3, "2Gi", "2Gi")}
+    kubernetes.configure(storage={"size": "2Gi"})
+    kubernetes.settle(rigid_classes=RIGID)
+
+    assert kubernetes.cluster.status.volume_size == "2Gi"
+    assert kubernetes.plan(rigid_classes=RIGID).may_apply, ready(kubernetes).message
+
+
 def test_a_class_that_expands_or_is_not_known_is_tried() -> None:
     kubernetes = running()
     kubernetes.configure(storage={"size": "2Gi"})
