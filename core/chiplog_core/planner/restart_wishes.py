@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chiplog_core import labels
-from chiplog_core.annotations import MANUAL_ROLLING_UPDATE
+from chiplog_core.annotations import MANUAL_ROLLING_UPDATE, field_of
 from chiplog_core.ids import BrokerId
 from chiplog_core.planner.world import PodState, StatefulSetState, World
 from chiplog_core.problems import Problem
@@ -49,17 +49,31 @@ def wish_problems(world: World) -> Iterator[Problem]:
             problem = MANUAL_ROLLING_UPDATE.problem(annotations, of)
             if problem is not None:
                 yield problem
+        if owner is not None and labels.MANUAL_ROLLING_UPDATE in owner.template_annotations:
+            yield _in_template(owner)
 
 
 def _wish(pod: PodState, owner: StatefulSetState | None) -> RestartWish | None:
     if owner is not None and MANUAL_ROLLING_UPDATE.is_set(owner.annotations):
         return RestartWish(MANUAL, _by_annotation(f"StatefulSet {owner.name}"), owner.name)
-    if MANUAL_ROLLING_UPDATE.is_set(pod.annotations):
+    # One that comes from the template would restart each new pod again.
+    is_from_template = owner is not None and MANUAL_ROLLING_UPDATE.is_set(
+        owner.template_annotations
+    )
+    if MANUAL_ROLLING_UPDATE.is_set(pod.annotations) and not is_from_template:
         return RestartWish(MANUAL, _by_annotation("the pod"))
     wanted_at = "" if owner is None else owner.template_annotations.get(labels.RESTARTED_AT, "")
     if wanted_at and pod.annotations.get(labels.RESTARTED_AT) != wanted_at:
         return RestartWish(ROLLOUT_RESTART, f"Asked for by kubectl rollout restart at {wanted_at}")
     return None
+
+
+def _in_template(owner: StatefulSetState) -> Problem:
+    return Problem(
+        f"StatefulSet {owner.name} spec.template.{field_of(labels.MANUAL_ROLLING_UPDATE)}",
+        "restarts nothing, since each new pod has it as well",
+        "remove it, and annotate the StatefulSet itself",
+    )
 
 
 def _by_annotation(where: str) -> str:

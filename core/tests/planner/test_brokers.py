@@ -558,6 +558,20 @@ def test_a_pod_can_be_asked_for_alone() -> None:
     assert (found.broker_id, found.asked_of) == (2, "")
 
 
+def test_an_annotation_that_every_new_pod_gets_restarts_none() -> None:
+    wish = {labels.MANUAL_ROLLING_UPDATE: "true"}
+    kubernetes = asked(2, template_annotations=wish)
+    kubernetes.pods[BrokerId(2)] = replace(kubernetes.pods[BrokerId(2)], annotations=wish)
+    kubernetes.settle()
+
+    assert restarts(kubernetes) == []
+    assert condition(kubernetes, "Warning").message == (
+        "StatefulSet demo-broker-2 spec.template.metadata.annotations"
+        "[chiplog.dev/manual-rolling-update] restarts nothing, since each new pod has it as well: "
+        "remove it, and annotate the StatefulSet itself"
+    )
+
+
 def test_why_a_restart_that_was_asked_for_waits() -> None:
     kubernetes = asked(1, replicas=3, **ROLLOUT)
     kubernetes.kill(3)
