@@ -337,6 +337,7 @@ class Observer:
                 for topic in self._caches.members(kinds.TOPICS, key)
             },
             is_complete=self._lists.is_complete(allowed) and not doubts.topics_unknown,
+            sees_all_topics=not self._namespaces or allowed <= self._namespaces,
         )
 
     def _asked_ms(

@@ -36,10 +36,13 @@ class Adoption:
 
 
 def find_orphans(world: World, settings: Settings, now: datetime) -> Adoption:
-    """Decided only where everything was listed: a Topic that is not seen may be there."""
+    """Decided only where everything was listed, and every namespace is watched that may have Topics
+    of the cluster: a Topic that is not seen may be there."""
     is_ending = world.metadata.deletion_timestamp is not None
     made_at = world.metadata.creation_timestamp
-    if settings.cluster is None or not world.is_complete or is_ending or made_at is None:
+    if settings.cluster is None or is_ending or made_at is None:
+        return Adoption()
+    if not (world.is_complete and world.sees_all_topics):
         return Adoption()
     if not (orphans := list(_orphans(world))):
         return Adoption()

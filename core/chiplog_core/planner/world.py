@@ -197,3 +197,5 @@ class World:
     is_complete: bool = True
     """Whether every kind was listed since the operator started; nothing is concluded from
     absence before."""
+    sees_all_topics: bool = True
+    """Whether the operator watches every namespace whose Topics the cluster allows."""

@@ -90,6 +90,14 @@ def test_nothing_is_concluded_before_everything_was_listed() -> None:
         assert not [one for one in actions if isinstance(one, Create)], changes
 
 
+def test_an_owner_that_may_be_where_nobody_looks_is_not_replaced() -> None:
+    kubernetes = orphaned()
+    kubernetes.now += PATIENCE
+
+    actions = kubernetes.plan(sees_all_topics=False).actions
+    assert not [one for one in actions if isinstance(one, Create)]
+
+
 def test_an_object_of_another_topic_is_not_in_its_way_for_ever() -> None:
     kubernetes = orphaned()
     kubernetes.apply(topic("orders", topicName="something.else", partitions=1))

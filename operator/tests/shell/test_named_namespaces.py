@@ -88,21 +88,26 @@ def test_where_not_all_was_listed_nothing_is_decided(bench: Any, refused: tuple[
     assert set(bench.leaders("orders")) == {"2@1", "3@1", None}
 
 
+async def start_with_topic_elsewhere(bench: Any) -> None:
+    """A cluster that serves a topic whose Topic is in another namespace."""
+    await prepare(bench)
+    await bench.apply_cluster(allowedTopicNamespaces=[GONE])
+    manifest = {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "Topic",
+        "metadata": {"namespace": GONE, "name": "orders"},
+        "spec": {"clusterRef": {"name": "demo", "namespace": NAMESPACE}, "partitions": 3},
+    }
+    await bench.api.create(kinds.TOPICS, manifest, field_manager="kubectl")
+    await bench.clock.advance(1)
+    await bench.start_brokers()
+    await bench.live(15)
+
+
 def test_topics_elsewhere_that_cannot_be_read_are_not_taken_for_deleted(bench: Any) -> None:
     async def scenario() -> None:
         async with bench.running():
-            await prepare(bench)
-            await bench.apply_cluster(allowedTopicNamespaces=[GONE])
-            manifest = {
-                "apiVersion": "chiplog.dev/v1alpha1",
-                "kind": "Topic",
-                "metadata": {"namespace": GONE, "name": "orders"},
-                "spec": {"clusterRef": {"name": "demo", "namespace": NAMESPACE}, "partitions": 3},
-            }
-            await bench.api.create(kinds.TOPICS, manifest, field_manager="kubectl")
-            await bench.clock.advance(1)
-            await bench.start_brokers()
-            await bench.live(15)
+            await start_with_topic_elsewhere(bench)
         before = bench.one(kinds.PARTITION_MAPS, "demo.orders")
         bench.api.fault = refusing(GONE)
         async with bench.running():
@@ -115,3 +120,21 @@ def test_topics_elsewhere_that_cannot_be_read_are_not_taken_for_deleted(bench: A
 
     bench.run(scenario())
     assert "1@1" not in bench.leaders("orders"), "brokers are given up all the same"
+
+
+def test_topics_where_this_operator_does_not_look_are_not_made_again(bench: Any) -> None:
+    """As after an upgrade, for which somebody has named fewer namespaces than were watched."""
+
+    async def scenario() -> None:
+        async with bench.running():
+            await start_with_topic_elsewhere(bench)
+        bench.namespaces = (NAMESPACE,)
+        async with bench.running():
+            await bench.live(150)
+            assert len(bench.api.all_of(kinds.TOPICS)) == 1
+        bench.namespaces = (NAMESPACE, GONE)
+        async with bench.running():
+            await bench.live(9)
+
+    bench.run(scenario())
+    assert bench.ready(kinds.TOPICS, "orders") == ("True", "Ready")
