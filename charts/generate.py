@@ -45,6 +45,10 @@ MORE_ANNOTATIONS = """\
     {{- end }}
 """
 
+SELECTABLE = "selectableFields"
+SINCE_1_30 = '    {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}\n'
+"""Helm refuses a field that the API server does not know."""
+
 HELM = Audience(defaults=True, explained_patterns=False, merged_lists=True)
 """Helm knows patterns and no rules."""
 
@@ -70,7 +74,18 @@ def definition_template(definition: Definition) -> str:
     assert "{{" not in text, f"{definition.file_name}: Helm would take {{{{ for its own"
     assert text.count(KEPT) == 1, f"{definition.file_name}: its annotations are not where they were"
     text = text.replace(KEPT, KEPT + MORE_ANNOTATIONS)
+    text = _only_where_known(text, manifest["spec"]["versions"][0])
     return f"{{{{- /* {ORIGIN} */ -}}}}\n{{{{- if .Values.crds.install }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _only_where_known(text: str, version: Mapping[str, Any]) -> str:
+    """With its selectable fields for API servers that know of such."""
+    if SELECTABLE not in version:
+        return text
+    block = yaml.safe_dump({SELECTABLE: version[SELECTABLE]}, sort_keys=False)
+    block = "".join(f"    {line}\n" for line in block.splitlines())
+    assert text.count(block) == 1, "its selectable fields are not where they were"
+    return text.replace(block, f"{SINCE_1_30}{block}    {{{{- end }}}}\n")
 
 
 def cluster_values_schema() -> Schema:

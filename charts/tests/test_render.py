@@ -74,6 +74,19 @@ def test_the_definitions_are_templates_and_can_be_left_out(helm: Path) -> None:
     assert by_kind(without, "CustomResourceDefinition") == []
 
 
+def test_an_old_api_server_is_given_no_field_that_it_does_not_know(helm: Path) -> None:
+    def selectable(version: str) -> set[str]:
+        found = manifests(render(helm, OPERATOR, "--kube-version", version))
+        return {
+            definition["spec"]["names"]["kind"]
+            for definition in by_kind(found, "CustomResourceDefinition")
+            if "selectableFields" in definition["spec"]["versions"][0]
+        }
+
+    assert selectable("1.29.14") == set()
+    assert selectable("1.30.1") == {"Topic", "ConsumerGroup", "Verification", "Rebalance"}
+
+
 def test_the_definitions_have_the_annotations_of_the_values_and_are_kept(helm: Path) -> None:
     wanted = {"argocd.argoproj.io/sync-options": "Prune=false", "helm.sh/resource-policy": "drop"}
     found = manifests(

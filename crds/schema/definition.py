@@ -13,6 +13,9 @@ from crds.schema.rules import Rule
 
 ROOT = ""
 
+CLUSTER_REF = "cluster_ref"
+CLUSTER_REF_PATHS = (".spec.clusterRef.name", ".spec.clusterRef.namespace")
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -100,6 +103,7 @@ class Definition:
             "served": True,
             "storage": True,
             "additionalPrinterColumns": [column.to_manifest() for column in self.columns],
+            **self._selectable(),
             "schema": {"openAPIV3Schema": self.schema()},
         }
         subresources: dict[str, Any] = {}
@@ -108,6 +112,17 @@ class Definition:
         if self.scale:
             subresources["scale"] = dict(self.scale)
         return {**version, "subresources": subresources} if subresources else version
+
+    def _selectable(self) -> dict[str, Any]:
+        """What `--field-selector` takes, since Kubernetes 1.31; 1.30 drops it."""
+        if not any(field.attribute == CLUSTER_REF for field in self._spec().fields):
+            return {}
+        return {"selectableFields": [{"jsonPath": path} for path in CLUSTER_REF_PATHS]}
+
+    def _spec(self) -> ObjectShape:
+        (spec,) = (part.shape for part in object_shape(self.model).fields if part.name == "spec")
+        assert isinstance(spec, ObjectShape)
+        return spec
 
     def schema(self) -> Schema:
         """The OpenAPI schema of an object of this kind."""

@@ -158,6 +158,20 @@ def test_no_short_name_is_one_that_others_use() -> None:
     assert short.isdisjoint(TAKEN.split())
 
 
+def test_objects_that_name_a_cluster_are_selected_by_it() -> None:
+    """`kubectl get ct --field-selector spec.clusterRef.name=orders`."""
+    versions = {
+        one.model.KIND.kind: one.to_manifest()["spec"]["versions"][0] for one in DEFINITIONS
+    }
+    paths = [".spec.clusterRef.name", ".spec.clusterRef.namespace"]
+    by_cluster = {
+        kind: [field["jsonPath"] for field in version.get("selectableFields", [])]
+        for kind, version in versions.items()
+    }
+    names_one = ("Topic", "ConsumerGroup", "Verification", "Rebalance")
+    assert by_cluster == {kind: paths if kind in names_one else [] for kind in versions}
+
+
 def subresources(kind: str) -> dict[str, Any]:
     for definition in DEFINITIONS:
         if definition.model.KIND.kind == kind:

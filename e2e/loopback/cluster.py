@@ -198,6 +198,16 @@ class LoopbackCluster(Running):
         return secret
 
 
+class WithoutBrokers(LoopbackCluster):
+    """An API server and an operator."""
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.running.enter_context(self.server)
+        self._define()
+        self.running.enter_context(Supervised(self._operator()))
+
+
 def free_node_ports() -> range:
     """Ports in a row on which nothing listens now."""
     starts = list(range(NODE_PORTS.start, NODE_PORTS.stop, NODE_PORTS_NEEDED))

@@ -27,7 +27,7 @@ from chiplog_core.planner.actions import (
     Replace,
     Report,
     RestartPod,
-    SetFinalizers,
+    SetMetadata,
     WriteTopic,
 )
 from chiplog_kube import kinds
@@ -171,8 +171,8 @@ class Executor:
                 await self._delete_map(chapter, action)
             case DeleteGroup():
                 await self._delete_group(action)
-            case SetFinalizers():
-                await self._set_finalizers(action)
+            case SetMetadata():
+                await self._set_metadata(action)
             case Report():
                 await self._report(chapter, action)
             case Announce():
@@ -236,13 +236,18 @@ class Executor:
         )
         await self._look_again(action)
 
-    async def _set_finalizers(self, action: SetFinalizers) -> None:
-        about = action.metadata
-        patch = {"metadata": {**as_it_was(about), "finalizers": list(action.finalizers)}}
+    async def _set_metadata(self, action: SetMetadata) -> None:
+        kind, about = KIND_OF[action.kind.kind], action.metadata
+        changed: dict[str, object] = {}
+        if action.finalizers is not None:
+            changed["finalizers"] = list(action.finalizers)
+        if action.labels:
+            changed["labels"] = dict(action.labels)
+        patch = {"metadata": {**as_it_was(about), **changed}}
         made = await self._api.patch(
-            kinds.TOPICS, about.namespace, about.name, patch, field_manager=labels.OPERATOR
+            kind, about.namespace, about.name, patch, field_manager=labels.OPERATOR
         )
-        self._there.take(kinds.TOPICS, made)
+        self._there.take(kind, made)
 
     async def _report(self, chapter: Chapter, action: Report) -> None:
         kind, about = KIND_OF[action.kind.kind], action.metadata

@@ -11,7 +11,7 @@ from chiplog_core import api, labels
 from chiplog_core.conditions import ConditionType, merge
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import Topic, TopicStatus
-from chiplog_core.planner.actions import Action, Plan, Report, SetFinalizers
+from chiplog_core.planner.actions import Action, Plan, Report, SetMetadata
 from chiplog_core.planner.verdicts import fails
 from chiplog_core.planner.world import World
 
@@ -37,7 +37,7 @@ def _actions(world: World, now: datetime) -> Iterator[Action]:
 def _let_go(meta: Metadata) -> Iterator[Action]:
     left = tuple(one for one in meta.finalizers if one != labels.TOPIC_FINALIZER)
     if left != meta.finalizers:
-        yield SetFinalizers(metadata=meta, finalizers=left)
+        yield SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=left)
 
 
 def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:

@@ -10,7 +10,7 @@ from chiplog_core.planner.actions import (
     Replace,
     Report,
     RestartPod,
-    SetFinalizers,
+    SetMetadata,
     WriteTopic,
 )
 from chiplog_kube import kinds
@@ -35,7 +35,7 @@ def rank_of(action: Action) -> tuple[int, int]:
     match action:
         case Replace():
             return (0, -action.weight)
-        case Create() | SetFinalizers() | WriteTopic() | DeleteMap() | DeleteGroup() | RestartPod():
+        case Create() | SetMetadata() | WriteTopic() | DeleteMap() | DeleteGroup() | RestartPod():
             return (1, 0)
         case Announce() | Report():
             return (2, 0)
@@ -46,11 +46,11 @@ def target_of(action: Action) -> tuple[Kind, Metadata] | None:
     match action:
         case Create() | Replace() | DeleteMap():
             return KIND_OF[action.resource.KIND.kind], action.resource.metadata
-        case SetFinalizers() | WriteTopic():
+        case WriteTopic():
             return kinds.TOPICS, action.metadata
         case DeleteGroup():
             return kinds.CONSUMER_GROUPS, action.metadata
-        case Report():
+        case Report() | SetMetadata():
             return KIND_OF[action.kind.kind], action.metadata
         case Announce() | RestartPod():
             return None

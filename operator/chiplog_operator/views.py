@@ -71,11 +71,13 @@ def renewal(lease: Manifest) -> Renewal | None:
 
 
 def wish(manifest: Manifest) -> object:
-    """A user's object without its status. A spec that changes has another generation."""
+    """A user's object without its status and the operator's label. A spec that changes has another
+    generation."""
     meta = metadata(manifest)
-    told = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "finalizers")
+    told = ("uid", "generation", "annotations", "deletionTimestamp", "finalizers")
+    users = {name: value for name, value in labels_of(manifest).items() if name != labels.CLUSTER}
     spec = None if "generation" in meta else manifest.get("spec")
-    return [meta.get(name) for name in told], spec
+    return [meta.get(name) for name in told], users, spec
 
 
 # ---- pods ----

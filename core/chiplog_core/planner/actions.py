@@ -1,7 +1,7 @@
 """What the planner may ask for: each a write that is harmless when late, lost or repeated."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -88,11 +88,16 @@ class DeleteGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetFinalizers:
-    """Give a Topic these finalizers, if it still is the version that was read."""
+class SetMetadata:
+    """Change a user's object beside its spec, if it still is the version that was read."""
 
+    kind: api.ResourceKind
+    """TOPIC or CONSUMER_GROUP."""
     metadata: Metadata
-    finalizers: tuple[str, ...]
+    finalizers: tuple[str, ...] | None = None
+    """All that it is to have; None where they stay."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Those to add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +169,7 @@ Action: TypeAlias = (
     | Replace
     | DeleteMap
     | DeleteGroup
-    | SetFinalizers
+    | SetMetadata
     | Report
     | Announce
     | RestartPod

@@ -9,12 +9,12 @@ soon as the tombstone is written it is the tombstone that counts, so the Topic m
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chiplog_core import labels
+from chiplog_core import api, labels
 from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, Tombstone
 from chiplog_core.model.topic import DeletionPolicy, Topic
-from chiplog_core.planner.actions import SetFinalizers
+from chiplog_core.planner.actions import SetMetadata
 from chiplog_core.planner.settings import Settings, paused, unmanaged
 from chiplog_core.planner.world import World
 
@@ -61,7 +61,7 @@ def unconfirmed(spec: PartitionMapSpec) -> tuple[BrokerId, ...]:
     return tuple(sorted(missing))
 
 
-def finalizer_changes(world: World, settings: Settings) -> Iterator[SetFinalizers]:
+def finalizer_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
     """Finalizers to set on Topics that live, and to take from those that may go."""
     owned = {partition_map.spec.owner_uid for partition_map in world.maps.values()}
     for topic in world.topics:
@@ -92,11 +92,11 @@ def _may_go(meta: Metadata, world: World, settings: Settings, *, is_owner: bool)
     return world.is_complete and not is_left_alone and not is_owner
 
 
-def _with_finalizers(meta: Metadata, finalizers: tuple[str, ...]) -> SetFinalizers:
-    return SetFinalizers(metadata=meta, finalizers=finalizers)
+def _with_finalizers(meta: Metadata, finalizers: tuple[str, ...]) -> SetMetadata:
+    return SetMetadata(kind=api.TOPIC, metadata=meta, finalizers=finalizers)
 
 
-def _without_ours(meta: Metadata) -> SetFinalizers:
+def _without_ours(meta: Metadata) -> SetMetadata:
     rest = tuple(name for name in meta.finalizers if name != labels.TOPIC_FINALIZER)
     return _with_finalizers(meta, rest)
 

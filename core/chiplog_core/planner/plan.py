@@ -15,10 +15,10 @@ from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
 from chiplog_core.planner.cluster_report import ClusterFacts, cluster_report, next_word_ms
 from chiplog_core.planner.counts import count_partitions
-from chiplog_core.planner.deletion import finalizer_changes
 from chiplog_core.planner.growth import find_room
 from chiplog_core.planner.leader_orders import find_orders
 from chiplog_core.planner.maps_plan import Situation
+from chiplog_core.planner.marks import metadata_changes
 from chiplog_core.planner.members import find_members
 from chiplog_core.planner.offsets_topic import offsets_verdicts
 from chiplog_core.planner.other_reports import unreadable_reports
@@ -76,7 +76,7 @@ def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Pl
         of_offsets=tuple(offsets_verdicts(situation, maps, counts.of_topic)),
     )
     actions: list[Action] = [*brokers.actions, *maps.actions, *admin.writes]
-    actions += finalizer_changes(world, settings)
+    actions += metadata_changes(world, settings)
     adoption = find_orphans(world, settings, now)
     actions += adoption.actions
     stranded = find_stranded(world, settings, now)

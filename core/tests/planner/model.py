@@ -5,7 +5,7 @@ any of them and plan again from what is there: that is an operator which was kil
 the least that real ones do: register, take their session, confirm tombstones, flush, report.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
@@ -29,7 +29,6 @@ from chiplog_core.model.broker_status import (
     Tail,
 )
 from chiplog_core.model.consumer_group import ConsumerGroup
-from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
@@ -43,7 +42,7 @@ from chiplog_core.planner.actions import (
     Replace,
     Report,
     RestartPod,
-    SetFinalizers,
+    SetMetadata,
     WriteTopic,
 )
 from chiplog_core.planner.plan import plan
@@ -334,8 +333,8 @@ class Kubernetes:
                 self._replace(new)
             case DeleteMap(resource=gone):
                 self._delete_map(gone)
-            case SetFinalizers(metadata=meta, finalizers=finalizers):
-                self._set_finalizers(meta, finalizers)
+            case SetMetadata():
+                self._set_metadata(action)
             case Report():
                 self._report(action)
             case Announce():
@@ -363,15 +362,18 @@ class Kubernetes:
             self.buried.update(tombstone.topic_id for tombstone in new.spec.tombstones)
             self._put(self.stored(new))
 
-    def _set_finalizers(self, meta: Metadata, finalizers: Sequence[str]) -> None:
-        topic = self.topics.get(meta.name)
-        if topic is None or not is_version(topic, meta):
+    def _set_metadata(self, action: SetMetadata) -> None:
+        topic = self.topics.get(action.metadata.name)
+        if topic is None or not is_version(topic, action.metadata):
             return
-        kept = replace(topic, metadata=replace(topic.metadata, finalizers=tuple(finalizers)))
-        if topic.metadata.deletion_timestamp is not None and not finalizers:
+        meta = topic.metadata
+        if action.finalizers is not None:
+            meta = replace(meta, finalizers=action.finalizers)
+        if meta.deletion_timestamp is not None and not meta.finalizers:
             del self.topics[meta.name]
-        else:
-            self._put(self.stored(kept))
+            return
+        meta = replace(meta, labels={**meta.labels, **action.labels})
+        self._put(self.stored(replace(topic, metadata=meta)))
 
     def _report(self, action: Report) -> None:
         if action.kind == BrokerCluster.KIND:

@@ -9,7 +9,7 @@ from chiplog_core import labels
 from chiplog_core.conditions import Condition, ConditionStatus
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
-from chiplog_core.planner.actions import Create, Replace, SetFinalizers
+from chiplog_core.planner.actions import Create, Replace, SetMetadata
 from chiplog_core.planner.new_maps import ASSEMBLY_TIME
 from chiplog_core.planner.world import Unreadable
 from chiplog_core.problems import Problem
@@ -91,7 +91,7 @@ def test_the_finalizer_comes_before_the_map() -> None:
     kubernetes.apply(topic())
 
     actions = kubernetes.plan().actions
-    assert [type(one) for one in actions] == [SetFinalizers]
+    assert [type(one) for one in actions] == [SetMetadata]
 
     kubernetes.execute(actions)
     assert [type(one) for one in kubernetes.plan().actions] == [Create]

@@ -16,8 +16,7 @@ import yaml
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.shell import CommandFailed
-from e2e.loopback.child import Supervised
-from e2e.loopback.cluster import NAMESPACE, LoopbackCluster
+from e2e.loopback.cluster import NAMESPACE, WithoutBrokers
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -58,16 +57,6 @@ THEIRS: list[dict[str, Any]] = [
         },
     },
 ]
-
-
-class WithoutBrokers(LoopbackCluster):
-    """An API server and an operator."""
-
-    def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.running.enter_context(self.server)
-        self._define()
-        self.running.enter_context(Supervised(self._operator()))
 
 
 class Limited:

@@ -22,7 +22,7 @@ from chiplog_core.planner.actions import (
     Replace,
     Report,
     RestartPod,
-    SetFinalizers,
+    SetMetadata,
     WriteTopic,
 )
 from chiplog_core.planner.world import WriteResult
@@ -318,11 +318,38 @@ def test_the_last_finalizer_takes_the_topic_out_of_the_cache(bench: Any, shell: 
         await bench.api.delete(kinds.TOPICS, "shop", "orders")
         ending = bench.one(kinds.TOPICS, "orders")
         shell.caches[kinds.TOPICS].put(ending)
-        action = SetFinalizers(metadata=metadata_of(ending), finalizers=())
+        action = SetMetadata(kind=chiplog_api.TOPIC, metadata=metadata_of(ending), finalizers=())
         assert (await shell.executor.execute(KEY, [action])).is_whole
 
     bench.run(scenario())
     assert len(shell.caches[kinds.TOPICS]) == 0
+
+
+def test_a_label_is_added_beside_those_that_are_there(bench: Any, shell: Any) -> None:
+    manifest = {
+        "apiVersion": "chiplog.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"namespace": "shop", "name": "billing", "labels": {"team": "a"}},
+        "spec": {"clusterRef": {"name": "demo"}},
+    }
+
+    async def scenario() -> tuple[Any, Any]:
+        found = await bench.api.create(kinds.CONSUMER_GROUPS, manifest, field_manager="kubectl")
+        action = SetMetadata(
+            kind=chiplog_api.CONSUMER_GROUP,
+            metadata=metadata_of(found),
+            labels={labels.CLUSTER: "demo"},
+        )
+        first = await shell.executor.execute(KEY, [action])
+        return first, await shell.executor.execute(KEY, [action])
+
+    first, outdated = bench.run(scenario())
+    assert first.is_whole
+    assert outdated.conflicts == 1, "only over the version that was read"
+    kept = bench.one(kinds.CONSUMER_GROUPS, "billing")["metadata"]
+    assert kept["labels"] == {"team": "a", "chiplog.dev/cluster": "demo"}
+    patches = [call for call in bench.api.writes() if call.verb == "patch"]
+    assert {call.field_manager for call in patches} == {labels.OPERATOR}
 
 
 def test_a_status_that_is_so_already_is_not_written(bench: Any, shell: Any) -> None:

@@ -225,6 +225,23 @@ def test_a_nodes_heartbeat_means_nothing_and_its_zone_does(caches: Caches, heard
     assert heard.said == ["all"]
 
 
+def group(version: int, **own: str) -> dict[str, Any]:
+    found = labelled("billing", version, spec={"clusterRef": {"name": "demo"}})
+    found["metadata"]["labels"] = own
+    return found
+
+
+def test_the_operators_label_on_a_group_means_nothing_and_a_users_does(
+    caches: Caches, heard: Heard
+) -> None:
+    caches[kinds.CONSUMER_GROUPS].put(group(1, team="a"))
+    heard.said.clear()
+    caches[kinds.CONSUMER_GROUPS].put(group(2, team="a", **{"chiplog.dev/cluster": "demo"}))
+    assert heard.said == []
+    caches[kinds.CONSUMER_GROUPS].put(group(3, team="b"))
+    assert heard.said
+
+
 def topic(version: int, cluster: Any, namespace: str | None = None) -> dict[str, Any]:
     reference = {"name": cluster, **({"namespace": namespace} if namespace else {})}
     return labelled("orders", version, spec={"clusterRef": reference})

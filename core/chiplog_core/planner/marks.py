@@ -1,0 +1,44 @@
+"""What the operator writes beside the spec of users' objects: finalizers, and the cluster's label.
+
+`kubectl get ct -l chiplog.dev/cluster=orders` finds the Topics and ConsumerGroups of a cluster by
+the label that everything else of a cluster has. The operator alone adds it, where an object has
+none, and never writes over a value: who has the label in a manifest is its writer, and both
+would change it back for ever.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+
+from chiplog_core import api, labels
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.actions import SetMetadata
+from chiplog_core.planner.deletion import finalizer_changes, goes_with_its_kind
+from chiplog_core.planner.settings import Settings, paused
+from chiplog_core.planner.world import World
+
+
+def metadata_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
+    """One write for each object: a Topic gets its first finalizer and its label together."""
+    changes = {change.metadata.uid: change for change in finalizer_changes(world, settings)}
+    for change in _label_changes(world, settings):
+        before = changes.get(change.metadata.uid, change)
+        changes[change.metadata.uid] = replace(before, labels=change.labels)
+    yield from changes.values()
+
+
+def _label_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:
+    if settings.cluster is None:
+        return
+    told = {labels.CLUSTER: world.metadata.name}
+    topics = ((api.TOPIC, one.metadata) for one in world.topics)
+    groups = ((api.CONSUMER_GROUP, one.metadata) for one in world.groups)
+    for kind, meta in chain(topics, groups):
+        if _lacks_label(meta, world):
+            yield SetMetadata(kind=kind, metadata=meta, labels=told)
+
+
+def _lacks_label(meta: Metadata, world: World) -> bool:
+    is_left_alone = meta.deletion_timestamp is not None or paused(meta)
+    is_labelled = labels.CLUSTER in meta.labels
+    return not (is_left_alone or is_labelled or goes_with_its_kind(world, meta))
