@@ -155,11 +155,11 @@ class GroupOffsetHandlers:
     async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
         by_id = call.header.version >= IDS_FROM_VERSION
         turns = self._long_work.turns()
-        found = await all_of(self._fetch(one, turns, by_id=by_id) for one in call.message.groups)
+        # The same of a group once: its id takes a few bytes, its commits up to some millions.
+        groups = {(one.group_id, one.topics): one for one in call.message.groups}.values()
+        found = await all_of(self._fetch(one, turns, by_id=by_id) for one in groups)
         if call.header.version < GROUP_ERRORS_FROM_VERSION:
-            found = [
-                told_by_partition(*one) for one in zip(call.message.groups, found, strict=True)
-            ]
+            found = [told_by_partition(*one) for one in zip(groups, found, strict=True)]
         return OffsetFetchResponse(tuple(found))
 
     async def _fetch(self, wanted: WantedGroup, turns: Turns, *, by_id: bool) -> FoundGroup:

@@ -235,7 +235,7 @@ class Account:
 
     def written(self) -> None:
         """What was promised is with the transport."""
-        if self._promised:
+        if self._promised and self._is_open:
             change_bytes, self._promised = -self._promised, 0
             self._changed(change_bytes)
 

@@ -54,6 +54,22 @@ def test_a_group_that_rebalances_shows_its_members_only(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_a_group_that_is_named_often_is_described_once(kit: "Kit") -> None:
+    """Its name takes two bytes, what it is answered with as much as its members brought along."""
+
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await Group(client).be_alone(metadata=bytes(500_000))
+            types = client.types(ApiKey.DESCRIBE_GROUPS, 5)
+            request = types.DescribeGroupsRequest(
+                groups=("g",) * 20 + ("other",), include_authorized_operations=False
+            )
+            answer = await client.ask(ApiKey.DESCRIBE_GROUPS, request, 5)
+            assert [one.group_id for one in answer.groups] == ["g", "other"]
+
+    kit.run(scenario)
+
+
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_that_is_not_there_is_dead(kit: "Kit", version: int) -> None:
     async def scenario() -> None:

@@ -111,6 +111,31 @@ def test_many_groups_at_once(kit: "Kit") -> None:
     kit.run(scenario)
 
 
+def test_a_group_that_is_named_often_is_answered_once(kit: "Kit") -> None:
+    """Its name takes a few bytes, all of its commits may take millions."""
+
+    async def scenario() -> None:
+        async with running(kit) as client:
+            await client.create("orders")
+            assert await Group(client).commit("orders", (0, 5)) == [OK]
+            types = client.types(ApiKey.OFFSET_FETCH, 9)
+            some = (types.OffsetFetchRequestTopics(name="orders", partition_indexes=(0,)),)
+            groups = tuple(
+                types.OffsetFetchRequestGroup(
+                    group_id="g", member_id=str(number), member_epoch=-1, topics=topics
+                )
+                for topics in (None, some)
+                for number in range(20)
+            )
+            request = types.OffsetFetchRequest(groups=groups, require_stable=True)
+            answer = await client.ask(ApiKey.OFFSET_FETCH, request, 9)
+            assert [one.group_id for one in answer.groups] == ["g", "g"]
+            for one in answer.groups:
+                assert [t.partitions[0].committed_offset for t in one.topics] == [5]
+
+    kit.run(scenario)
+
+
 def test_each_partition_of_a_commit_is_judged_by_itself(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit, offset_metadata_max_bytes="4") as client:

@@ -68,6 +68,17 @@ def test_beyond_the_quota_a_client_is_told_when_to_try_again(kit: "Kit") -> None
     kit.run(scenario)
 
 
+def test_a_topic_that_is_there_already_costs_nothing(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(**SLOW) as client:
+            assert (await create(client, "a", 100))[0] is OK
+            answer = await create(client, "a", 100)
+            assert answer == (ErrorCode.topic_already_exists, timedelta(0))
+            assert (await create(client, "b", 1))[0] is EXCEEDED
+
+    kit.run(scenario)
+
+
 def test_a_topic_that_is_asked_about_is_not_made_beyond_the_quota(kit: "Kit") -> None:
     async def scenario() -> None:
         async with kit.running(**SLOW, auto_create_topics_enable="true") as client:

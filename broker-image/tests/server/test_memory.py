@@ -144,6 +144,20 @@ def test_what_a_connection_held_is_given_back_when_it_is_gone() -> None:
     asyncio.run(scenario())
 
 
+def test_an_answer_that_was_ready_when_its_connection_went_is_given_back_once() -> None:
+    async def scenario() -> None:
+        budget = MemoryBudget(MIB)
+        peer = Peer(budget)
+        peer.account.promised(20_000)
+        peer.account.close()
+        # The answer's own callback comes after the end of its connection.
+        peer.account.written()
+        assert budget.taken_bytes == peer.account.held_bytes == 0
+        assert not budget._holders
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("memory_mib", [128, 256, 1024, 24 * 1024])
 def test_the_shares_together_leave_room_for_the_process_itself(memory_mib: int) -> None:
     found = memory_shares(memory_mib * MIB)

@@ -59,8 +59,8 @@ class MutationQuota:
         self._buckets: dict[str, TokenBucket] = {}
 
     def spend(self, client: str, partitions: int, now_s: float) -> int:
-        """As `TokenBucket.spend`."""
-        return self._bucket(client, now_s).spend(partitions, now_s)
+        """As `TokenBucket.spend`. A request may name any number: each counts as one at least."""
+        return self._bucket(client, now_s).spend(max(partitions, 1), now_s)
 
     def _bucket(self, client: str, now_s: float) -> TokenBucket:
         if client not in self._buckets and len(self._buckets) >= self.MAX_CLIENTS:

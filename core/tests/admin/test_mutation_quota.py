@@ -61,3 +61,12 @@ def test_so_many_clients_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPa
     assert len(quota._buckets) <= 4
     # Who has been quiet is forgotten, and is as a new one.
     assert quota.spend("one more", 1, 1_000.0) == 0
+
+
+def test_a_number_below_zero_gives_nothing_back() -> None:
+    quota = MutationQuota(1)
+    assert quota.spend("here", BURST_S - 2, 0.0) == 0
+    # Whoever creates a topic says how many partitions; that it cannot be is found later.
+    assert quota.spend("here", -1_000, 0.0) == 0
+    assert quota.spend("here", 1, 0.0) == 0
+    assert quota.spend("here", 1, 0.0) > 0
