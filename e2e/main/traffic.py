@@ -7,6 +7,7 @@ producer sends at a steady, modest pace: what is looked for is a pause or an err
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import TracebackType
@@ -54,6 +55,26 @@ class Noticed:
         }
 
 
+def read_all(bootstrap: str, topic: str, partitions: int) -> Counter[bytes]:
+    """Value -> how often a new reader finds it, up to the end of each partition."""
+    reader = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True, **QUIET}
+    )
+    reader.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)])
+    found: Counter[bytes] = Counter()
+    to_read = set(range(partitions))
+    deadline_s = time.monotonic() + CATCH_UP_LIMIT_S
+    while to_read and time.monotonic() < deadline_s:
+        for one in reader.consume(500, timeout=0.2):
+            error = one.error()
+            if error is None:
+                found[one.value() or b""] += 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                to_read.discard(partition_of(one))
+    reader.close()
+    return found
+
+
 class Traffic:
     """Produces to all partitions of a topic in turns and reads everything, until it is left.
 
@@ -68,13 +89,16 @@ class Traffic:
         partitions: int,
         delivery_limit_ms: int = DELIVERY_LIMIT_MS,
     ) -> None:
-        self.topic, self.partitions = topic, partitions
+        self.bootstrap, self.topic, self.partitions = bootstrap, topic, partitions
         self.delivery_limit_s = delivery_limit_ms / 1000
         self.noticed = Noticed()
         common = {
             "bootstrap.servers": bootstrap,
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 200,
+            # kube-proxy may send a connection to the address of a pod that has just gone, where
+            # nobody answers: docs/kubernetes.md, "Connect". The default is 30 s.
+            "socket.connection.setup.timeout.ms": 1000,
             "error_cb": self.disturbed,
             **QUIET,
         }
@@ -87,7 +111,15 @@ class Traffic:
             }
         )
         # It asks for a group's name even where it joins none.
-        self.consumer = Consumer({**common, "group.id": "none", "enable.auto.commit": False})
+        self.consumer = Consumer(
+            {
+                **common,
+                "group.id": "none",
+                "enable.auto.commit": False,
+                # A position that a broker does not know is an error, not a silent jump to the end.
+                "auto.offset.reset": "error",
+            }
+        )
         self.sent = 0
         self.ending = threading.Event()
         self.threads = [
@@ -176,4 +208,32 @@ class Traffic:
         noticed = self.noticed
         assert not noticed.errors, Counter(noticed.errors).most_common(5)
         assert len(noticed.acknowledged) == self.sent
-        assert noticed.read == Counter(noticed.acknowledged.keys())
+        wrong = self.read_wrongly()
+        assert not wrong, wrong
+
+    def read_wrongly(self) -> str:
+        """Which records were not read exactly once, a part for each partition; empty if none.
+
+        What the reader lacks is looked for once more by a new reader, so that a record that the
+        brokers lost and a reader that stands still are told apart.
+        """
+        noticed = self.noticed
+        lacking = noticed.acknowledged.keys() - noticed.read.keys()
+        again = read_all(self.bootstrap, self.topic, self.partitions) if lacking else Counter()
+        groups = {
+            "acknowledged, and no new reader finds them": lacking - again.keys(),
+            "a new reader finds them, the first reader did not": lacking & again.keys(),
+            "read more than once": {one for one, times in noticed.read.items() if times > 1},
+            "read, though never acknowledged": noticed.read.keys() - noticed.acknowledged.keys(),
+        }
+        return "; ".join(f"{why}: {self.places(ones)}" for why, ones in groups.items() if ones)
+
+    def places(self, values: Collection[bytes]) -> str:
+        """Partition, how many of these records are in it, and the first and the last of them."""
+        by_partition: defaultdict[int, list[int]] = defaultdict(list)
+        for number in map(int, sorted(values)):
+            by_partition[number % self.partitions].append(number)
+        return ", ".join(
+            f"partition {partition}: {len(numbers)} (numbers {numbers[0]} to {numbers[-1]})"
+            for partition, numbers in sorted(by_partition.items())
+        )

@@ -34,3 +34,13 @@ def test_a_record_that_is_refused_is_no_acknowledgement() -> None:
     answered(traffic, 0, -1001, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS))
     assert not traffic.noticed.acknowledged
     assert len(traffic.noticed.errors) == 1
+
+
+def test_what_was_read_wrongly_is_named_by_partition_and_number() -> None:
+    traffic = Traffic("nowhere:1", "orders", PARTITIONS)
+    values = [answered(traffic, number, number) for number in range(4)]
+    traffic.noticed.read.update([*values, values[1], b"%010d" % 5])
+    assert traffic.read_wrongly() == (
+        "read more than once: partition 1: 1 (numbers 1 to 1); "
+        "read, though never acknowledged: partition 2: 1 (numbers 5 to 5)"
+    )
