@@ -2,8 +2,9 @@
 
 Files are merged, login programs run and identity providers are asked by that library. What it does
 otherwise than kubectl is evened out here: the first of several files chooses the context, a user's
-certificates lie beside the file that names the user, a login that fails is an error, and an
-identity provider without a CA of its own is checked against the system's.
+certificates lie beside the file that names the user, a token file counts before a token, a login
+that fails is an error, and an identity provider without a CA of its own is checked against the
+system's.
 
 The library is imported with the first kubeconfig. Pods have none, and most images no such library.
 """
@@ -180,7 +181,8 @@ def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
     try:
         merger = library.KubeConfigMerger(os.pathsep.join(map(str, there)))
         for entry in merger.config.value["users"]:
-            entry.value = _beside_its_file(entry.value, Path(entry.path).absolute().parent)
+            found = _beside_its_file(entry.value, Path(entry.path).absolute().parent)
+            entry.value = _by_its_token_file(found)
     except OSError as error:
         raise NoConnection(f"{error.filename}: {error.strerror}") from error
     except Exception as error:  # the library checks no types, so anything may come out of it
@@ -201,6 +203,14 @@ def _beside_its_file(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
     if user and not relative:
         return entry  # the very one that is written back after a renewal
     return {**entry, "user": {**user, **relative}}
+
+
+def _by_its_token_file(entry: dict[str, Any]) -> dict[str, Any]:
+    """A user without the token that a file of theirs replaces, as for kubectl."""
+    user = entry.get("user") or {}
+    if not user.get("tokenFile") or "token" not in user:
+        return entry
+    return {**entry, "user": {name: user[name] for name in user if name != "token"}}
 
 
 def _current(files: Any) -> str:
@@ -338,7 +348,8 @@ def _loaded(
     context: str,
 ) -> Loaded:
     server = str(configuration.host)
-    header = configuration.api_key.get("BearerToken", "")
+    # A token file mostly ends with the end of a line, which no header may hold.
+    header = configuration.api_key.get("BearerToken", "").strip()
     files = (configuration.cert_file, configuration.key_file)
     identity = Identity(
         headers={"Authorization": header} if header else {},

@@ -213,13 +213,14 @@ def test_secrets_are_not_shown_and_leave_no_files(
     [
         ({"token": "t"}, "Bearer t"),
         ({"tokenFile": "token"}, "Bearer of a file"),
+        ({"tokenFile": "token", "token": "outdated"}, "Bearer of a file"),
         ({"username": "u", "password": "p"}, f"Basic {encoded(b'u:p')}"),
     ],
 )
 def test_tokens_and_passwords(
     server: Scripted, tmp_path: Path, user: dict[str, str], header: str
 ) -> None:
-    (tmp_path / "token").write_text("of a file")
+    (tmp_path / "token").write_text("of a file\n")
     server.then_json(TOPIC)
     path = tmp_path / "config"
 
