@@ -109,6 +109,7 @@ class ClusterLoop:
         self._dirty_s = 0.0
         self._failures = 0
         self._announced: tuple[str, ...] = ()
+        self._announce_again_s = 0.0
 
     def wake(self, *, urgent: bool = False) -> None:
         """Something about the cluster changed."""
@@ -195,24 +196,32 @@ class ClusterLoop:
             return Applied()
         applied = await self._parts.applier.apply(world.cluster, plan.brokers, world.brokers)
         applied = replace(applied, problems=(*told, *applied.problems))
-        if applied.problems and applied.problems != self._announced:
-            logger.error(
-                "not_applied", extra={"cluster": str(self.key), "problems": applied.problems}
-            )
-            await self._parts.executor.announce(
-                Announce(
-                    kind=BROKER_CLUSTER.kind,
-                    api_version=API_VERSION,
-                    metadata=world.metadata,
-                    type=EventType.WARNING,
-                    reason="FailedApply",
-                    message="; ".join(applied.problems),
-                )
-            )
-        if applied.problems != self._announced:
+        if applied.problems != self._announced and await self._announce(world, applied.problems):
             self._announced = applied.problems
             self.wake()  # the next plan tells of it in the BrokerCluster's conditions
         return applied
+
+    async def _announce(self, world: World, problems: tuple[str, ...]) -> bool:
+        """Whether what is refused was told, or nothing is: a refusal may say something else each
+        time, and each time that it is told it is tried again at once."""
+        if not problems:
+            return True
+        now_s = self._parts.clock.monotonic_s()
+        if now_s < self._announce_again_s:
+            return False  # the next look will tell of it
+        self._announce_again_s = now_s + AFTER_REFUSAL_S
+        logger.error("not_applied", extra={"cluster": str(self.key), "problems": problems})
+        await self._parts.executor.announce(
+            Announce(
+                kind=BROKER_CLUSTER.kind,
+                api_version=API_VERSION,
+                metadata=world.metadata,
+                type=EventType.WARNING,
+                reason="FailedApply",
+                message="; ".join(problems),
+            )
+        )
+        return True
 
     def _broker_numbers(self, replicas: int) -> set[int]:
         """Ids that may need a revision: those there are and those there should be."""

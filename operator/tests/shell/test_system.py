@@ -486,6 +486,33 @@ def test_a_topic_that_does_not_read_is_let_go_where_there_is_no_cluster(bench: A
     assert bench.api.all_of(kinds.TOPICS) == []
 
 
+def test_a_refusal_that_is_another_one_each_time_is_told_of_now_and_then(bench: Any) -> None:
+    """As by a webhook that puts the number of the request into what it says."""
+    tries: list[Call] = []
+
+    def refuse(call: Call) -> ApiError | None:
+        if (call.verb, call.kind) != ("create", "Service"):
+            return None
+        assert len(tries) < 500, "it is tried again and again without a pause"
+        tries.append(call)
+        return Forbidden(f"denied, see request {len(tries)}")
+
+    async def scenario() -> None:
+        bench.api.fault = refuse
+        async with bench.running():
+            await prepare(bench)
+            await bench.apply_cluster()
+            await bench.live(60)
+            assert bench.ready(kinds.BROKER_CLUSTERS, CLUSTER) == ("False", "FailedApply")
+            bench.api.fault = lambda _: None
+            await bench.live(12)
+            assert bench.ready(kinds.BROKER_CLUSTERS, CLUSTER)[1] != "FailedApply"
+
+    bench.run(scenario())
+    told = [one for one in bench.api.all_of(kinds.EVENTS) if one["reason"] == "FailedApply"]
+    assert 1 <= len(told) <= 7
+
+
 def test_a_cluster_in_a_namespace_that_is_not_watched_is_anothers(bench: Any) -> None:
     async def scenario() -> None:
         bench.namespaces = ("elsewhere",)
