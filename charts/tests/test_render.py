@@ -491,3 +491,11 @@ def test_the_environment_is_put_before_every_name_of_a_topic_and_of_a_group(helm
         "schedule": "0 3 * * 0",
         "suspend": False,
     }
+
+
+def test_values_of_an_earlier_release_still_render(helm: Path) -> None:
+    """`helm upgrade --reuse-values` takes them as they were, without what was added since."""
+    arguments = ("--set", "watchAllNamespaces=true", "--kube-version", "1.31")
+    found = manifests(render(helm, OPERATOR, *arguments, "--set", "spark=null"))
+
+    assert found == manifests(render(helm, OPERATOR, *arguments))
