@@ -74,8 +74,10 @@ class FetchHandler:
             # A client that poses as a broker would hold records back or vouch for them.
             return refused(request, ErrorCode.cluster_authorization_failed)
         request = call.message = request._replace(topics=named_once(request.topics))
-        if sum(len(topic.partitions) for topic in request.topics) > MAX_SESSION_PARTITIONS:
-            # All of them would be read again for each record that comes to one of them.
+        count = sum(len(topic.partitions) for topic in request.topics)
+        if count > MAX_SESSION_PARTITIONS and not call.peer.is_internal:
+            # All of them would be read again for each record that comes to one of them. A follower
+            # may ask for more: it has what it has, and would never be in sync again.
             code = ErrorCode.invalid_request
             has_code = call.header.version >= CODE_FROM_VERSION
             return FetchResponse([], error_code=code) if has_code else refused(request, code)

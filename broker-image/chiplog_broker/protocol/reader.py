@@ -23,6 +23,10 @@ MAX_ELEMENTS: Final = 40_000
 """Array elements and tagged fields in one message: 20,000 partitions, as many as a fetch session
 holds, if each has a topic of its own."""
 
+BROKERS_MAX_ELEMENTS: Final = 1_000_000
+"""The same of a Fetch between brokers: a follower asks for all that it has of one leader, however
+much that is, and may name the topic of each partition anew."""
+
 MAX_TAGGED_FIELDS: Final = 256
 """Tagged fields in one structure. Kafka's own messages have at most five."""
 
@@ -177,7 +181,7 @@ class Reader:
         allowance = self._allowance
         allowance[0] -= max(count, 0)
         if allowance[0] < 0:
-            raise ProtocolViolation(f"more than {MAX_ELEMENTS} array elements and tagged fields")
+            raise ProtocolViolation("too many array elements and tagged fields")
 
     def _take(self, length: int) -> memoryview:
         """The next `length` bytes."""

@@ -65,7 +65,7 @@ class Dispatcher:
         if len(request.body) > LARGE_BODY_BYTES and key not in READ_AT_ONCE:
             return Alone(asyncio.get_running_loop().create_task(self._large(request, peer)))
         try:
-            message = decode_request(request)
+            message = decode_request(request, of_broker=peer.is_internal)
             call = Call(header, message, peer, time.perf_counter(), self._encode)
             return self._started(call, self._handlers[key](call))
         except ProtocolViolation:

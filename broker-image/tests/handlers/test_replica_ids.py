@@ -7,14 +7,17 @@ from uuid import UUID
 
 import pytest
 
+from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS
 from chiplog_broker.metadata.listeners import Listener, internal_listener
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
+from chiplog_broker.peers.errors import PeerLost
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import schema
+from chiplog_broker.protocol.codec import replica_fetch, schema
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.protocol.messages import FetchPartition, FetchRequest, FetchTopic
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 
 if TYPE_CHECKING:
@@ -116,6 +119,29 @@ def test_only_brokers_may_say_that_they_are(kit: "Kit", api: tuple[ApiKey, int])
             ):
                 found = await code_for(kit, connections[listener], api, replica_id, topic_id)
                 assert found == code, (listener, replica_id)
+
+    kit.run(scenario)
+
+
+def test_a_follower_may_ask_for_more_than_clients_may(kit: "Kit") -> None:
+    """For all that its leader has, each partition with its topic: else it would never catch up."""
+
+    async def scenario() -> None:
+        async with both_listeners(kit) as (topic_id, connections):
+            wanted = [
+                FetchTopic(None, topic, [FetchPartition(index, -1, 0, -1, 0, 1)])
+                for index in range(MAX_SESSION_PARTITIONS // 2 + 1)
+                for topic in (topic_id, UUID(int=index + 2))
+            ]
+            request = FetchRequest(7, 1, 0, 1, 2**20, 0, 0, 0, wanted, [], "", None)
+            version = replica_fetch.HIGHEST_VERSION
+            body = replica_fetch.encode_request(version, request)
+            answer = await connections["internal"].exchange(ApiKey.FETCH, version, [body], 30)
+            found = replica_fetch.decode_response(version, answer)
+            assert found.error_code == OK
+            assert sum(len(topic.partitions) for topic in found.topics) == len(wanted)
+            with pytest.raises(PeerLost):
+                await connections["PLAINTEXT"].exchange(ApiKey.FETCH, version, [body], 30)
 
     kit.run(scenario)
 

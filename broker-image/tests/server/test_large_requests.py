@@ -67,7 +67,7 @@ def test_a_small_request_with_a_large_answer(kit: "Kit", elsewhere: list[str]) -
             types = client.types(ApiKey.DESCRIBE_GROUPS)
             for count, expected in ((LARGE_ANSWER, []), (LARGE_ANSWER + 1, ["encode_response"])):
                 request = types.DescribeGroupsRequest(
-                    groups=("g",) * count, include_authorized_operations=False
+                    groups=tuple(map(str, range(count))), include_authorized_operations=False
                 )
                 answer = await client.ask(ApiKey.DESCRIBE_GROUPS, request)
                 assert len(answer.groups) == count

@@ -20,12 +20,11 @@ from chiplog_broker.protocol.codec import (
 )
 from chiplog_broker.protocol.errors import ProtocolViolation
 from chiplog_broker.protocol.messages import Chunk
-from chiplog_broker.protocol.reader import MALFORMED
+from chiplog_broker.protocol.reader import BROKERS_MAX_ELEMENTS, MALFORMED, MAX_ELEMENTS
 from chiplog_broker.protocol.requests import Request, RequestHeader
 
 _HOT_DECODERS: Final[dict[ApiKey, Callable[[int, memoryview], object]]] = {
     ApiKey.PRODUCE: produce.decode_request,
-    ApiKey.FETCH: fetch_request.decode_request,
     ApiKey.METADATA: metadata.decode_request,
     ApiKey.API_VERSIONS: api_versions.decode_request,
 }
@@ -37,14 +36,18 @@ _HOT_ENCODERS: Final[dict[ApiKey, Callable[[int, Any], bytes]]] = {
 }
 
 
-def decode_request(request: Request) -> object:
+def decode_request(request: Request, *, of_broker: bool = False) -> object:
     """The request's message: a type of `messages`, or kio's newest for that API.
 
-    Views in it belong to the frame. Raises `ProtocolViolation`.
+    Views in it belong to the frame. `of_broker` says that it comes from one of the cluster's own,
+    whose Fetch may be as large as it has to be. Raises `ProtocolViolation`.
     """
     header, body = request
     decode = _HOT_DECODERS.get(header.api.key)
     try:
+        if header.api.key is ApiKey.FETCH:
+            max_elements = BROKERS_MAX_ELEMENTS if of_broker else MAX_ELEMENTS
+            return fetch_request.decode_request(header.version, body, max_elements)
         if decode is not None:
             return decode(header.version, body)
         return _generic_decode(header, body)

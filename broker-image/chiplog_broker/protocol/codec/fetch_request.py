@@ -17,7 +17,7 @@ from chiplog_broker.protocol.messages import (
     FetchTopic,
     ForgottenTopic,
 )
-from chiplog_broker.protocol.reader import INT32, Reader
+from chiplog_broker.protocol.reader import INT32, MAX_ELEMENTS, Reader
 
 # max wait, min bytes, max bytes, isolation level [, session id, session epoch]
 _LIMITS_4: Final = struct.Struct(">iiib")
@@ -50,9 +50,11 @@ class _Limits(NamedTuple):
     session_epoch: int = -1
 
 
-def decode_request(version: int, body: memoryview) -> FetchRequest:
+def decode_request(
+    version: int, body: memoryview, max_elements: int = MAX_ELEMENTS
+) -> FetchRequest:
     """Raises `ProtocolViolation` or `MALFORMED`."""
-    reader = Reader(body, compact=version >= _FLEXIBLE_FROM)
+    reader = Reader(body, compact=version >= _FLEXIBLE_FROM, allowance=[max_elements])
     replica_id = reader.int32() if version < _REPLICA_STATE_FROM else -1
     limits = _Limits(*reader.unpack(_LIMITS_7 if version >= _SESSIONS_FROM else _LIMITS_4))
     topics = [_read_topic(reader, version) for _ in range(reader.count())]

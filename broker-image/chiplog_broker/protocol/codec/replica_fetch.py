@@ -22,7 +22,7 @@ from chiplog_broker.protocol.messages import (
     LeaderIdAndEpoch,
     NodeEndpoint,
 )
-from chiplog_broker.protocol.reader import MALFORMED, Reader
+from chiplog_broker.protocol.reader import BROKERS_MAX_ELEMENTS, MALFORMED, Reader
 
 LOWEST_VERSION: Final = 15
 HIGHEST_VERSION: Final = 18
@@ -84,7 +84,7 @@ def _add_forgotten(parts: list[bytes], topic: ForgottenTopic) -> None:
 def decode_response(version: int, body: memoryview) -> FetchResponse:
     """An answer; views in it belong to the frame. Raises `ProtocolViolation`."""
     try:
-        return _decode(version, Reader(body, compact=True))
+        return _decode(version, Reader(body, compact=True, allowance=[BROKERS_MAX_ELEMENTS]))
     except MALFORMED as error:
         raise ProtocolViolation("malformed Fetch response") from error
 
