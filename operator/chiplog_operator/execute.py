@@ -8,6 +8,7 @@ A plan that takes long is given up between two writes when something urgent happ
 what was not done is planned again.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -57,6 +58,9 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_S = 0.2
 """So long a plan is carried on although something urgent happened."""
+EVENT_WITHIN_S = 1.0
+EVENTS_PAUSE_S = 60.0
+"""So long no Event is made after one that took longer than that: elections wait behind them."""
 
 
 @dataclass(slots=True)
@@ -102,6 +106,7 @@ class Executor:
         self._clock = clock
         self._authority = authority
         self._instance = instance
+        self._events_again_s = float("-inf")
         self._story = Story(caches, clock, self.announce)
 
     async def execute(
@@ -126,9 +131,18 @@ class Executor:
         return outcome
 
     async def announce(self, announce: Announce) -> None:
-        """Make an Event; that one cannot be made stops nothing."""
+        """Make an Event; that one cannot be made stops nothing, and holds up nothing for long:
+        Events may be stored elsewhere than all else, by what is away or slow."""
+        if self._clock.monotonic_s() < self._events_again_s:
+            logger.debug("event_left_out", extra={"reason": announce.reason})
+            return
         try:
-            await self._create_event(announce)
+            async with asyncio.timeout(EVENT_WITHIN_S):
+                await self._create_event(announce)
+        except TimeoutError:
+            self._events_again_s = self._clock.monotonic_s() + EVENTS_PAUSE_S
+            limits = {"within_s": EVENT_WITHIN_S, "none_for_s": EVENTS_PAUSE_S}
+            logger.warning("event_took_too_long", extra=limits)
         except ApiError as error:
             facts = {"reason": announce.reason, "error": str(error)}
             level = logging.DEBUG if ENDING_NAMESPACE in str(error) else logging.WARNING
@@ -176,7 +190,7 @@ class Executor:
             case Report():
                 await self._report(chapter, action)
             case Announce():
-                await self._create_event(action)
+                await self.announce(action)
             case RestartPod():
                 await self._restart(cluster, action)
             case WriteTopic():

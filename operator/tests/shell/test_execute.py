@@ -1,5 +1,6 @@
 """Carrying out plans: conflicts, order, giving up, and what admin clients are told."""
 
+import asyncio
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -28,12 +29,14 @@ from chiplog_core.planner.actions import (
 from chiplog_core.planner.world import WriteResult
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Invalid, Unavailable
+from chiplog_operator import execute
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.execute import Executor
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.parsed import metadata_of
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import NotInCharge
+from tests.shell.memory_api import MemoryApi
 
 KEY = ClusterKey("shop", "demo")
 
@@ -514,3 +517,40 @@ def test_another_clusters_object_of_that_name_is_told_of(bench: Any, shell: Any)
     assert told.startswith(
         "Broker demo-1 is not this BrokerCluster's (it belongs to BrokerCluster shop/other)"
     )
+
+
+def test_events_that_nobody_takes_hold_up_elections_only_once(
+    bench: Any, shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Events are stored by an etcd of their own, and that one is away."""
+    announce = Announce(
+        kind="BrokerCluster",
+        api_version=chiplog_api.API_VERSION,
+        metadata=Metadata(name="demo", namespace="shop", uid="uid-1"),
+        type=EventType.NORMAL,
+        reason="BrokerFenced",
+        message="it is gone",
+    )
+    asked: list[str] = []
+    create = MemoryApi.create
+
+    async def without_events(api: Any, kind: Any, manifest: Any, **given: Any) -> Any:
+        if kind is kinds.EVENTS:
+            asked.append(manifest["reason"])
+            await asyncio.Event().wait()
+        return await create(api, kind, manifest, **given)
+
+    monkeypatch.setattr(MemoryApi, "create", without_events)
+    monkeypatch.setattr(execute, "EVENT_WITHIN_S", 0.01)
+
+    async def scenario() -> None:
+        async with asyncio.timeout(30):
+            for number in range(1, 4):
+                await shell.executor.execute(KEY, [announce, Create(resource=broker(number))])
+        assert asked == ["BrokerFenced"]
+        bench.clock.jump(execute.EVENTS_PAUSE_S)
+        await shell.executor.execute(KEY, [announce])
+        assert len(asked) == 2, "Events are made again when some time has passed"
+
+    bench.run(scenario())
+    assert len(bench.api.all_of(kinds.BROKERS)) == 3
