@@ -33,8 +33,8 @@ class ActiveProducers:
         )
         by_topic: dict[str, list[object]] = {}
         for topic, index in wanted:
-            await turns.pause()
-            by_topic.setdefault(topic, []).append(self._described(types, topic, index))
+            found = await self._described(types, topic, index, turns)
+            by_topic.setdefault(topic, []).append(found)
         return types.DescribeProducersResponse(
             throttle_time=NO_THROTTLE,
             topics=tuple(
@@ -43,12 +43,14 @@ class ActiveProducers:
             ),
         )
 
-    def _described(self, types: Any, topic: str, index: int) -> object:
+    async def _described(self, types: Any, topic: str, index: int, turns: Turns) -> object:
         code, producers = ErrorCode.none, []
+        await turns.pause()
         try:
-            producers = [
-                described(types, *one) for one in self._leaders.get(topic, index).log.producers()
-            ]
+            # As they are at one instant: what follows may take several turns.
+            for one in list(self._leaders.get(topic, index).log.producers()):
+                producers.append(described(types, *one))
+                await turns.pause()
         except (PartitionError, *REFUSALS) as refused:
             code = code_of(refused)
         return types.PartitionResponse(

@@ -188,13 +188,23 @@ class Dispatcher:
 
 
 def is_large(message: object) -> bool:
-    """Whether one of kio's messages has many elements."""
+    """Whether one of kio's messages has many elements, in all its arrays together."""
+    return elements_left(message, LARGE_ANSWER) < 0
+
+
+def elements_left(message: object, most: int) -> int:
+    """How many there may be still; below 0 as soon as there are more, without looking further."""
     if not is_dataclass(message):
-        return False
-    return any(
-        isinstance(value, tuple) and len(value) > LARGE_ANSWER
-        for value in (getattr(message, one.name) for one in fields(message))
-    )
+        return most
+    for one in fields(message):
+        value = getattr(message, one.name)
+        if isinstance(value, tuple):
+            most -= len(value)
+            for element in value:
+                if most < 0:
+                    return most
+                most = elements_left(element, most)
+    return most
 
 
 async def in_thread(call: Callable[..., T], *given: Any) -> T:

@@ -7,6 +7,7 @@ import pytest
 from chiplog_broker.handlers.group_offsets import CHECKED_AT_ONCE
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_broker.records.writer import Producer
 from chiplog_broker.server import dispatch
 from chiplog_broker.server.dispatch import LARGE_ANSWER, LARGE_BODY_BYTES, is_large
 from tests.coordinator.groups_kit import Group, running
@@ -72,6 +73,26 @@ def test_a_small_request_with_a_large_answer(kit: "Kit", elsewhere: list[str]) -
                 answer = await client.ask(ApiKey.DESCRIBE_GROUPS, request)
                 assert len(answer.groups) == count
                 assert elsewhere == expected
+
+    kit.run(scenario)
+
+
+def test_a_large_answer_within_one_partition(kit: "Kit", elsewhere: list[str]) -> None:
+    """Which producers a partition remembers is up to whoever writes to it."""
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            types = client.types(ApiKey.DESCRIBE_PRODUCERS)
+            topic = types.TopicRequest(name="orders", partition_indexes=(0,))
+            request = types.DescribeProducersRequest(topics=(topic,))
+            for producer_id in range(LARGE_ANSWER + 1):
+                producer = Producer(producer_id=producer_id, epoch=0, base_sequence=0)
+                await client.produce("orders", kit.batch(b"x", producer=producer), acks=1)
+            answer = await client.ask(ApiKey.DESCRIBE_PRODUCERS, request)
+            (found,) = answer.topics[0].partitions
+            assert len(found.active_producers) == LARGE_ANSWER + 1
+            assert elsewhere == ["encode_response"]
 
     kit.run(scenario)
 
