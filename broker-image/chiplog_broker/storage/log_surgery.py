@@ -25,9 +25,10 @@ class LogSurgery(LogChecks):
 
     async def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
-        end_offset = self._batch_start(offset) if offset > self.log_start_offset else offset
-        if end_offset < self.log_start_offset or offset <= self.log_start_offset:
-            # The batch began before the log start: no part of it can stay.
+        end_offset = self._batch_start(offset) if offset >= self.log_start_offset else offset
+        if end_offset < self.log_start_offset:
+            # The batch began before the log start: no part of it can stay. A log that only
+            # ends at its start is another matter: it still knows who wrote what was deleted.
             start_offset = min(offset, self.log_start_offset)
             await self.truncate_fully_and_start_at(start_offset, now_ms)
             return

@@ -121,6 +121,38 @@ def test_truncating_into_the_batch_of_the_log_start(
     kit.run(scenario())
 
 
+@pytest.mark.parametrize("start", [6, 8, 12, 20])
+def test_truncating_to_the_log_start_forgets_no_producer(
+    kit: "StorageKit", make_batch: "MakeBatch", start: int
+) -> None:
+    """Retention may have removed all that a new leader has: its retries are known all the same."""
+
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.delete_records_before(start, NOW)
+        for again in range(2):
+            log.append_as_leader(make_batch([b"never acknowledged"]), 9 + again, NOW)
+            await log.truncate_to(start, NOW)
+            assert (log.log_start_offset, log.end_offset) == (start, start)
+            check_all(log)
+            assert log.append_as_leader(sent(make_batch, start // 2 - 1), 12, NOW).duplicate
+            with pytest.raises(OutOfOrderSequenceError):
+                log.append_as_leader(sent(make_batch, start // 2 + 1), 12, NOW)
+        await log.flush()
+
+    async def reopened() -> None:
+        log = await kit.reopened()
+        assert (log.log_start_offset, log.end_offset) == (start, start)
+        assert log.append_as_leader(sent(make_batch, start // 2 - 1), 12, NOW).duplicate
+        assert log.append_as_leader(sent(make_batch, start // 2), 12, NOW).base_offset == start
+
+    kit.run(scenario())
+    before = kit.disk
+    for seed in range(5):
+        kit.disk = before.after_power_cut(seed)
+        kit.run(reopened())
+
+
 def test_truncation_takes_back_what_was_waited_for(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:

@@ -250,9 +250,13 @@ class Retries(RuleBasedStateMachine):
 
     def _truncate(self, replica: Replica, offset: int) -> None:
         log = replica.log
+        start, cuts_the_batch_of_start = log.log_start_offset, offset < log.log_start_offset
+        if start <= offset < log.end_offset:
+            data = log.read(offset, 1, log.end_offset).read()
+            cuts_the_batch_of_start = next(iter_batches(data))[1].base_offset < start
         self.run(log.truncate_to(offset, self.now))
-        if log.end_offset == log.log_start_offset:
-            # The log start lay within the batch that was cut, so the log has begun anew.
+        if cuts_the_batch_of_start:
+            # No part of that batch may stay, so the log has begun again.
             replica.begins_at = log.end_offset
 
     def _follow(self) -> None:
