@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
+from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
@@ -305,6 +306,7 @@ class Broker:
         logger.error("log_directory_offline", extra={"reason": str(failure)})
 
     async def _listen(self, store: MetadataStore) -> None:
+        pacing = Pacing(self._ports.clock, self._config)
         parts = Parts(
             self._cluster,
             self._replicas,
@@ -317,6 +319,7 @@ class Broker:
             self.fetch_sessions,
             self._coordinator,
             self._spread(),
+            pacing,
         )
         table = handler_table(parts)
         self._coordinator.start()
@@ -348,8 +351,10 @@ class Broker:
         self._membership.listening(BrokerView(self._cluster.broker_id, rack, endpoints))
         for acceptor in acceptors:
             await acceptor.accept()
-        # First of all those who wait to join a group are answered: connections end after that.
+        # First of all those who wait to join a group, or for their quota, are answered: connections
+        # end after that.
         self._begun.push_async_callback(self._coordinator.close)
+        self._begun.callback(pacing.stop)
         self._answer_inquiries(parts)
 
     def _answer_inquiries(self, parts: Parts) -> None:

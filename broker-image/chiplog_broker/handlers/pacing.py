@@ -4,7 +4,7 @@ From these versions on a client knows THROTTLING_QUOTA_EXCEEDED, and is told whe
 older one would not understand it: its request waits here, as long as its own timeout lets it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -28,6 +28,9 @@ TOLD_FROM: Final[Mapping[ApiKey, int]] = {
 LONGEST_WAIT_S: Final = 30.0
 """Of a request of an old version, whatever its timeout is."""
 
+LOOK_S: Final = 0.5
+"""So often a request that waits looks whether the broker stops: a stop waits for it."""
+
 EXCEEDED: Final = Outcome(
     ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
 )
@@ -41,13 +44,20 @@ class Pace:
     """Of one request."""
 
     def __init__(
-        self, quota: MutationQuota, clock: Clock, host: str, longest_wait_s: float | None
+        self,
+        quota: MutationQuota,
+        clock: Clock,
+        host: str,
+        longest_wait_s: float | None,
+        stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`longest_wait_s`: None where the client is told instead."""
+        """`longest_wait_s`: None where the client is told instead. `stops` says whether the broker
+        does, so that nobody may wait any longer."""
         self._quota = quota
         self._clock = clock
         self._host = host
         self._longest_wait_s = longest_wait_s
+        self._stops = stops
         self._throttle_ms = 0
 
     @property
@@ -63,9 +73,9 @@ class Pace:
                 self._throttle_ms = max(self._throttle_ms, wait_ms)
                 return EXCEEDED
             until_s = self._clock.monotonic_s() + wait_ms / 1000
-            if until_s - began_s > self._longest_wait_s:
+            if until_s - began_s > self._longest_wait_s or self._stops():
                 return WAITED
-            await self._clock.sleep(wait_ms / 1000)
+            await self._clock.sleep(min(wait_ms / 1000, LOOK_S))
         return None
 
 
@@ -75,6 +85,11 @@ class Pacing:
     def __init__(self, clock: Clock, config: Mapping[str, str]) -> None:
         self._clock = clock
         self._quota = MutationQuota(setting(config, CONTROLLER_MUTATION_RATE))
+        self._stops = False
+
+    def stop(self) -> None:
+        """The broker stops: who waits is answered, and nobody waits any more."""
+        self._stops = True
 
     def of(self, call: Call[Any]) -> Pace:
         """For a request that changes topics."""
@@ -82,7 +97,8 @@ class Pacing:
         if call.header.version < TOLD_FROM[call.header.api_key]:
             timeout_s = milliseconds(call.message.timeout) / 1000
             longest_wait_s = min(timeout_s, LONGEST_WAIT_S)
-        return Pace(self._quota, self._clock, call.peer.host, longest_wait_s)
+        host = call.peer.host
+        return Pace(self._quota, self._clock, host, longest_wait_s, lambda: self._stops)
 
     def of_peer(self, host: str) -> Pace:
         """For a topic that is made because somebody asked about it."""

@@ -58,11 +58,12 @@ class Parts:
     fetch_sessions: FetchSessionCache
     coordinator: Coordinator
     spreading: Spreading | None
+    pacing: Pacing
 
 
 def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     """A handler for every API that is advertised."""
-    long_work, pacing = LongWork(parts.clock), Pacing(parts.clock, parts.config)
+    long_work, pacing = LongWork(parts.clock), parts.pacing
     metadata = MetadataHandlers(parts.cluster, parts.store, parts.config, long_work, pacing)
     leaders = Leaders(parts.cluster, parts.replicas)
     offsets = OffsetHandlers(leaders, parts.clock, long_work)

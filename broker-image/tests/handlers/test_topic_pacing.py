@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.handlers.pacing import TOLD_FROM, Pace
+from chiplog_broker.handlers.pacing import LOOK_S, TOLD_FROM, Pace
 from chiplog_broker.protocol.apis import APIS, ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.mutation_quota import MutationQuota
@@ -123,6 +123,30 @@ def test_a_version_that_does_not_know_the_error_waits(
         assert pace.throttle_time == timedelta(0)
 
     asyncio.run(scenario())
+
+
+def test_nobody_waits_for_a_quota_when_the_broker_stops(kit: "Kit") -> None:
+    async def scenario() -> None:
+        async with kit.running(**SLOW) as client:
+            await create(client, "a", 35)
+            received = kit.broker.requests.apis[ApiKey.CREATE_TOPICS]
+            before_bytes = received.bytes_in
+            old = client.types(ApiKey.CREATE_TOPICS, 5)
+            topic = old.CreatableTopic(
+                name="b", num_partitions=1, replication_factor=1, assignments=(), configs=()
+            )
+            request = old.CreateTopicsRequest(
+                topics=(topic,), timeout=timedelta(minutes=10), validate_only=False
+            )
+            await client.send(ApiKey.CREATE_TOPICS, request, 5)
+            while received.bytes_in == before_bytes:  # noqa: ASYNC110 - nobody is told of it
+                await asyncio.sleep(0.001)
+            stopping = asyncio.create_task(kit.broker.stop())
+            answer = await asyncio.wait_for(client.receive(), 5 * 2 * LOOK_S)
+            assert answer.topics[0].error_code == ErrorCode.request_timed_out
+            await stopping
+
+    kit.run(scenario)
 
 
 @pytest.mark.parametrize(
