@@ -68,6 +68,13 @@ SPARK_OWNER_KIND = f"{api.GROUP}/spark-kind"
 SPARK_OWNER = f"{api.GROUP}/spark-job"
 """Label of what is made for a Spark job: the name of that object, where it fits a label."""
 
+WATCHES = f"{api.GROUP}/watches"
+"""Annotation of an operator's Lease: the namespaces that its holder looks after, like "dev,shop",
+or "*" for all."""
+
+WATCHES_AS = f"{api.GROUP}/watches-as"
+"""Annotation of an operator's Lease: the ServiceAccount of its holder, in the Lease's namespace."""
+
 TOPIC_FINALIZER = f"{api.GROUP}/topic"
 """Holds a deleted Topic until its deletionPolicy is carried out."""
 

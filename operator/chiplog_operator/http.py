@@ -17,15 +17,20 @@ class CannotStart(Exception):  # noqa: N818 - named for what it says
 
 @dataclass(slots=True)
 class Health:
-    """What the probes are told. A standby that waits for the Lease is healthy and ready."""
+    """What the probes are told. A standby that waits for the Lease is healthy and ready; one that
+    another operator is in the way of is not ready, for somebody has to do something about it."""
 
     is_ready: bool = False
     is_leader: bool = False
+    in_the_way: str = ""
+    """What another operator does here; empty where there is none."""
 
     def live(self) -> tuple[bool, str]:
         return True, "in charge" if self.is_leader else "standing by"
 
     def ready(self) -> tuple[bool, str]:
+        if self.in_the_way:
+            return False, self.in_the_way
         return self.is_ready, self.live()[1] if self.is_ready else "starting"
 
 

@@ -8,7 +8,9 @@ from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound
 from chiplog_operator import lease
 from chiplog_operator.clock import Clock
-from chiplog_operator.lease import LeaseRecord, LeaseTimes, Seen, Step
+from chiplog_operator.lease import Claim, LeaseRecord, LeaseTimes, Seen, Step
+from chiplog_operator.neighbours import Neighbours
+from chiplog_operator.other_leases import Place
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,8 @@ class Leadership:
     namespace: str
     me: str
     times: LeaseTimes = field(default_factory=LeaseTimes)
+    neighbours: Neighbours | None = None
+    """Operators with other Leases; without it nobody looks for any."""
     _seen: Seen = field(default_factory=Seen)
     _held_until_s: float | None = None
     _is_failing: bool = False
@@ -35,15 +39,31 @@ class Leadership:
         return self._held_until_s is not None and self.clock.monotonic_s() < self._held_until_s
 
     async def acquire(self) -> None:
-        """Wait until this process is in charge, for as long as it takes."""
+        """Wait until this process is in charge, for as long as it takes.
+
+        It looks for other operators before it takes the Lease, and once more when it holds it:
+        two that begin at the same time see each other then.
+        """
         is_told = False
-        while not await self._try():
+        while True:
+            place = await self._place()
+            if place is Place.FREE and self.is_held():
+                break
+            if place is Place.ASIDE:
+                await self.release()
+            elif place is not Place.UNKNOWN and await self._try() and place is Place.FREE:
+                continue
             holder = self._seen.record.holder if self._seen.record else ""
-            if holder and not is_told:
+            if holder not in ("", self.me) and not is_told:
                 logger.info("standing_by", extra={"holder": holder})
                 is_told = True
             await self.clock.sleep(self.times.renew_s / 2)
         logger.info("in_charge", extra={"identity": self.me})
+
+    async def _place(self) -> Place:
+        if self.neighbours is None:
+            return Place.FREE
+        return await self.neighbours.look(holds_lease=self.is_held())
 
     async def keep(self) -> None:
         """Renew until that fails for too long: then `LeaseLost`. Returns never.
@@ -71,6 +91,7 @@ class Leadership:
         given_back = lease.released(record, self.clock.now())
         try:
             await self._write(given_back)
+            self._seen = Seen()  # it is another version now
             logger.info("lease_released")
         except ApiError as error:
             logger.warning("lease_not_released", extra={"error": str(error)})
@@ -88,7 +109,13 @@ class Leadership:
             if step is Step.WAIT:
                 self._is_failing = False
                 return False
-            wanted = lease.held_by(self.me, self._seen.record, self.clock.now(), self.times)
+            wanted = lease.held_by(
+                self.me,
+                self._seen.record,
+                self.clock.now(),
+                self.times,
+                self.neighbours.claim if self.neighbours else Claim(),
+            )
             taken = await self._write(wanted)
         except (Conflict, AlreadyExists):
             return False  # somebody was first; the next look shows who

@@ -8,13 +8,14 @@ between looking at its clock and writing, and then its compare-and-set writes lo
 Kopf's peering is advisory and serves nothing here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 
+from chiplog_core import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
-from chiplog_kube.manifests import uid_of, version_of
+from chiplog_kube.manifests import annotations_of, uid_of, version_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,16 @@ class LeaseTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a holder says that it looks after; empty where an older operator did not say."""
+
+    watches: str = ""
+    """As `labels.WATCHES`."""
+    account: str = ""
+    """Its ServiceAccount; empty where it is no pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRecord:
     """A Lease as the API server has it."""
 
@@ -40,6 +51,8 @@ class LeaseRecord:
     acquire_time: str
     uid: str
     resource_version: str
+    claim: Claim = field(default_factory=Claim)
+    """Of its last holder."""
 
 
 class Step(Enum):
@@ -87,10 +100,16 @@ def read(manifest: Manifest) -> LeaseRecord:
         acquire_time=spec.get("acquireTime") or "",
         uid=uid_of(manifest),
         resource_version=version_of(manifest),
+        claim=Claim(
+            watches=annotations_of(manifest).get(labels.WATCHES, ""),
+            account=annotations_of(manifest).get(labels.WATCHES_AS, ""),
+        ),
     )
 
 
-def held_by(me: str, before: LeaseRecord | None, now: datetime, times: LeaseTimes) -> LeaseRecord:
+def held_by(
+    me: str, before: LeaseRecord | None, now: datetime, times: LeaseTimes, claim: Claim
+) -> LeaseRecord:
     """The Lease in this process's hands, renewed now."""
     moment = _micro_time(now)
     if before is None:
@@ -111,6 +130,7 @@ def held_by(me: str, before: LeaseRecord | None, now: datetime, times: LeaseTime
         duration_s=times.duration_s,
         transitions=before.transitions if is_mine else before.transitions + 1,
         acquire_time=before.acquire_time if is_mine else moment,
+        claim=claim,
     )
 
 
@@ -121,7 +141,10 @@ def released(before: LeaseRecord, now: datetime) -> LeaseRecord:
 
 def write(record: LeaseRecord, namespace: str, name: str) -> Manifest:
     """As a manifest to create, or to put over the version it was read as."""
-    metadata = {"namespace": namespace, "name": name}
+    metadata: dict[str, object] = {"namespace": namespace, "name": name}
+    said = {labels.WATCHES: record.claim.watches, labels.WATCHES_AS: record.claim.account}
+    if annotations := {name: text for name, text in said.items() if text}:
+        metadata["annotations"] = annotations
     if record.resource_version:
         metadata |= {"uid": record.uid, "resourceVersion": record.resource_version}
     spec: dict[str, object] = {

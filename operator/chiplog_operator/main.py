@@ -22,14 +22,18 @@ from chiplog_core.spark.choices import Allowed
 from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
+from chiplog_operator.aside import Aside, Pod
 from chiplog_operator.caches import Caches
 from chiplog_operator.clock import SystemClock
 from chiplog_operator.groups.looks import GroupPorts
 from chiplog_operator.groups.port import HttpGroupsPort
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
 from chiplog_operator.leadership import Leadership, LeaseLost
+from chiplog_operator.lease import Claim
 from chiplog_operator.logs import set_up
 from chiplog_operator.metrics import Metrics
+from chiplog_operator.neighbours import Neighbours
+from chiplog_operator.other_leases import OtherLeases, as_watches
 from chiplog_operator.system import Settings, System
 from chiplog_operator.writes import NotInCharge
 
@@ -53,6 +57,11 @@ class Options:
     broker_image: str
     spark_image: str
     spark_allowed: Allowed
+
+    @property
+    def watches(self) -> str:
+        """The namespaces that it looks after, as it writes them into its Lease."""
+        return as_watches(self.watch_namespaces)
 
 
 def options(given: Sequence[str] | None = None) -> Options:
@@ -155,8 +164,10 @@ async def serve(chosen: Options, connection: Connection) -> int:
         begun.push_async_callback(scraped.cleanup)
         api = await begun.enter_async_context(HttpKubeApi(connection, meter=metrics.requests))
         me = f"{instance}_{secrets.token_hex(8)}"
-        leadership = Leadership(api, SystemClock(), chosen.namespace, me)
-        health.is_ready = True
+        aside = Aside(api, health, Pod(instance, chosen.namespace, os.environ.get("POD_UID", "")))
+        claim = Claim(watches=chosen.watches, account=os.environ.get("POD_SERVICE_ACCOUNT", ""))
+        neighbours = Neighbours(api, SystemClock(), OtherLeases(chosen.namespace, claim), aside)
+        leadership = Leadership(api, SystemClock(), chosen.namespace, me, neighbours=neighbours)
         begun.push_async_callback(leadership.release)
         work = loop.create_task(
             _lead(chosen, connection, api, leadership, _Signs(health, metrics, stopping))

@@ -12,9 +12,10 @@ from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator import lease
 from chiplog_operator.leadership import Leadership, LeaseLost
-from chiplog_operator.lease import LeaseRecord, LeaseTimes, Seen, Step
+from chiplog_operator.lease import Claim, LeaseRecord, LeaseTimes, Seen, Step
 
 TIMES = LeaseTimes()
+CLAIM = Claim(watches="a,b", account="chiplog-operator")
 
 
 def record(holder: str, version: str = "1", duration_s: int = 8) -> LeaseRecord:
@@ -53,11 +54,11 @@ def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None
 
 def test_taking_counts_and_renewing_does_not(bench: Any) -> None:
     now = bench.clock.now()
-    renewed = lease.held_by("me", record("me"), now, TIMES)
+    renewed = lease.held_by("me", record("me"), now, TIMES, Claim())
     assert (renewed.transitions, renewed.acquire_time) == (3, "t0")
-    taken = lease.held_by("me", record("other"), now, TIMES)
+    taken = lease.held_by("me", record("other"), now, TIMES, CLAIM)
     assert (taken.transitions, taken.acquire_time) == (4, taken.renew_time)
-    assert lease.held_by("me", None, now, TIMES).transitions == 0
+    assert lease.held_by("me", None, now, TIMES, Claim()).transitions == 0
     assert taken.renew_time == "2026-01-01T12:00:00.000000Z"
     assert lease.read(lease.write(taken, "ns", "n")) == taken
 

@@ -1,0 +1,72 @@
+"""Says that another operator is in the way: to probes, in the log, and by an Event on the pod."""
+
+import logging
+from dataclasses import dataclass
+
+from chiplog_core import labels
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.planner.actions import Announce, EventType
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi
+from chiplog_operator.clock import SystemClock
+from chiplog_operator.events import event
+from chiplog_operator.http import Health
+
+logger = logging.getLogger(__name__)
+
+REASON = "AnotherOperator"
+TELL_AGAIN_S = 600.0
+"""An Event is forgotten after an hour, and this should not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """The pod of this process; without a uid it is no pod."""
+
+    name: str
+    namespace: str
+    uid: str
+
+
+class Aside:
+    """What there is to say of one process."""
+
+    def __init__(self, api: KubeApi, health: Health, pod: Pod) -> None:
+        self._api = api
+        self._health = health
+        self._pod = pod
+        self._said_s: float | None = None
+
+    async def stand_aside(self, message: str, now_s: float) -> None:
+        """Not ready, and every now and then a line and an Event."""
+        is_news = message != self._health.in_the_way
+        self._health.in_the_way = message
+        if not is_news and self._said_s is not None and now_s - self._said_s < TELL_AGAIN_S:
+            return
+        self._said_s = now_s
+        logger.error("another_operator", extra={"problem": message})
+        if self._pod.uid:
+            await self._announce(message)
+
+    def go_on(self) -> None:
+        """Ready from now on: before the first look, a new pod must not take an old one's place."""
+        if self._health.in_the_way:
+            logger.info("no_other_operator")
+        self._health.in_the_way = ""
+        self._health.is_ready = True
+
+    async def _announce(self, message: str) -> None:
+        pod = self._pod
+        about = Announce(
+            kind=kinds.PODS.kind,
+            api_version=kinds.PODS.api_version,
+            metadata=Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid),
+            type=EventType.WARNING,
+            reason=REASON,
+            message=message,
+        )
+        manifest = event(about, SystemClock().now(), pod.name)
+        try:
+            await self._api.create(kinds.EVENTS, manifest, field_manager=labels.OPERATOR)
+        except ApiError as error:
+            logger.warning("event_not_made", extra={"reason": REASON, "error": str(error)})

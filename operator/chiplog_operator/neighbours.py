@@ -1,0 +1,122 @@
+"""Looks at the Leases of other operators, for `leadership`. The decisions are in `other_leases`."""
+
+import logging
+from typing import Protocol
+
+from chiplog_core import labels, names
+from chiplog_core.api import GROUP
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, Forbidden, KubeApi, Manifest
+from chiplog_operator.clock import Clock
+from chiplog_operator.lease import Claim
+from chiplog_operator.other_leases import InTheWay, OtherLeases, Place
+
+logger = logging.getLogger(__name__)
+
+OF_OPERATORS = f"metadata.name={names.OPERATOR_LEASE}"
+"""Rights on one name cover a list of that name, also in all namespaces."""
+LOOK_AGAIN_S = 10.0
+"""So long a process that waits believes what it saw: for such a list the API server goes through
+the Leases of all nodes."""
+
+
+class Listener(Protocol):
+    """Who is told that another operator is in the way."""
+
+    async def stand_aside(self, message: str, now_s: float) -> None:
+        """It is, for so many seconds of a clock that never jumps. Called at every look."""
+
+    def go_on(self) -> None:
+        """Nobody is."""
+
+
+def review(one: InTheWay, namespace: str) -> Manifest:
+    """Asks whether a Lease's account may do what only an operator does."""
+    return {
+        "apiVersion": kinds.ACCESS_REVIEWS.api_version,
+        "kind": kinds.ACCESS_REVIEWS.kind,
+        "metadata": {},
+        "spec": {
+            "user": f"system:serviceaccount:{one.namespace}:{one.account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{one.namespace}"],
+            "resourceAttributes": {
+                "group": GROUP,
+                "resource": kinds.PARTITION_MAPS.plural,
+                "verb": "update",
+                "namespace": namespace,
+            },
+        },
+    }
+
+
+class Neighbours:
+    """For one process."""
+
+    def __init__(self, api: KubeApi, clock: Clock, others: OtherLeases, told: Listener) -> None:
+        self._api = api
+        self._clock = clock
+        self._others = others
+        self._told = told
+        self._is_refused = False
+        self._known: tuple[float, Place] | None = None
+        """When it was looked, and what came of it."""
+
+    @property
+    def claim(self) -> Claim:
+        """What this process looks after, for its own Lease."""
+        return self._others.claim
+
+    async def look(self, *, holds_lease: bool) -> Place:
+        """Where this process stands; as of this moment if it holds its own Lease."""
+        now_s = self._clock.monotonic_s()
+        if not holds_lease and self._known and now_s - self._known[0] < LOOK_AGAIN_S:
+            return self._known[1]
+        place = await self._look(holds_lease=holds_lease)
+        self._known = None if place is Place.UNKNOWN else (now_s, place)
+        return place
+
+    async def _look(self, *, holds_lease: bool) -> Place:
+        try:
+            found = await self._api.list_(kinds.LEASES, fields=OF_OPERATORS)
+        except Forbidden as error:
+            # Rights that somebody wrote by hand: as well as before there was anything to ask.
+            if not self._is_refused:
+                logger.warning("other_operators_unknown", extra={"error": str(error)})
+            self._is_refused = True
+            self._told.go_on()
+            return Place.FREE
+        except ApiError as error:
+            logger.debug("other_operators_unknown", extra={"error": str(error)})
+            return Place.UNKNOWN
+        now_s = self._clock.monotonic_s()
+        self._others.look(found.items, now_s)
+        try:
+            operators = await self._operators(now_s)
+        except ApiError as error:
+            logger.debug("other_operators_unknown", extra={"error": str(error)})
+            return Place.UNKNOWN
+        place, who = self._others.place(now_s, operators, holds_lease=holds_lease)
+        if who is None:
+            self._told.go_on()
+        elif place is Place.ASIDE:
+            await self._told.stand_aside(who.message(), now_s)
+        return place
+
+    async def _operators(self, now_s: float) -> set[str]:
+        """The namespaces of those in the way that may do what they say they do."""
+        return {
+            one.namespace
+            for one in self._others.in_the_way(now_s)
+            for namespace in one.shared_namespaces
+            if await self._may(one, namespace)
+        }
+
+    async def _may(self, one: InTheWay, namespace: str) -> bool:
+        asked = review(one, namespace)
+        try:
+            said = await self._api.create(
+                kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR
+            )
+        except Forbidden:
+            return True  # rights that somebody wrote by hand: its word has to do
+        return bool((said.get("status") or {}).get("allowed"))

@@ -1,0 +1,163 @@
+"""Whether operators with other Leases leave this one its namespaces.
+
+A Lease keeps the processes of one release apart. Two releases have two, each in the namespace of
+its own pods, and where both look after one namespace, both would carry out what users write there.
+So each holder writes the namespaces that it looks after into its Lease, and who would begin looks
+at the Leases of all others first: the one that was there first goes on, and the other one waits.
+
+Two that begin at the same time hold their Leases before either sees the other. Then the older
+Lease goes first, whose age is the API server's word and the same to both, and the other gives its
+own back when it sees that. Where it does not, it had looked before there was anything to see, and
+is in charge: then the older one goes.
+
+A Lease is believed only of an account that may do in the shared namespaces what an operator does.
+Else everybody who may write Leases in a namespace of their own could keep the operator from
+beginning anew.
+
+As in `lease`, nobody compares clocks: a Lease is believed until it did not change for a while by
+this process's own clock. That while is longer than a release needs to hand its Lease on from one
+pod to the next, or a new version of it could lose its namespaces to the operator that waits.
+"""
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from enum import Enum
+
+from chiplog_kube.api import Manifest
+from chiplog_kube.manifests import key_of, metadata
+from chiplog_operator import lease
+from chiplog_operator.lease import Claim, Seen
+
+ALL = "*"
+GONE_S = 30.0
+"""A Lease that did not change for so long is nobody's."""
+FIRST_S = 10.0
+"""So long the older Lease waits for the other to be given back; looks are a second apart."""
+
+
+class Place(Enum):
+    """Where an operator stands among others."""
+
+    FREE = "free"
+    FIRST = "first"
+    """Another one began at the same time, and goes: keep the Lease, and do nothing yet."""
+    ASIDE = "aside"
+    UNKNOWN = "unknown"
+    """They could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old a Lease is; the smaller one is older."""
+
+    created: str
+    """As the API server writes it; empty of one that does not exist."""
+    namespace: str
+
+    def is_older_than(self, other: "Age") -> bool:
+        return (self.created or "~", self.namespace) < (other.created or "~", other.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class InTheWay:
+    """A Lease by which somebody looks after a namespace of ours."""
+
+    namespace: str
+    """Of the Lease, and of its holder's pod."""
+    shared: str
+    """`ALL`, or the names of the namespaces that both look after."""
+    account: str
+    """The ServiceAccount of its holder."""
+    age: Age
+    is_held: bool
+
+    @property
+    def shared_namespaces(self) -> tuple[str, ...]:
+        """For the API server: an empty name means all of them."""
+        return ("",) if self.shared == ALL else tuple(self.shared.split(","))
+
+    def message(self) -> str:
+        """What is wrong, and the remedy."""
+        where = "all namespaces" if self.shared == ALL else f"namespace {self.shared}"
+        return (
+            f"the operator in namespace {self.namespace} looks after {where} too, so this one does "
+            "nothing: give the two watchNamespaces that have none in common (and neither "
+            "watchAllNamespaces), or uninstall one. This one begins by itself when the Lease "
+            f"chiplog-operator in namespace {self.namespace} has not changed for {GONE_S:.0f} s"
+        )
+
+
+@dataclass(slots=True)
+class OtherLeases:
+    """The Leases of all operators, as one process sees them."""
+
+    namespace: str
+    """Where its own is."""
+    claim: Claim
+    _seen: dict[str, Seen] = field(default_factory=dict)
+    _created: dict[str, str] = field(default_factory=dict)
+    _first_since_s: float | None = None
+
+    def look(self, leases: Iterable[Manifest], now_s: float) -> None:
+        """These are all there are now."""
+        found = {key_of(one).namespace: one for one in leases}
+        self._seen = {
+            namespace: self._seen.get(namespace, Seen()).look(lease.read(one), now_s)
+            for namespace, one in found.items()
+        }
+        self._created = {
+            namespace: str(metadata(one).get("creationTimestamp") or "")
+            for namespace, one in found.items()
+        }
+
+    def place(
+        self, now_s: float, operators: Set[str], *, holds_lease: bool
+    ) -> tuple[Place, InTheWay | None]:
+        """Where this process stands, and who is in its way.
+
+        `operators` are the namespaces of those `in_the_way` whose account has an operator's rights.
+        """
+        others = [one for one in self.in_the_way(now_s) if one.namespace in operators]
+        if holds_lease:
+            # What was given back cannot be taken again while we hold ours.
+            others = [one for one in others if one.is_held]
+        me = Age(self._created.get(self.namespace, ""), self.namespace)
+        older = [one for one in others if not me.is_older_than(one.age)]
+        if not others or not holds_lease or older:
+            self._first_since_s = None
+            return (Place.ASIDE, (older or others)[0]) if others else (Place.FREE, None)
+        if self._first_since_s is None:
+            self._first_since_s = now_s
+        is_early = now_s - self._first_since_s < FIRST_S
+        return Place.FIRST if is_early else Place.ASIDE, others[0]
+
+    def in_the_way(self, now_s: float) -> list[InTheWay]:
+        """Every Lease that says so, whoever wrote it."""
+        return [
+            InTheWay(
+                namespace=namespace,
+                shared=shared,
+                account=seen.record.claim.account,
+                age=Age(self._created[namespace], namespace),
+                is_held=bool(seen.record.holder),
+            )
+            for namespace, seen in sorted(self._seen.items())
+            if namespace != self.namespace
+            and seen.record is not None
+            and seen.record.claim.account
+            and now_s - seen.since_s < GONE_S
+            and (shared := in_common(self.claim.watches, seen.record.claim.watches))
+        ]
+
+
+def in_common(mine: str, theirs: str) -> str:
+    """The namespaces that both look after, as `labels.WATCHES`; empty where there is none, or where
+    one does not say."""
+    if ALL in (mine, theirs):
+        return theirs if mine == ALL else mine
+    return ",".join(sorted(set(filter(None, mine.split(","))) & set(theirs.split(","))))
+
+
+def as_watches(namespaces: Iterable[str]) -> str:
+    """For `labels.WATCHES`: no names at all mean all namespaces."""
+    return ",".join(sorted(namespaces)) or ALL
