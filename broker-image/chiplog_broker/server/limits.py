@@ -35,13 +35,14 @@ class ConnectionQuota:
         self._of_host: Counter[str] = Counter()
         self._count = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as there may be, wherever they come from."""
+        return self._count >= self.limits.max_connections
+
     def enter(self, host: str) -> bool:
         """Count a connection in, unless there are too many."""
-        limits = self.limits
-        if (
-            self._count >= limits.max_connections
-            or self._of_host[host] >= limits.max_connections_per_ip
-        ):
+        if self.is_full or self._of_host[host] >= self.limits.max_connections_per_ip:
             return False
         self._count += 1
         self._of_host[host] += 1

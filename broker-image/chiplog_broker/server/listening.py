@@ -154,7 +154,18 @@ class Acceptor:
                 f"descriptor {socket.fileno()} is kept for files and brokers: raise the limit of "
                 "open files (RLIMIT_NOFILE), or have fewer connections or partitions"
             )
+        if self._quota.is_full:
+            self._drop_a_stranger()
         return "" if self._quota.enter(host) else "there are too many connections"
+
+    def _drop_a_stranger(self) -> None:
+        """Make room by the connection that has tried to log in for longest, if there is one: those
+        who can are done in a moment, and must not be kept out by those who cannot."""
+        for connection in self._connections:
+            if connection.peer.sasl is not None:
+                connection.abort()
+                self.disconnected(connection, None)
+                return
 
     def unsent(self, change_bytes: int) -> None:
         self._metrics.unsent_bytes += change_bytes

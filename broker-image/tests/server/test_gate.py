@@ -361,6 +361,27 @@ def test_a_stranger_has_not_much_time() -> None:
     asyncio.run(scenario())
 
 
+def test_strangers_do_not_keep_out_who_can_log_in() -> None:
+    """Else whoever reaches a broker's internal listener could keep its followers away."""
+
+    async def scenario() -> None:
+        async with listening(internal()) as (kit, known):
+            await known.log_in()
+            strangers = [await kit.connect() for _ in range(LIMITS.max_connections - 1)]
+            for stranger in strangers:
+                await stranger.ask(ApiKey.API_VERSIONS, 0)
+            newcomer = await kit.connect()
+            assert (await newcomer.log_in()).error_code is ErrorCode.none
+            assert await strangers[0].is_closed()
+            assert kit.metrics.connections == LIMITS.max_connections
+            await strangers[1].ask(ApiKey.API_VERSIONS, 0)
+            await known.topics()
+            for other in (*strangers, newcomer):
+                other.writer.close()
+
+    asyncio.run(scenario())
+
+
 def test_where_nobody_is_asked_there_is_nothing_to_log_in_to() -> None:
     async def scenario() -> None:
         async with listening(PLAIN) as (kit, client):
