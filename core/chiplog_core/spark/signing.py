@@ -1,12 +1,15 @@
-"""Whose a result is: a driver signs it with a key that only it and the operator have.
+"""Who wrote what operator and driver tell each other: each signs it with a key that both have.
 
-The result lies in a ConfigMap, which many may write who may read no Secret. A forged one could have
-brokers put sound replicas aside. The operator makes a key for each run, in a Secret that is mounted
-into the driver alone, and believes what is signed with it (HMAC-SHA256, RFC 2104). The name of the
-application is signed as well, and stands on a line of its own: it cannot hold a line's end.
+Request, executors' pod template and result lie in ConfigMaps, which many may write who may read no
+Secret. A forged result could have brokers put sound replicas aside; a forged request has the driver
+find that where there are no brokers of ours; a forged template has it make any pod. The operator
+makes a key for each run, in a Secret that is mounted into the driver alone, and each believes what
+is signed with it (HMAC-SHA256, RFC 2104). What it is and the name of the application are signed as
+well, each on a line of its own: they cannot hold a line's end.
 """
 
 import hmac
+from collections.abc import Mapping
 from typing import Final
 
 KEY_FOLDER: Final = "/etc/chiplog/result-key"
@@ -18,20 +21,36 @@ KEY_NAME: Final = "key"
 SIGNATURE_KEY: Final = "result.signature"
 """Of the ConfigMap with the result."""
 
-_WHAT: Final = "chiplog-result-1"
+_RESULT: Final = "result"
 
 
-def signature(key: str, application: str, text: str) -> str:
-    """64 hex digits, of the text of a result. Raises `ValueError` without a key."""
+def signature(key: str, application: str, text: str, what: str = _RESULT) -> str:
+    """64 hex digits, of the text of a result or of the file `what`. Raises `ValueError` without a
+    key."""
     if not key:
         raise ValueError("an empty key is known to everybody")
-    message = f"{_WHAT}\n{application}\n{text}"
+    message = f"chiplog-{what}-1\n{application}\n{text}"
     return hmac.new(key.encode(), message.encode(errors="surrogatepass"), "sha256").hexdigest()
 
 
-def is_signed(key: str, application: str, text: str, said: str) -> bool:
-    """Whether the driver of this application wrote this text."""
+def is_signed(key: str, application: str, text: str, said: str, what: str = _RESULT) -> bool:
+    """Whether it was written for this application by somebody who has its key."""
     try:
-        return hmac.compare_digest(signature(key, application, text).encode(), said.encode())
+        return hmac.compare_digest(signature(key, application, text, what).encode(), said.encode())
     except ValueError:
         return False
+
+
+def signature_of(file: str) -> str:
+    """Name of the file with the signature of another one, beside it."""
+    return f"{file}.signature"
+
+
+def signed(key: str, application: str, files: Mapping[str, str]) -> dict[str, str]:
+    """The files of a ConfigMap, each with its signature; without a key as they are."""
+    if not key:
+        return dict(files)
+    signatures = {
+        signature_of(name): signature(key, application, text, name) for name, text in files.items()
+    }
+    return {**files, **signatures}

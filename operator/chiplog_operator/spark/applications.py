@@ -22,7 +22,7 @@ from chiplog_core.spark.progress import PROGRESS_KEY, progress_of
 from chiplog_core.spark.requests import REQUEST_KEY, Request
 from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_core.spark.runs import Seen
-from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed
+from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed, signed
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Forbidden, KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import Kind
@@ -203,14 +203,8 @@ class Applications:
     async def _make(
         self, wanted: choice.Launch, application: Application, request: Request, heirs: Heirs
     ) -> None:
-        name = application.result_key
-        known = await self._key(application.namespace, name)
-        if known is not None:
-            text = b64encode((known or self._draw_key()).encode()).decode()
-            parts: Manifest = {"data": {KEY_NAME: text}, "type": "Opaque"}
-            secret = object_of(application, "v1", "Secret", name, parts)
-            await self._apply(kinds.SECRETS, secret, heirs)
-        told = {"data": {REQUEST_KEY: request.to_json()}}
+        key = await self._make_key(application, heirs)
+        told = {"data": signed(key, application.name, {REQUEST_KEY: request.to_json()})}
         for name, parts in (
             (application.request_config_map, told),
             (application.result_config_map, {}),
@@ -218,7 +212,24 @@ class Applications:
             manifest = object_of(application, "v1", "ConfigMap", name, parts)
             await self._apply(kinds.CONFIG_MAPS, manifest, heirs)
         for manifest in wanted.before:
-            await self._apply(MADE[manifest["kind"]], manifest, heirs)
+            files = manifest.get("data")  # of a ConfigMap
+            told = {"data": signed(key, application.name, files)} if files else {}
+            await self._apply(MADE[manifest["kind"]], {**manifest, **told}, heirs)
+
+    async def _make_key(self, application: Application, heirs: Heirs) -> str:
+        """What operator and driver sign with; empty where the operator may make none."""
+        name = application.result_key
+        known = await self._key(application.namespace, name)
+        if known is None:
+            return ""
+        key = known or self._draw_key()
+        parts: Manifest = {
+            "data": {KEY_NAME: b64encode(key.encode()).decode()},
+            "type": "Opaque",
+        }
+        secret = object_of(application, "v1", "Secret", name, parts)
+        await self._apply(kinds.SECRETS, secret, heirs)
+        return key
 
     async def _apply(self, kind: Kind, wanted: Manifest, heirs: Heirs) -> None:
         try:

@@ -177,6 +177,24 @@ def test_a_verification_runs_as_a_job_and_is_told_of(it: Spark) -> None:
     it.bench.run(scenario())
 
 
+def test_what_a_driver_is_told_is_signed_with_its_key(it: Spark) -> None:
+    """Many may write ConfigMaps who may neither read Secrets nor make pods."""
+
+    async def scenario() -> None:
+        async with it.bench.running():
+            await it.begin()
+            await it.apply(topics=["orders"])
+            (job,) = it.jobs()
+            name = job["metadata"]["name"]
+            key = key_of(it.bench.one(kinds.SECRETS, f"{name}-result-key"))
+            for config_map, file in (("request", "request.json"), ("executor", "pod.json")):
+                told = it.bench.one(kinds.CONFIG_MAPS, f"{name}-{config_map}")["data"]
+                said = told[f"{file}.signature"]
+                assert said == signature(key, name, told[file], file)
+
+    it.bench.run(scenario())
+
+
 def test_violations_reach_status_condition_event_and_metric(it: Spark) -> None:
     violation = {
         "check": "ReplicaMismatch",

@@ -15,7 +15,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
@@ -25,7 +25,7 @@ from chiplog_core.log_lines import JsonFormatter
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_core.spark.results import CRASHED, Result, ResultState, failed
-from chiplog_spark.jobs import reporting
+from chiplog_spark.jobs import orders, reporting
 from chiplog_spark.jobs.refused import Refused
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ class Surroundings:
 
     session: Callable[[Request], SparkSession]
     report: Callable[[Request, Result], None]
+    key: str = field(default="", repr=False)
+    """With which the operator has signed what it told this driver; empty where it has not."""
 
 
 def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
@@ -68,15 +70,24 @@ def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
         log.error("usage: REQUEST [RESULT], paths of files")
         sys.exit(REFUSED)
     report = to_file(Path(arguments[1])) if len(arguments) == 2 else to_config_map
-    surroundings = Surroundings(lambda request: session_for(request, conf(request)), report)
-    sys.exit(run(kind, work, Path(arguments[0]), surroundings))
+    try:
+        key = reporting.own_key()
+    except reporting.NotReported as error:
+        log.error("the key of this run does not read", extra={"why": str(error)})
+        sys.exit(BROKEN)
+
+    def session(request: Request) -> SparkSession:
+        of_template = orders.template_conf(request.application, key)
+        return session_for(request, {**conf(request), **of_template})
+
+    sys.exit(run(kind, work, Path(arguments[0]), Surroundings(session, report, key)))
 
 
 def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> int:
     """Do a job and tell its result; returns the exit code."""
     try:
-        request = Request.from_json(path.read_bytes())
-    except (OSError, UnreadableDocument) as error:
+        request = orders.read_request(path, surroundings.key)
+    except (OSError, UnreadableDocument, Refused) as error:
         log.error("the request does not read", extra={"path": str(path), "why": str(error)})
         return REFUSED
     about = {"application": request.application, "kind": request.kind.value}

@@ -1,0 +1,63 @@
+"""What the operator has written for a driver, and nobody else since.
+
+A request that somebody else changed could have the job read brokers of their own, and the pod
+template of the executors decides which pods the driver makes. Both lie in ConfigMaps, and the
+operator signs them with the key that it gives this driver (`signing`). Where it gives none, nothing
+is known of them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from chiplog_core.spark.plain_job import TEMPLATE_FOLDER, TEMPLATE_KEY
+from chiplog_core.spark.pods import WORK_FOLDER
+from chiplog_core.spark.requests import Request
+from chiplog_core.spark.signing import is_signed, signature_of
+from chiplog_spark.jobs.refused import Refused
+
+TEMPLATE: Final = Path(TEMPLATE_FOLDER, TEMPLATE_KEY)
+"""Of executors' pods, where Spark operators do not take it from elsewhere."""
+
+TEMPLATE_CONF: Final = "spark.kubernetes.executor.podTemplateFile"
+
+
+FORGED: Final = "Forged"
+"""Reason of a result that somebody else's words kept from coming about."""
+
+
+def read_request(path: Path, key: str) -> Request:
+    """Raises `OSError`, `UnreadableDocument`, and `Refused`."""
+    text = path.read_bytes()
+    request = Request.from_json(text)
+    _check(path, text, request.application, key)
+    return request
+
+
+def template_conf(
+    application: str, key: str, template: Path = TEMPLATE, folder: Path = Path(WORK_FOLDER)
+) -> Mapping[str, str]:
+    """Have Spark make executors of a copy in `folder`, which does not change while the job runs.
+
+    Nothing where there is no template. Raises `Refused`, and `OSError`.
+    """
+    if not template.exists():
+        return {}
+    text = template.read_bytes()
+    _check(template, text, application, key)
+    copy = folder / f"executor-{template.name}"
+    copy.write_bytes(text)
+    return {TEMPLATE_CONF: str(copy)}
+
+
+def _check(path: Path, text: bytes, application: str, key: str) -> None:
+    if not key:
+        return
+    beside = path.with_name(signature_of(path.name))
+    said = beside.read_text(errors="replace").strip() if beside.exists() else ""
+    if not is_signed(key, application, text.decode(errors="replace"), said, path.name):
+        message = (
+            f"{path} is not what the operator has written for this run: somebody else has changed "
+            "it, or the run is of another version of the operator. Run it again"
+        )
+        raise Refused(FORGED, message)
