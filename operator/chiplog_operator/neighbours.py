@@ -1,6 +1,7 @@
 """Looks at the Leases of other operators, for `leadership`. The decisions are in `other_leases`."""
 
 import logging
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from chiplog_core import labels, names
@@ -30,8 +31,28 @@ class Listener(Protocol):
         """Nobody is."""
 
 
-def review(one: InTheWay, namespace: str) -> Manifest:
-    """Asks whether a Lease's account may do what only an operator does."""
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Something that an operator's account may do."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    """Empty for all of them, and for what has none."""
+
+
+LISTS_NODES = Right("", kinds.NODES.plural, "list")
+"""Every operator may, and nobody whose rights end with a namespace."""
+
+
+def writes_maps(namespace: str) -> Right:
+    """What only an operator does."""
+    return Right(GROUP, kinds.PARTITION_MAPS.plural, "update", namespace)
+
+
+def review(one: InTheWay, right: Right) -> Manifest:
+    """Asks whether a Lease's account has a right."""
     return {
         "apiVersion": kinds.ACCESS_REVIEWS.api_version,
         "kind": kinds.ACCESS_REVIEWS.kind,
@@ -39,12 +60,7 @@ def review(one: InTheWay, namespace: str) -> Manifest:
         "spec": {
             "user": f"system:serviceaccount:{one.namespace}:{one.account}",
             "groups": ["system:serviceaccounts", f"system:serviceaccounts:{one.namespace}"],
-            "resourceAttributes": {
-                "group": GROUP,
-                "resource": kinds.PARTITION_MAPS.plural,
-                "verb": "update",
-                "namespace": namespace,
-            },
+            "resourceAttributes": asdict(right),
         },
     }
 
@@ -104,15 +120,20 @@ class Neighbours:
 
     async def _operators(self, now_s: float) -> set[str]:
         """The namespaces of those in the way that may do what they say they do."""
-        return {
-            one.namespace
-            for one in self._others.in_the_way(now_s)
-            for namespace in one.shared_namespaces
-            if await self._may(one, namespace)
-        }
+        found = [one for one in self._others.in_the_way(now_s) if await self._is_operator(one)]
+        return {one.namespace for one in found}
 
-    async def _may(self, one: InTheWay, namespace: str) -> bool:
-        asked = review(one, namespace)
+    async def _is_operator(self, one: InTheWay) -> bool:
+        """Of somebody else, one question: they may name any number of namespaces."""
+        if not await self._may(one, LISTS_NODES):
+            return False
+        for namespace in one.shared_namespaces:
+            if await self._may(one, writes_maps(namespace)):
+                return True
+        return False
+
+    async def _may(self, one: InTheWay, right: Right) -> bool:
+        asked = review(one, right)
         try:
             said = await self._api.create(
                 kinds.ACCESS_REVIEWS, asked, field_manager=labels.OPERATOR

@@ -10,9 +10,9 @@ Lease goes first, whose age is the API server's word and the same to both, and t
 own back when it sees that. Where it does not, it had looked before there was anything to see, and
 is in charge: then the older one goes.
 
-A Lease is believed only of an account that may do in the shared namespaces what an operator does.
-Else everybody who may write Leases in a namespace of their own could keep the operator from
-beginning anew.
+A Lease is believed only of an account that may do what an operator does, in a shared namespace and
+beyond any. Else everybody who may write Leases in a namespace of their own, or give accounts there
+all rights, could keep the operator from beginning anew.
 
 As in `lease`, nobody compares clocks: a Lease is believed until it did not change for a while by
 this process's own clock. That while is longer than a release needs to hand its Lease on from one
