@@ -3,6 +3,7 @@
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.disk import Disk, DiskUsage
@@ -16,17 +17,21 @@ UNKNOWN_BYTES = -1
 class LogDirHandlers:
     """Reports on the broker's one data directory."""
 
-    def __init__(self, replicas: Replicas, disk: Disk, path: str) -> None:
+    def __init__(self, replicas: Replicas, disk: Disk, path: str, long_work: LongWork) -> None:
         self._replicas = replicas
+        self._long_work = long_work
         self._disk = disk
         self._path = path
 
-    def describe_log_dirs(self, call: Call[Any]) -> object:
+    async def describe_log_dirs(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DESCRIBE_LOG_DIRS)
         wanted = call.message.topics
         asked = wanted and {(one.topic, index) for one in wanted for index in one.partitions}
         by_topic: dict[str, list[object]] = {}
-        for partition in self._replicas:
+        turns = self._long_work.turns()
+        # As they are at one instant: a broker may have thousands.
+        for partition in list(self._replicas):
+            await turns.pause()
             name = partition.name
             if asked is None or (name.topic, name.partition) in asked:
                 by_topic.setdefault(name.topic, []).append(described(types, partition))

@@ -83,7 +83,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
     groups = GroupHandlers(parts.coordinator)
     group_admin = GroupAdminHandlers(parts.coordinator, long_work)
     group_offsets = GroupOffsetHandlers(parts.coordinator, parts.cluster, parts.config, long_work)
-    log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path)
+    log_dirs = LogDirHandlers(parts.replicas, parts.disk, parts.data_path, long_work)
     return {
         ApiKey.PRODUCE: ProduceHandler(leaders, parts.clock, long_work),
         ApiKey.FETCH: fetch,

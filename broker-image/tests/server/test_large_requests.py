@@ -97,6 +97,20 @@ def test_a_large_answer_within_one_partition(kit: "Kit", elsewhere: list[str]) -
     kit.run(scenario)
 
 
+def test_all_replicas_of_a_broker(kit: "Kit", elsewhere: list[str]) -> None:
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", LARGE_ANSWER + 1)
+            types = client.types(ApiKey.DESCRIBE_LOG_DIRS)
+            request = types.DescribeLogDirsRequest(topics=None)
+            answer = await client.ask(ApiKey.DESCRIBE_LOG_DIRS, request)
+            (topic,) = [one for one in answer.results[0].topics if one.name == "orders"]
+            assert len(topic.partitions) == LARGE_ANSWER + 1
+            assert elsewhere == ["encode_response"]
+
+    kit.run(scenario)
+
+
 def test_a_join_with_much_metadata_waits_as_any_other(kit: "Kit", elsewhere: list[str]) -> None:
     async def scenario() -> None:
         async with running(kit) as client:
