@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
+from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC
+
 BURST_S: Final = 11
 """How many seconds' worth fit into the bucket: Kafka's `controller.quota.window.num` times its
 `controller.quota.window.size.seconds`, by their defaults."""
@@ -59,8 +61,10 @@ class MutationQuota:
         self._buckets: dict[str, TokenBucket] = {}
 
     def spend(self, client: str, partitions: int, now_s: float) -> int:
-        """As `TokenBucket.spend`. A request may name any number: each counts as one at least."""
-        return self._bucket(client, now_s).spend(max(partitions, 1), now_s)
+        """As `TokenBucket.spend`. A number that no topic can have counts as one: it is refused,
+        and must neither fill the bucket nor empty it for weeks."""
+        counted = partitions if 1 <= partitions <= MAX_PARTITIONS_PER_TOPIC else 1
+        return self._bucket(client, now_s).spend(counted, now_s)
 
     def _bucket(self, client: str, now_s: float) -> TokenBucket:
         if client not in self._buckets and len(self._buckets) >= self.MAX_CLIENTS:

@@ -63,6 +63,12 @@ def test_so_many_clients_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPa
     assert quota.spend("one more", 1, 1_000.0) == 0
 
 
+def test_a_number_that_no_topic_can_have_does_not_lock_its_client_out() -> None:
+    quota = MutationQuota(1)
+    assert quota.spend("here", 1_000_000_000, 0.0) == 0
+    assert quota.spend("here", 1, 0.0) == 0
+
+
 def test_a_number_below_zero_gives_nothing_back() -> None:
     quota = MutationQuota(1)
     assert quota.spend("here", BURST_S - 2, 0.0) == 0
