@@ -34,6 +34,7 @@ from chiplog_core.planner.volumes import size_reached
 from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 from chiplog_core.taken_names import REMEDY
+from chiplog_core.validate.broker_cluster import check_jobs
 
 PATIENCE = timedelta(minutes=5)
 """How long a roll may wait for brokers before the condition calls it blocked."""
@@ -111,6 +112,7 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
             *facts.of_offsets,
             *_annotation_warning(facts.world),
             *_without_effect(facts.settings),
+            *_without_jobs(facts.settings),
         ]
     )
     verdicts += _disk_pressure(facts.world)
@@ -132,6 +134,13 @@ def _without_effect(settings: Settings) -> Iterator[Verdict]:
     cluster = settings.sound_cluster
     if cluster is not None and (problems := warn_about_values(cluster.spec.config)):
         yield holds(ConditionType.WARNING, problems[0].reason.value, told(problems))
+
+
+def _without_jobs(settings: Settings) -> Iterator[Verdict]:
+    cluster = settings.sound_cluster
+    if cluster is not None and (problems := check_jobs(cluster)):
+        message = f"no Verification or Rebalance is run: {told(problems)}"
+        yield holds(ConditionType.WARNING, problems[0].reason.value, message)
 
 
 def _annotation_warning(world: World) -> Iterator[Verdict]:

@@ -28,12 +28,17 @@ from chiplog_core.validate.pod_template import check_pod_template
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:
-    """What is wrong with a BrokerCluster by itself."""
+    """What is wrong with a BrokerCluster by itself, so that brokers cannot be as it says."""
     return tuple(
         problem
-        for rule in (_name, _storage, _listeners, _config, _policies, _template, _spark, _unbuilt)
+        for rule in (_name, _storage, _listeners, _config, _policies, _template, _unbuilt)
         for problem in rule(cluster)
     )
+
+
+def check_jobs(cluster: BrokerCluster) -> tuple[Problem, ...]:
+    """What is wrong with how its Spark jobs are to be run. Brokers do not depend on it."""
+    return () if cluster.spec.spark is None else check_spark(cluster.spec.spark)
 
 
 def check_cluster_change(before: BrokerCluster, after: BrokerCluster) -> tuple[Problem, ...]:
@@ -188,11 +193,6 @@ def _max_retention_bytes(policies: TopicPolicies) -> Iterator[Problem]:
 def _template(cluster: BrokerCluster) -> Iterator[Problem]:
     if cluster.spec.template is not None:
         yield from check_pod_template(cluster.spec.template)
-
-
-def _spark(cluster: BrokerCluster) -> Iterator[Problem]:
-    if cluster.spec.spark is not None:
-        yield from check_spark(cluster.spec.spark)
 
 
 def _unbuilt(cluster: BrokerCluster) -> Iterator[Problem]:

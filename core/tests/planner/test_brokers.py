@@ -585,3 +585,19 @@ def test_why_a_restart_that_was_asked_for_waits() -> None:
         "sync; without broker 1 partitions would have fewer replicas in sync than their "
         "min.insync.replicas"
     )
+
+
+def test_what_only_jobs_are_refused_for_holds_up_no_broker() -> None:
+    """As after an upgrade to a version that takes fewer keys."""
+    kubernetes = running(3)
+    kubernetes.configure(spark={"sparkConf": {"spark.kubernetes.driver.label.team": "a"}})
+    kubernetes.settle()
+
+    assert kubernetes.plan().may_apply
+    assert condition(kubernetes, "Ready").status is ConditionStatus.TRUE
+    warning = condition(kubernetes, "Warning")
+    assert warning.reason == "InvalidConfig"
+    assert warning.message.startswith(
+        "no Verification or Rebalance is run: "
+        "spec.spark.sparkConf[spark.kubernetes.driver.label.team] cannot be set by sparkConf: "
+    )
