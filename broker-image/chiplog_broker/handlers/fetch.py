@@ -6,6 +6,7 @@ larger than allowed, or its reader could never get past it. A full fetch may beg
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from functools import partial
 
@@ -18,8 +19,8 @@ from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.handlers.session_reading import SessionReading
+from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.ports.clock import Clock
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.protocol.messages import (
     FetchRequest,
@@ -30,6 +31,8 @@ from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
+
+logger = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM_VERSION = 13
 # Of the whole answer (KIP-227).
@@ -42,6 +45,12 @@ LONGEST_WAIT_S = 60.0
 # once would double its fetches wherever producers wait for all replicas; Kafka, which did so
 # for a time (KAFKA-9731), lets its readers wait for the end of the fetch.
 NEWS_WAIT_S = 0.01
+# A client's fetch of more partitions than this, outside a session, is read in turns.
+WIDE_PARTITIONS = 2_000
+# Where it finds too little it looks again after so long, and after so many times of what it took:
+# to look at each append would take all the time.
+WIDE_REST_S = 0.1
+WIDE_REST_FACTOR = 10
 
 
 class FetchHandler:
@@ -56,7 +65,7 @@ class FetchHandler:
         cluster: ClusterView,
         leaders: Leaders,
         metrics: RequestMetrics,
-        clock: Clock,
+        long_work: LongWork,
         sessions: FetchSessionCache,
         config: Mapping[str, str],
     ) -> None:
@@ -64,8 +73,9 @@ class FetchHandler:
         self._cluster = cluster
         self._leaders = leaders
         self._metrics = metrics
-        self._clock = clock
+        self._long_work, self._clock = long_work, long_work.clock
         self._sessions = sessions
+        self._reads_wide = asyncio.Lock()
         self._max_bytes = setting(config, keys.FETCH_MAX_BYTES)
 
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
@@ -84,10 +94,34 @@ class FetchHandler:
         reading = self._attempts(call)
         if isinstance(reading, FetchResponse):
             return reading
+        if count > WIDE_PARTITIONS and isinstance(reading, Reading) and not call.peer.is_internal:
+            # A task that is cancelled with its connection.
+            return asyncio.get_running_loop().create_task(self._wide(call, reading))
         response = reading.attempt()
         if reading.is_enough or request.max_wait_ms <= 0:
             return reading.sent(response)
         return WaitingFetch(call, reading, self._metrics).start()
+
+    async def _wide(self, call: Call[FetchRequest], reading: Reading) -> Answer:
+        """One such fetch at a time, so that what they read does not add up in memory."""
+        wait_s = min(max(call.message.max_wait_ms, 0) / 1000, LONGEST_WAIT_S)
+        until_s = self._clock.monotonic_s() + wait_s
+        self._metrics.waiting_fetches += 1
+        try:
+            while True:
+                async with self._reads_wide:
+                    began_s = self._clock.monotonic_s()
+                    response = await reading.attempt_in_turns(self._long_work.turns())
+                    now_s = self._clock.monotonic_s()
+                    if reading.is_enough or now_s >= until_s:
+                        return call.encode(reading.sent(response))
+                rest_s = max(WIDE_REST_S, WIDE_REST_FACTOR * (now_s - began_s))
+                await self._clock.sleep(min(rest_s, until_s - now_s))
+        except Exception:
+            logger.exception("request_failed", extra={"api": call.header.api.name})
+            raise
+        finally:
+            self._metrics.waiting_fetches -= 1
 
     def _attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
         """What is to be read; or an answer, where that is not known."""

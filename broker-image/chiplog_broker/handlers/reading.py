@@ -7,6 +7,7 @@ from uuid import UUID
 
 from chiplog_broker.fetch_sessions.session import SessionEntry
 from chiplog_broker.handlers.leaders import Leaders
+from chiplog_broker.handlers.turns import Turns
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
@@ -117,6 +118,21 @@ class Reading:
         # Where no partition is asked for there is nothing to wait for.
         self._is_urgent = not self._request.topics
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
+
+    async def attempt_in_turns(self, turns: Turns) -> FetchResponse:
+        """The same, with pauses in which logs may change: so records are in memory."""
+        self.begin()
+        answers = []
+        for topic in self._request.topics:
+            name, found = self.name_of(topic.name, topic.topic_id), []
+            for wanted in topic.partitions:
+                one = self._one(name, wanted)
+                if isinstance(one.records, LogSlice):
+                    one = one._replace(records=one.records.read())
+                found.append(one)
+                await turns.pause()
+            answers.append(FetchTopicResponse(topic.name, topic.topic_id, found))
+        return FetchResponse(answers)
 
     def begin(self) -> None:
         """Another attempt, in which nothing was read so far."""
@@ -243,14 +259,13 @@ class Reading:
 
     def _topic(self, topic: FetchTopic) -> FetchTopicResponse:
         name = self.name_of(topic.name, topic.topic_id)
-        if name is None:
-            unknown = ErrorCode.unknown_topic_id
-            answers = [self.refused(None, one, unknown) for one in topic.partitions]
-        else:
-            answers = [self._partition(name, one) for one in topic.partitions]
+        answers = [self._one(name, one) for one in topic.partitions]
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
 
-    def _partition(self, topic: str, wanted: FetchPartition) -> FetchPartitionResponse:
+    def _one(self, topic: str | None, wanted: FetchPartition) -> FetchPartitionResponse:
+        """Of a topic that is known here, or of none."""
+        if topic is None:
+            return self.refused(None, wanted, ErrorCode.unknown_topic_id)
         try:
             return self.read(self.find(topic, wanted), wanted)
         except (PartitionError, *REFUSALS) as refused:

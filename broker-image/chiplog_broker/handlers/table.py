@@ -74,7 +74,7 @@ def handler_table(parts: Parts) -> dict[ApiKey, Handler]:
         parts.cluster,
         leaders,
         parts.metrics,
-        parts.clock,
+        long_work,
         parts.fetch_sessions,
         parts.config,
     )

@@ -24,6 +24,11 @@ class LongWork:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._inflating = asyncio.Semaphore(INFLATING_AT_ONCE)
 
+    @property
+    def clock(self) -> Clock:
+        """By which turns are measured."""
+        return self._clock
+
     def turns(self) -> "Turns":
         """Those of one request. Where others wait already it begins at the end of the queue."""
         return Turns(self._clock, self, begins_late=bool(self._waiting))

@@ -5,7 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+import pytest
+
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS
+from chiplog_broker.handlers import fetch, turns
 from chiplog_broker.handlers.named_once import named_once
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
@@ -246,5 +249,39 @@ def test_more_partitions_than_a_session_may_have_are_refused(kit: "Kit") -> None
             (found,) = (await client.ask(ApiKey.FETCH, request, 4)).responses
             assert {one.error_code for one in found.partitions} == {ErrorCode.invalid_request}
             assert len(found.partitions) == len(wanted)
+
+    kit.run(scenario)
+
+
+def test_a_wide_fetch_is_read_in_turns_and_waits_as_any_other(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "WIDE_PARTITIONS", 2)
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders", 3)
+            topic_id = await client.topic_id("orders")
+            partitions = [(index, 0) for index in range(3)]
+            assert [one[0] for one in await client.fetch(topic_id, *partitions, wait_ms=0)] == [
+                ErrorCode.none
+            ] * 3
+            reader = await kit.client()
+            wait_ms = 60_000
+            await reader.send(
+                ApiKey.FETCH, reader.fetch_request(topic_id, *partitions, wait_ms=wait_ms)
+            )
+            while not kit.broker.requests.waiting_fetches:  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.001)
+            await client.produce("orders", kit.batch(b"x"))
+            (topic,) = (await reader.receive()).responses
+            assert [bool(one.records) for one in topic.partitions] == [True, False, False]
+            assert not kit.broker.requests.waiting_fetches
+            # One that waits does not hold up a broker that stops.
+            await reader.send(
+                ApiKey.FETCH,
+                reader.fetch_request(topic_id, *partitions[1:], (0, 1), wait_ms=60_000),
+            )
 
     kit.run(scenario)
