@@ -42,8 +42,10 @@ def process(pid: int) -> Process | None:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    state, started_ticks = fields[0], int(fields[19])
-    return None if state in {"Z", "X"} else Process(pid, started_ticks)
+    state, threads, started_ticks = fields[0], int(fields[17]), int(fields[19])
+    # The first thread may have ended before the others, which still write files.
+    has_ended = state in {"Z", "X"} and threads <= 1
+    return None if has_ended else Process(pid, started_ticks)
 
 
 def pids() -> Iterable[int]:

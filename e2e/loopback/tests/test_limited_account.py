@@ -6,7 +6,7 @@ without the chart's ValidatingAdmissionPolicies.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,114 +15,13 @@ import yaml
 
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.layout import CHECKOUT
-from e2e.cluster.shell import CommandFailed
 from e2e.loopback.cluster import NAMESPACE, WithoutBrokers
+from e2e.main.limited_account import LIMIT_S, Limited, can
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
 POLICIES = CHECKOUT / "charts" / "chiplog-operator" / "policies"
 ADMISSION = "admissionregistration.k8s.io/v1"
-ACCOUNT = f"system:serviceaccount:{NAMESPACE}:limited"
-LIMIT_S = 30
-MAY = [
-    {
-        "apiGroups": ["chiplog.dev"],
-        "resources": ["topics", "verifications", "brokerclusters"],
-        "verbs": ["create", "get", "list"],
-    }
-]
-THEIRS: list[dict[str, Any]] = [
-    # What a BrokerCluster `payments` would call its own, and a Strimzi cluster of that name.
-    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "payments-internal"}},
-    {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "payments-kafka-bootstrap"},
-        "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}},
-    },
-    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "payments-broker-1"}},
-    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "payments-broker-1"}},
-    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "powerful"}},
-    {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "shop"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "shop"}},
-            "template": {
-                "metadata": {"labels": {"app": "shop"}},
-                "spec": {"containers": [{"name": "main", "image": "shop"}]},
-            },
-        },
-    },
-]
-
-
-class Limited:
-    """What the account does, and what is everybody else's."""
-
-    def __init__(self, kubectl: Kubectl) -> None:
-        self.kubectl = kubectl
-        self.before: dict[str, str] = {}
-
-    def begin(self) -> None:
-        made: list[dict[str, Any]] = [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "limited"}},
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "Role",
-                "metadata": {"name": "limited"},
-                "rules": MAY,
-            },
-        ]
-        for one in (*made, *THEIRS):
-            self.kubectl.apply(json.dumps(one))
-        account = f"--serviceaccount={NAMESPACE}:limited"
-        self.kubectl("create", "rolebinding", "limited", "--role=limited", account)
-        self.before = self.theirs()
-
-    def theirs(self) -> dict[str, str]:
-        """Every object of somebody else's, as it is stored."""
-        return {
-            f"{one['kind']}/{one['metadata']['name']}": json.dumps(
-                self.kubectl.get(one["kind"].lower(), one["metadata"]["name"]), sort_keys=True
-            )
-            for one in THEIRS
-        }
-
-    def create(self, kind: str, name: str, **spec: Any) -> None:
-        manifest = self._manifest(kind, name, spec)
-        self.kubectl("create", "--as", ACCOUNT, "-f", "-", input_text=manifest)
-
-    def refused(self, kind: str, name: str, **spec: Any) -> str:
-        manifest = self._manifest(kind, name, spec)
-        said = self.kubectl.fails("create", "--as", ACCOUNT, "-f", "-", input_text=manifest)
-        return " ".join(said.split())
-
-    def _manifest(self, kind: str, name: str, spec: Mapping[str, Any]) -> str:
-        about = {"apiVersion": "chiplog.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
-        return json.dumps({**about, "spec": spec})
-
-    def is_told(self, kind: str, name: str, *words: str) -> None:
-        """Its condition is not True, and says all of this."""
-
-        def said() -> bool:
-            conditions = self.kubectl.get(kind, name).get("status", {}).get("conditions", [])
-            told = " ".join(f"{one['status']} {one.get('message', '')}" for one in conditions)
-            assert all(word in told for word in words), conditions
-            return any(one["type"] == "Ready" and one["status"] == "False" for one in conditions)
-
-        eventually(f"{kind} {name} is told of {words}", said, LIMIT_S)
-
-    def has_nothing(self) -> None:
-        """Nothing of anybody else's was changed, nothing runs, and nothing may be read."""
-        assert self.theirs() == self.before
-        assert self.kubectl.get("jobs")["items"] == []
-        of_payments = self.kubectl.get("statefulsets", "-l", "chiplog.dev/cluster=payments")
-        assert of_payments["items"] == [], "no pod mounts what is not the cluster's"
-        for verb, what in (("get", "secrets"), ("create", "pods"), ("patch", "deployments")):
-            assert not can(self.kubectl, verb, what)
 
 
 @pytest.fixture
@@ -204,15 +103,6 @@ def test_it_reads_and_changes_nothing_of_others(limited: Limited) -> None:
     eventually("the other policy is in force", scaling_is_judged, LIMIT_S)
     limited.create("ConsumerGroup", "looks", clusterRef=REFERENCE)
     assert limited.theirs() == limited.before
-
-
-def can(kubectl: Kubectl, verb: str, what: str) -> bool:
-    try:
-        return kubectl("auth", "can-i", verb, what, "--as", ACCOUNT).strip() == "yes"
-    except CommandFailed as failed:
-        if failed.output.strip().endswith("no"):
-            return False
-        raise
 
 
 def install(kubectl: Kubectl, name: str, **variables: list[str]) -> None:

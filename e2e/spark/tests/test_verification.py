@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from e2e.clients.client import Record
 from e2e.clients.topics import end_offsets
 from e2e.cluster import containers, processes
 from e2e.cluster.kubectl import eventually
+from e2e.cluster.shell import CommandFailed
 from e2e.cluster.target import Target
 from e2e.lanes import is_full
 from e2e.main.broker_cluster import BrokerClusterUnderTest, example
@@ -395,11 +396,36 @@ def take_away_rights(verifications: Verifications, name: str) -> None:
     eventually("a driver without its rights", is_taken)
 
 
+# Of a driver's container: everything in it is killed before this, which takes what memory there is.
+STARVE = """
+for one in /proc/[0-9]*/oom_score_adj; do
+  case $one in /proc/$$/*) ;; *) echo 1000 >$one ;; esac
+done
+exec python3 -c 'held = [bytes([1]) * 2**20 for _ in range(4096)]'
+"""
+
+
+def take_away_memory(verifications: Verifications, name: str) -> None:
+    """The kernel kills the driver, as where it needs more than `spec.spark.driver.memory`."""
+
+    def is_starved() -> bool:
+        application = verifications.get(name)["status"]["application"]["name"]
+        (driver,) = verifications.running(application, "driver")
+        with suppress(CommandFailed):  # it ends with the container
+            verifications.kubectl.execute(driver, "sh", "-c", STARVE)
+        return True
+
+    eventually("a driver without memory", is_starved)
+
+
 @pytest.mark.usefixtures("cluster")
 def test_what_cannot_be_done_says_why_and_ends(hopeless: Verifications) -> None:
     """A condition with the reason, and nothing is tried for ever."""
     verifications = hopeless
     verifications.apply("no-topic", ["anithing"])
+    # `retries` would allow more: none of these is better another time.
+    verifications.apply("no-memory", ["anything"], spark={"retries": 5})
+    take_away_memory(verifications, "no-memory")
     verifications.apply("no-rights", ["anything"])
     take_away_rights(verifications, "no-rights")
 
@@ -412,6 +438,7 @@ def test_what_cannot_be_done_says_why_and_ends(hopeless: Verifications) -> None:
 
     eventually("a condition without an application", no_topic)
     expected = {
+        "no-memory": ({"OOMKilled"}, "spec.spark.driver.memory"),
         "no-rights": ({"Forbidden"}, "forbidden"),
         "no-image": ({"ErrImagePull", "ImagePullBackOff"}, "chiplog/spark:none"),
         "no-account": ({"Forbidden"}, "nobody"),

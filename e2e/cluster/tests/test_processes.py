@@ -1,0 +1,31 @@
+"""Which processes have ended."""
+
+import signal
+import subprocess
+import sys
+
+from e2e.cluster import processes
+
+# The first thread ends by itself (exit, 60); the other one goes on.
+LEADER_ENDS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def state(pid: int) -> str:
+    fields = (processes.PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return fields[0]
+
+
+def test_a_process_has_ended_when_its_last_thread_has() -> None:
+    with subprocess.Popen([sys.executable, "-c", LEADER_ENDS]) as child:
+        one = processes.process(child.pid)
+        assert one is not None
+        try:
+            processes.wait_until("the first thread ended", lambda: state(child.pid) == "Z", 30)
+            assert one.alive
+        finally:
+            child.send_signal(signal.SIGKILL)
+        processes.wait_until("all ended", lambda: not one.alive, 30)
