@@ -1,12 +1,14 @@
 """Resets as ConsumerGroups ask for them: when to ask the coordinator, and what to tell of it.
 
 Level-triggered: as long as a manifest says it, the reset is asked for until its coordinator says
-that it is done, and once more whenever the manifest changes or the operator begins anew. That is
-safe, because the coordinator runs one id once; what `status` says decides nothing.
+what became of it. That is safe, because the coordinator runs one id once, for as long as there is
+the group. What `status` says of this very reset decides only that it is not asked for any more.
 
 | The coordinator said | Asked again |
 | --- | --- |
-| Done, Planned | when the manifest changes |
+| Planned | when the manifest changes, and by another operator |
+| Done | when `spec.reset` changes, never by itself: with a group that is gone the coordinator
+  forgets what it ran, and offsets of a new group of that name would be moved |
 | Refused | when `spec.reset` changes, never by itself: else it would move the offsets at the next
   moment without members, which may be weeks later in the middle of a deploy |
 | Refused, of a dry run | when the members are gone, when the manifest changes, every `RETRY_MS` |
@@ -53,6 +55,10 @@ REFUSED_FOR_GOOD: Final = (
 )
 
 
+_FINAL: Final = frozenset({ResetState.DONE, ResetState.REFUSED})
+"""What a reset that is not only planned ends as."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """What came of the last time that a reset was asked for."""
@@ -74,17 +80,19 @@ def wish_of(reset: Reset) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def is_refused_for_good(group: ConsumerGroup, tried: Tried | None) -> bool:
-    """Whether this very reset was refused before, as this process or the status remembers."""
+def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
+    """Whether this very reset was done or refused before, as this process or the status says."""
     reset, said = group.spec.reset, group.status.reset
     if reset is None or reset.dry_run:
         return False
     if tried is not None and tried.wish == wish_of(reset):
-        return tried.state is ResetState.REFUSED
-    if said is None or said.state is not ResetState.REFUSED or said.id != reset.id:
+        return tried.state in _FINAL
+    if said is None or said.state not in _FINAL or said.id != reset.id:
         return False
-    # A status of an older version does not say which reset it was; its id does well enough.
-    return said.wish in {"", wish_of(reset)}
+    # A status of an older version does not say which reset it was. What was refused is taken for
+    # this one; who asks for one that was done is told by its coordinator whether it was this one.
+    is_old_refusal = said.state is ResetState.REFUSED and not said.wish
+    return is_old_refusal or said.wish == wish_of(reset)
 
 
 def is_due(
@@ -93,7 +101,7 @@ def is_due(
     """Whether to ask now. `facts` are what the coordinator said in this look, None if nothing."""
     if group.spec.reset is None or paused(group.metadata) or not _is_valid(group):
         return False
-    if facts is None or facts.refusal is not None or is_refused_for_good(group, tried):
+    if facts is None or facts.refusal is not None or is_over(group, tried):
         return False
     if tried is None or tried.generation != group.metadata.generation:
         return True
@@ -193,7 +201,7 @@ def reset_status(
             id=reset.id,
             state=answer.state,
             message=message[: MAX_MESSAGE_LENGTH - len(final)] + final,
-            wish=wish_of(reset) if is_refused else "",
+            wish=wish_of(reset) if answer.state in _FINAL else "",
             offsets=shown,
         )
     elif reset.dry_run or _has_ended(before, reset):
@@ -207,7 +215,7 @@ def reset_status(
     if before is not None and replace(before, time=None) == found:
         return before
     if before is not None and before.id == reset.id and _is_told_again(before, found):
-        return before
+        return before if before.wish == found.wish else replace(before, wish=found.wish)
     return replace(found, time=now.replace(microsecond=0))
 
 

@@ -126,7 +126,7 @@ class ResetStatus:
         "Why it was refused or failed, or which partitions went elsewhere than asked and why.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
-    wish: Annotated[str, "Digest of the reset that was refused.", Length(63)] = ""
+    wish: Annotated[str, "Digest of the reset that was done or refused.", Length(63)] = ""
     time: Annotated[datetime | None, "When this state was reached."] = None
     offsets: Annotated[
         tuple[ResetOffset, ...],

@@ -268,9 +268,25 @@ def test_the_coordinator_is_told_what_it_needs_of_what_leaders_said() -> None:
 
 def test_an_answer_is_told_with_its_time_once() -> None:
     done = reset_status(None, RESET, answer(ResetState.DONE, offsets=moved()), NOW)
-    assert done == ResetStatus(id="one", state=ResetState.DONE, time=NOW, offsets=moved())
+    assert done == ResetStatus(
+        id="one", state=ResetState.DONE, wish=wish_of(RESET), time=NOW, offsets=moved()
+    )
     again = reset_status(done, RESET, answer(ResetState.DONE, offsets=moved()), LATER)
     assert again is done
+
+
+def test_a_status_of_an_older_version_is_completed() -> None:
+    older = ResetStatus(
+        id="one", state=ResetState.DONE, time=NOW, offsets=moved(), message="orders-0: the latest"
+    )
+    assert is_due(replace(group(), status=ConsumerGroupStatus(reset=older)), FACTS, None, 0)
+
+    found = reset_status(older, RESET, answer(ResetState.DONE, offsets=moved()), LATER)
+    assert found == replace(older, wish=wish_of(RESET))
+    known = replace(group(), status=ConsumerGroupStatus(reset=found))
+    assert not is_due(known, FACTS, None, 0)
+    elsewhere = replace(RESET, strategy=ResetStrategy.TO_LATEST)
+    assert is_due(replace(known, spec=group(elsewhere).spec), FACTS, None, 0)
 
 
 def test_what_was_special_the_first_time_stays_told() -> None:

@@ -144,7 +144,7 @@ def test_removed_and_applied_again_it_runs_once(bench: Any, shell: Shell) -> Non
         assert await shell.look() is None
         shell.apply(RESET)
         await shell.look()
-        assert (shell.coordinator.done, len(shell.coordinator.asked)) == (["one"], 2)
+        assert (shell.coordinator.done, len(shell.coordinator.asked)) == (["one"], 1)
         assert len(shell.events) == 1
 
     bench.run(scenario())
@@ -160,6 +160,27 @@ def test_a_new_operator_asks_and_nothing_runs_twice(bench: Any, shell: Shell) ->
         assert second is not None
         assert (first.state, first.offsets) == (second.state, second.offsets)
         assert shell.coordinator.done == ["one"]
+
+    bench.run(scenario())
+
+
+@pytest.mark.parametrize("change", ["another operator", "another field of the manifest"])
+def test_what_is_done_is_not_done_again_for_a_group_that_was_gone(
+    bench: Any, shell: Shell, change: str
+) -> None:
+    """With a group that is deleted or expires its coordinator forgets which ids it ran."""
+
+    async def scenario() -> None:
+        shell.apply(RESET)
+        await shell.look()
+        shell.coordinator.done.clear()
+        if change == "another operator":
+            shell.begin()
+        else:
+            meta = replace(shell.group.metadata, generation=shell.group.metadata.generation + 1)
+            shell.group = replace(shell.group, metadata=meta)
+        await shell.look(RETRY_MS)
+        assert shell.coordinator.done == [], "its offsets were moved once more"
 
     bench.run(scenario())
 
