@@ -52,6 +52,18 @@ SINCE_1_30 = '    {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Ve
 HELM = Audience(defaults=True, explained_patterns=False, merged_lists=True)
 """Helm knows patterns and no rules."""
 
+TEXT: Schema = {"type": "string"}
+TEST_WAIT: Schema = {
+    "description": "How long helm test waits until all is in order, like 2m.",
+    "type": "string",
+    "pattern": "^[0-9]+(ms|s|m|h)$",
+}
+TEST_IMAGE: Mapping[str, Schema] = {
+    **dict.fromkeys(("repository", "tag", "reference"), TEXT),
+    "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+    "pullSecrets": {"type": "array", "items": TEXT, "uniqueItems": True},
+}
+
 LARGEST_EXACT = 2**53 - 1
 OBJECT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 
@@ -126,6 +138,7 @@ def cluster_values_schema() -> Schema:
                 "topics": _objects(Topic, name, texts),
                 "consumerGroups": _objects(ConsumerGroup, name, texts),
                 "verifications": _objects(Verification, name, texts),
+                "test": _closed({"wait": TEST_WAIT, "image": _closed(TEST_IMAGE)}),
             }
         ),
     }

@@ -89,9 +89,15 @@ def scope(chart: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
     return () if is_said or chart != OPERATOR else ALL_NAMESPACES
 
 
-def render(helm: Path, chart: Path, *arguments: str, release: str = "chiplog") -> str:
-    """What a chart becomes, as text. Raises `CalledProcessError` where it is refused."""
-    command = [helm, "template", release, chart, *arguments, *scope(chart, arguments)]
+def render(
+    helm: Path, chart: Path, *arguments: str, release: str = "chiplog", with_tests: bool = False
+) -> str:
+    """What a chart becomes, as text, without what `helm test` makes of it.
+
+    Raises `CalledProcessError` where it is refused.
+    """
+    tests = () if with_tests else ("--skip-tests",)
+    command = [helm, "template", release, chart, *arguments, *tests, *scope(chart, arguments)]
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=True, timeout=60
     )

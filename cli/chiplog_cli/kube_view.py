@@ -1,10 +1,11 @@
 """What `status --cluster` shows: the conditions that the operator keeps, and where to connect."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from chiplog_cli.check_view import Finding
 from chiplog_cli.errors import CannotDo
 from chiplog_cli.status_view import pairs
 from chiplog_cli.tables import table
@@ -56,6 +57,21 @@ def belongs(topic: Topic, cluster: BrokerCluster) -> bool:
     reference = topic.spec.cluster_ref
     namespace = reference.namespace or topic.metadata.namespace
     return (reference.name, namespace) == (cluster.metadata.name, cluster.metadata.namespace)
+
+
+def readiness(described: Described) -> Iterator[Finding]:
+    """Whether the cluster and its Topics are as their newest specs say."""
+    objects: Iterable[BrokerCluster | Topic] = (described.cluster, *described.topics)
+    for one in objects:
+        meta = one.metadata
+        what = f"{one.KIND.kind} {meta.namespace}/{meta.name} is Ready"
+        ready = {told.type: told for told in one.status.conditions}.get(ConditionType.READY)
+        if ready is None or (one.status.observed_generation or 0) < meta.generation:
+            yield Finding(what, "the operator has not looked at its spec yet")
+        elif ready.status is not ConditionStatus.TRUE:
+            yield Finding(what, f"{ready.reason}: {ready.message}")
+        else:
+            yield Finding(what)
 
 
 def document(described: Described) -> dict[str, Any]:

@@ -50,6 +50,17 @@ class Kubernetes:
         """The cluster with the Topics of all namespaces, or of its own if others are not ours."""
         return self._ask(self._described)
 
+    def describe_some(self, selector: str, topics_in: str | None) -> Described:
+        """The cluster with those of its Topics in one namespace that have these labels."""
+
+        async def described(api: KubeApi) -> Described:
+            cluster = await self._cluster(api)
+            found = await api.list_(TOPICS, topics_in or self._namespace, labels=selector)
+            topics = [Topic.from_manifest(one) for one in found.items]
+            return Described(cluster=cluster, topics=of_cluster(topics, cluster))
+
+        return self._ask(described)
+
     async def _described(self, api: KubeApi) -> Described:
         cluster = await self._cluster(api)
         try:

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from chiplog_cli.commands import consume, groups, offsets, produce, status, top, topics
+from chiplog_cli.commands import check, consume, groups, offsets, produce, status, top, topics
 from chiplog_cli.options import remember
 
 ABOUT = """A Chiplog cluster, or any that speaks Kafka's protocol: topics, groups, records.
@@ -19,7 +19,7 @@ app = typer.Typer(
     name="chiplog", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 remember(app, ABOUT)
-for module in (status, topics, groups, offsets, produce, consume, top):
+for module in (status, check, topics, groups, offsets, produce, consume, top):
     module.register(app)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from chiplog_cli.facts import Broker
 from chiplog_cli.port import KafkaAdmin
 from chiplog_cli.printing import Format
 from chiplog_cli.target import ByAddress, ByName
@@ -33,6 +34,9 @@ class Session:
     @cached_property
     def connection(self) -> "Connection":
         """To brokers that were reached. Raises `CannotDo`."""
+        return self._connected()
+
+    def _connected(self) -> "Connection":
         from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as below
 
         if isinstance(self.target, ByAddress):
@@ -44,7 +48,19 @@ class Session:
     @cached_property
     def admin(self) -> KafkaAdmin:
         """The brokers' answers. Raises `CannotDo`."""
-        connection = self.connection
-        from chiplog_cli.librdkafka.groups import LibrdkafkaAdmin  # noqa: PLC0415 - 50 ms
+        return _admin(self.connection)
 
-        return LibrdkafkaAdmin(connection)
+    def admin_at(self, broker: Broker | None) -> KafkaAdmin:
+        """The answers of this broker; of any, looked up again, where None. Raises `CannotDo`."""
+        if broker is None:
+            return _admin(self._connected())
+        from chiplog_cli.librdkafka.connecting import connect  # noqa: PLC0415 - as above
+
+        host = f"[{broker.host}]" if ":" in broker.host else broker.host
+        return _admin(connect(f"{host}:{broker.port}", f"broker {broker.id}", self.timeout_s))
+
+
+def _admin(connection: "Connection") -> KafkaAdmin:
+    from chiplog_cli.librdkafka.groups import LibrdkafkaAdmin  # noqa: PLC0415 - 50 ms
+
+    return LibrdkafkaAdmin(connection)

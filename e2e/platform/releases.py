@@ -26,12 +26,16 @@ class Release:
     def rollback(self, revision: int) -> None:
         self.helm("rollback", self.name, str(revision), "--wait", "--timeout", "3m")
 
+    def test(self) -> None:
+        """As a user does it; raises `CommandFailed` where the release does not work."""
+        self.helm("test", self.name, "--logs", "--timeout", "3m")
+
     def uninstall(self) -> None:
         self.helm("uninstall", self.name, "--wait", "--ignore-not-found")
 
     def rendered(self, values: Mapping[str, object]) -> str:
         """The manifests, as a GitOps tool renders them."""
         return self.helm(
-            *("template", self.name, str(CHARTS / self.chart), "--values", "-"),
+            *("template", self.name, str(CHARTS / self.chart), "--skip-tests", "--values", "-"),
             input_text=json.dumps(values),
         )

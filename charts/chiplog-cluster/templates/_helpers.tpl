@@ -10,6 +10,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* Of what `helm test` makes. */}}
+{{- define "chiplog-cluster.testLabels" -}}
+app.kubernetes.io/name: chiplog-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: chiplog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The whole reference of the image of `helm test`. */}}
+{{- define "chiplog-cluster.testImage" -}}
+{{- with .Values.test.image -}}
+{{- .reference | default (printf "%s:%s" .repository (.tag | default $.Chart.AppVersion)) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The metadata of an object called `name`, with the `labels` and `annotations` of its values. */}}
 {{- define "chiplog-cluster.metadata" -}}
 name: {{ .name }}

@@ -1,3 +1,19 @@
+{{/* Of what `helm test` makes. */}}
+{{- define "chiplog-monitoring.testLabels" -}}
+app.kubernetes.io/name: chiplog-monitoring-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: chiplog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The whole reference of the image of `helm test`. */}}
+{{- define "chiplog-monitoring.testImage" -}}
+{{- with .Values.test.image -}}
+{{- .reference | default (printf "%s:%s" .repository (.tag | default $.Chart.AppVersion)) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "chiplog-monitoring.labels" -}}
 app.kubernetes.io/name: chiplog-monitoring
 app.kubernetes.io/instance: {{ .Release.Name }}

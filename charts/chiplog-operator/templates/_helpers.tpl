@@ -43,6 +43,15 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* Of what `helm test` makes: no selector of the operator's pods finds it. */}}
+{{- define "chiplog-operator.testLabels" -}}
+app.kubernetes.io/name: chiplog-operator-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: chiplog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
 {{/* "true" where the API server judges what is applied, by ValidatingAdmissionPolicies. */}}
 {{- define "chiplog-operator.judges" -}}
 {{- and .Values.admissionPolicies.install (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}

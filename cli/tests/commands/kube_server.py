@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 Manifest = Mapping[str, Any]
 GROUP = "/apis/chiplog.dev/v1alpha1"
@@ -35,11 +35,16 @@ def serving(
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            path = urlsplit(self.path).path
+            asked = urlsplit(self.path)
+            path, query = asked.path, parse_qs(asked.query)
             code = 403 if path.endswith("/topics") else 404
             missing = {"kind": "Status", "code": code, "message": f"no {path}"}
             found = answers.get(path, missing)
             status = 200 if path in answers else code
+            if status == 200 and "labelSelector" in query:
+                name, _, value = query["labelSelector"][0].partition("=")
+                kept = [one for one in found["items"] if _label(one, name) == value]
+                found = {**found, "items": kept}
             if token is not None and self.headers["Authorization"] != f"Bearer {token}":
                 found, status = {"kind": "Status", "code": 401, "message": "who?"}, 401
             body = json.dumps(found).encode()
@@ -85,6 +90,10 @@ def write_kubeconfig(
         )
     )
     return path
+
+
+def _label(one: Manifest, name: str) -> object:
+    return one["metadata"].get("labels", {}).get(name)
 
 
 def _path(plural: str, one: Manifest) -> str:

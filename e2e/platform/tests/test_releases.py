@@ -110,6 +110,24 @@ def cluster_values(retention_ms: int) -> dict[str, object]:
     }
 
 
+def tested_with(image: str) -> dict[str, object]:
+    """The image of `helm test`."""
+    return {"test": {"image": {"reference": image}}}
+
+
+def check_by_helm(releases: Releases) -> None:
+    """`helm test` of each chart finds all in order, and leaves no rights behind."""
+    for one in (releases.operator, releases.cluster, releases.monitoring):
+        one.test()
+        kubectl = Kubectl(one.helm.kubeconfig, one.helm.namespace)
+        left = kubectl(
+            *("get", "serviceaccounts,roles,rolebindings,clusterroles", "-o", "name"),
+            "--selector=app.kubernetes.io/name in "
+            "(chiplog-operator-test, chiplog-test, chiplog-monitoring-test)",
+        )
+        assert left == ""
+
+
 def under_another_name(image: images.Image) -> str:
     """The same image, which pods take for another one; the reference."""
     other = images.Image(image.name, f"{image.tag}-next")
@@ -145,10 +163,11 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     cluster = BrokerClusterUnderTest(Kubectl(target.kubeconfig, NAMESPACE))
     first = operator.references
     releases.operator.install(operator_values(first, "info"))
-    releases.cluster.install(cluster_values(3_600_000))
-    releases.monitoring.install({})
+    releases.cluster.install({**cluster_values(3_600_000), **tested_with(first["chiplog/cli"])})
+    releases.monitoring.install(tested_with(first["chiplog/operator"]))
     cluster.wait_cluster_ready()
     wait_told(cluster, TOPIC, PARTITIONS)
+    check_by_helm(releases)
     Librdkafka().produce(cluster.bootstrap, TOPIC, RECORDS)
     wait_in_sync(cluster)
     before, kept = definitions(cluster.kubectl), cluster.uids("pvc")

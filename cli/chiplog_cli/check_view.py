@@ -1,0 +1,75 @@
+"""What `check` finds: for each thing that must be so, whether it is, and else why not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chiplog_cli.facts import Broker, Cluster, Topic
+from chiplog_cli.tables import table
+
+HEADER = ("CHECK", "OK", "PROBLEM")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; it is in order where there is no `problem`."""
+
+    what: str
+    problem: str = ""
+
+
+def are_ok(findings: Sequence[Finding]) -> bool:
+    return not any(one.problem for one in findings)
+
+
+def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) -> Finding:
+    """Whether this very broker answered Metadata, and as a member of the same cluster."""
+    what = f"broker {broker.id} at {broker.host}:{broker.port} answers"
+    if isinstance(answer, Exception):
+        return Finding(what, str(answer))
+    if answer.cluster_id != expected.cluster_id:
+        return Finding(
+            what, f"it is of cluster {answer.cluster_id}, the others are of {expected.cluster_id}"
+        )
+    missing = {one.id for one in expected.brokers} - {one.id for one in answer.brokers}
+    if missing:
+        return Finding(what, f"it does not know of brokers {', '.join(map(str, sorted(missing)))}")
+    return Finding(what)
+
+
+def of_number(wanted: int, cluster: Cluster) -> Finding:
+    """Whether all brokers that the BrokerCluster asks for are there."""
+    there = len(cluster.brokers)
+    problem = f"there are {there} of {wanted}" if there < wanted else ""
+    return Finding(f"{wanted} brokers", problem)
+
+
+def of_partitions(topics: Sequence[Topic]) -> Finding:
+    """Whether every partition has a leader."""
+    offline = [
+        f"{topic.name}-{one.partition}"
+        for topic in topics
+        for one in topic.partitions
+        if one.leader is None
+    ]
+    return Finding("every partition has a leader", f"none: {_some(offline)}" if offline else "")
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def document(findings: Sequence[Finding]) -> Mapping[str, Any]:
+    return {
+        "ok": are_ok(findings),
+        "checks": [
+            {"check": one.what, "ok": not one.problem, "problem": one.problem or None}
+            for one in findings
+        ],
+    }
+
+
+def text(findings: Sequence[Finding]) -> str:
+    rows = [(one.what, "no" if one.problem else "yes", one.problem) for one in findings]
+    return table(HEADER, rows)

@@ -1,0 +1,92 @@
+"""`chiplog check`."""
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from chiplog_cli import check_view
+from chiplog_cli.check_view import Finding
+from chiplog_cli.errors import CannotDo
+from chiplog_cli.facts import Broker, Cluster
+from chiplog_cli.moments import length_ms
+from chiplog_cli.options import checked, command
+from chiplog_cli.printing import show
+from chiplog_cli.session import Session
+
+LOOK_AGAIN_S = 1.0
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "check")(check)
+
+
+def check(
+    session: Session,
+    *,
+    selector: Annotated[
+        str, typer.Option(metavar="LABELS", help="With --cluster: only Topics with these labels.")
+    ] = "",
+    topics_in: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE", help="With --cluster: of the Topics; else the cluster's."
+        ),
+    ] = None,
+    wait: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long to wait until all is in order.")
+    ] = "0s",
+) -> None:
+    """Whether the cluster works, and what does not: then the exit status is 1.
+
+    Every broker has to answer by itself, and every partition to have a leader. With --cluster the
+    BrokerCluster and its Topics have to be Ready too, as their newest specs say. It writes nothing.
+    """
+    wait_s = checked(lambda: length_ms(wait), "--wait") / 1000
+    if session.kubernetes is None and (selector or topics_in):
+        raise typer.BadParameter("--selector and --topics-in go with --cluster")
+    until_s = time.monotonic() + wait_s
+    while True:
+        findings = list(_findings(session, selector, topics_in))
+        if check_view.are_ok(findings) or time.monotonic() >= until_s:
+            break
+        time.sleep(LOOK_AGAIN_S)
+    show(session.form, check_view.document(findings), lambda: check_view.text(findings))
+    if not check_view.are_ok(findings):
+        raise typer.Exit(1)
+
+
+def _findings(session: Session, selector: str, topics_in: str | None) -> Iterator[Finding]:
+    wanted = 0
+    if session.kubernetes is not None:
+        from chiplog_cli import kube_view  # noqa: PLC0415 - with all of Chiplog's resources
+
+        try:
+            described = session.kubernetes.describe_some(selector, topics_in)
+        except CannotDo as error:
+            yield Finding("the API server tells of it", str(error))
+            return
+        yield from kube_view.readiness(described)
+        wanted = described.cluster.spec.replicas
+    try:
+        yield from _of_brokers(session, wanted)
+    except CannotDo as error:
+        yield Finding("a broker answers", str(error))
+
+
+def _of_brokers(session: Session, wanted: int) -> Iterator[Finding]:
+    admin = session.admin_at(None)
+    cluster = admin.describe_cluster()
+    if wanted:
+        yield check_view.of_number(wanted, cluster)
+    for broker in cluster.brokers:
+        yield check_view.of_broker(broker, cluster, _asked(session, broker))
+    yield check_view.of_partitions(admin.describe_topics(admin.topic_names()))
+
+
+def _asked(session: Session, broker: Broker) -> Cluster | CannotDo:
+    try:
+        return session.admin_at(broker).describe_cluster()
+    except CannotDo as error:
+        return error

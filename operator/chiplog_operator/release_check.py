@@ -1,0 +1,227 @@
+"""What `helm test` asks: does the operator work, do it and the brokers answer with their metrics?
+
+    python3 -m chiplog_operator.release_check operator --namespace NAME --deployment NAME
+    python3 -m chiplog_operator.release_check metrics --job NAME --selector LABELS …
+
+Each prints a line for every thing that it looked at. Exit status 1: one of them is not in order.
+It only reads, with the rights of its pod, and waits for `--wait` seconds until all is in order.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from chiplog_core import api as chiplog_api
+from chiplog_core import names
+from chiplog_core.build_info import BUILD_INFO
+from chiplog_kube import kinds
+from chiplog_kube.api import ApiError, KubeApi, Manifest
+from chiplog_kube.connection import NoConnection, find
+from chiplog_kube.http_api import HttpKubeApi
+from chiplog_kube.kinds import Kind
+from chiplog_kube.manifests import key_of
+from chiplog_operator.caches import USER_KINDS
+from chiplog_operator.lease import LeaseTimes
+
+OWN_KINDS = (
+    *USER_KINDS,
+    kinds.BROKERS,
+    kinds.PARTITION_MAPS,
+    kinds.VERIFICATIONS,
+    kinds.REBALANCES,
+)
+DISCOVERY = Kind(chiplog_api.API_VERSION, "APIResourceList", "", namespaced=False)
+"""Which kinds the API server serves of our group; everybody may ask."""
+METRICS = "metrics"
+"""The name of the port, as PodMonitors have it."""
+LOOK_AGAIN_S = 1.0
+RENEWED_WITHIN_S = LeaseTimes().renew_s * 2
+SCRAPE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; it is in order where there is no `problem`."""
+
+    what: str
+    problem: str = ""
+
+    def line(self) -> str:
+        return f"no   {self.what}: {self.problem}" if self.problem else f"yes  {self.what}"
+
+
+Look = Callable[[], Awaitable[list[Finding]]]
+
+# ---- what counts as in order ----
+
+
+def of_deployment(found: Manifest) -> Finding:
+    """Whether all its pods run what it says now, and are ready."""
+    status = found.get("status") or {}
+    wanted = int((found.get("spec") or {}).get("replicas") or 0)
+    what = f"Deployment {key_of(found).name} has {wanted} ready pods"
+    if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):
+        return Finding(what, "its controller has not looked at it yet")
+    ready, updated = (int(status.get(name) or 0) for name in ("readyReplicas", "updatedReplicas"))
+    if min(ready, updated) < wanted:
+        return Finding(what, f"{ready} are ready, {updated} are as it says now")
+    return Finding(what)
+
+
+def of_lease(before: Manifest, after: Manifest) -> Finding:
+    """Whether a process holds it and renews it."""
+    what = f"the Lease {names.OPERATOR_LEASE} is held"
+    first, last = (one.get("spec") or {} for one in (before, after))
+    if not last.get("holderIdentity"):
+        return Finding(what, "nobody holds it")
+    if first.get("renewTime") == last.get("renewTime"):
+        return Finding(what, f"{last['holderIdentity']} does not renew it")
+    return Finding(what)
+
+
+def of_kinds(discovered: Manifest) -> Finding:
+    """Whether every kind is served."""
+    served = {one.get("name") for one in discovered.get("resources") or []}
+    missing = sorted(kind.plural for kind in OWN_KINDS if kind.plural not in served)
+    return Finding(
+        f"{len(OWN_KINDS)} kinds of {chiplog_api.GROUP} are served",
+        f"missing: {', '.join(missing)}" if missing else "",
+    )
+
+
+def metrics_address(pod: Manifest) -> str | None:
+    """Where a pod that runs is asked for metrics; None where it has no such port, or does not."""
+    status = pod.get("status") or {}
+    address = status.get("podIP")
+    if status.get("phase") != "Running" or not address:
+        return None
+    host = f"[{address}]" if ":" in address else address
+    for container in (pod.get("spec") or {}).get("containers") or []:
+        for port in container.get("ports") or []:
+            if port.get("name") == METRICS:
+                return f"{host}:{port['containerPort']}"
+    return None
+
+
+def of_metrics(pod: Manifest, text: str) -> Finding:
+    """Whether what a pod answered are Chiplog's metrics."""
+    key = key_of(pod)
+    what = f"pod {key.namespace}/{key.name} answers with its metrics"
+    has_it = any(line.startswith(BUILD_INFO) for line in text.splitlines())
+    return Finding(what, "" if has_it else f"there is no {BUILD_INFO} among them")
+
+
+# ---- asking ----
+
+
+async def look_at_operator(api: KubeApi, namespace: str, deployment: str) -> list[Finding]:
+    """The pods, the Lease and the kinds of a release."""
+    found = await api.get(kinds.DEPLOYMENTS, namespace, deployment)
+    before = await api.get(kinds.LEASES, namespace, names.OPERATOR_LEASE)
+    await asyncio.sleep(RENEWED_WITHIN_S)
+    after = await api.get(kinds.LEASES, namespace, names.OPERATOR_LEASE)
+    served = await api.get(DISCOVERY, "", "")
+    return [of_deployment(found), of_lease(before, after), of_kinds(served)]
+
+
+async def look_at_metrics(
+    api: KubeApi, job: str, selector: str, namespaces: Sequence[str], *, may_be_none: bool
+) -> list[Finding]:
+    """Every pod that a PodMonitor chooses, asked as Prometheus asks it."""
+    pods = [
+        pod
+        for namespace in namespaces or ("",)
+        for pod in (await api.list_(kinds.PODS, namespace, labels=selector)).items
+    ]
+    asked = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
+    problem = "" if asked or may_be_none else f"no pod with {selector} runs and has the port"
+    about = Finding(f"job {job} has {len(asked)} pods", problem)
+    return [about, *await asyncio.gather(*(_scraped(pod, at) for at, pod in asked.items()))]
+
+
+async def _scraped(pod: Manifest, address: str) -> Finding:
+    timeout = aiohttp.ClientTimeout(total=SCRAPE_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"http://{address}/metrics") as answer,
+        ):
+            answer.raise_for_status()
+            return of_metrics(pod, await answer.text())
+    except (aiohttp.ClientError, TimeoutError) as error:
+        key = key_of(pod)
+        why = str(error) or "no answer in time"
+        return Finding(f"pod {key.namespace}/{key.name} answers with its metrics", why)
+
+
+async def checked(look: Look, wait_s: float) -> list[Finding]:
+    """Look until all is in order, for at most so long."""
+    clock = asyncio.get_running_loop()
+    until_s = clock.time() + wait_s
+    while True:
+        try:
+            findings = await look()
+        except ApiError as error:
+            findings = [Finding("the API server answers", str(error))]
+        if not any(one.problem for one in findings) or clock.time() >= until_s:
+            return findings
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def options(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """What to look at."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
+    checks = parser.add_subparsers(dest="check", required=True)
+    operator = checks.add_parser("operator")
+    operator.add_argument("--namespace", required=True)
+    operator.add_argument("--deployment", required=True)
+    metrics = checks.add_parser("metrics")
+    metrics.add_argument("--job", required=True)
+    metrics.add_argument("--selector", required=True, metavar="LABELS")
+    metrics.add_argument("--namespaces", default="", metavar="NAME,…", help="all where empty")
+    metrics.add_argument("--may-be-none", action="store_true", help="no such pod is no fault")
+    return parser.parse_args(given)
+
+
+async def run(chosen: Mapping[str, Any]) -> list[Finding]:
+    async with HttpKubeApi(find(None)) as api:
+
+        def look() -> Awaitable[list[Finding]]:
+            if chosen["check"] == "operator":
+                return look_at_operator(api, chosen["namespace"], chosen["deployment"])
+            namespaces = tuple(filter(None, chosen["namespaces"].split(",")))
+            return look_at_metrics(
+                api,
+                chosen["job"],
+                chosen["selector"],
+                namespaces,
+                may_be_none=chosen["may_be_none"],
+            )
+
+        return await checked(look, chosen["wait"])
+
+
+def report(findings: Iterable[Finding]) -> int:
+    """Print them; the exit status."""
+    told = list(findings)
+    for one in told:
+        sys.stdout.write(f"{one.line()}\n")
+    return 1 if any(one.problem for one in told) else 0
+
+
+def main() -> None:
+    try:
+        findings = asyncio.run(run(vars(options())))
+    except NoConnection as problem:
+        findings = [Finding("this is a pod", str(problem))]
+    sys.exit(report(findings))
+
+
+if __name__ == "__main__":
+    main()
