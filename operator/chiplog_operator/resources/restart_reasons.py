@@ -1,11 +1,14 @@
 """Which fields of a BrokerCluster's spec ask for a restart of its brokers.
 
 A revision says that something changed, not what. Each field that differs is put into the spec of
-before by itself: those that then change the revision are the reason.
+before by itself: those that then change the revision are the reason. Each costs the making of a
+pod, so what is below a field is looked at only where that field is one, and not for long.
 """
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -15,6 +18,8 @@ from chiplog_operator.resources.settings import BuildSettings
 
 Path: TypeAlias = tuple[str, ...]
 CONFIG: Path = ("config",)
+MAX_REASONS = 10
+"""So many are named."""
 
 
 def restart_reasons(
@@ -26,11 +31,15 @@ def restart_reasons(
     """
     old, new = before.to_manifest(), after.to_manifest()
     ours = revision(before, settings)
-    return tuple(
-        _name(path)
-        for path in sorted(set(_differences(old["spec"], new["spec"])))
-        if _revision_with(old, new, path, settings) != ours
-    )
+
+    def is_one(path: Path) -> bool:
+        return _revision_with(old, new, path, settings) != ours
+
+    differing = sorted(set(_differences(old["spec"], new["spec"])))
+    of_fields = groupby(differing, key=itemgetter(0))
+    matter = (path for name, below in of_fields if is_one((name,)) for path in below)
+    found = [_name(path) for path in islice(filter(is_one, matter), MAX_REASONS + 1)]
+    return tuple(found if len(found) <= MAX_REASONS else [*found[:-1], "and more"])
 
 
 def _differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:

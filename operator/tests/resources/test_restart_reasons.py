@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_operator.resources.restart_reasons import restart_reasons
+from chiplog_operator.resources import restart_reasons as module
+from chiplog_operator.resources.build import revision
+from chiplog_operator.resources.restart_reasons import MAX_REASONS, restart_reasons
 from chiplog_operator.resources.settings import BuildSettings
 
 SETTINGS = BuildSettings(broker_image="chiplog/broker:1", internal_password="-")  # noqa: S106
@@ -32,3 +34,27 @@ def test_the_fields_that_ask_for_a_restart_are_named(
     found = restart_reasons(cluster_with(**before), cluster_with(**after), SETTINGS)
 
     assert list(found) == reasons
+
+
+def test_a_spec_that_changes_everywhere_costs_few_comparisons(
+    cluster_with: ClusterWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All clusters wait while it is compared."""
+    asked = []
+
+    def counted(*given: Any) -> str:
+        asked.append(given)
+        return revision(*given)
+
+    def everywhere(value: str) -> BrokerCluster:
+        keys = {f"example.com/{number}": value for number in range(50)}
+        conf = {f"spark.kubernetes.node.selector.{number}": value for number in range(100)}
+        template = {"labels": keys, "annotations": keys, "nodeSelector": keys}
+        return cluster_with(template=template, spark={"sparkConf": conf})
+
+    monkeypatch.setattr(module, "revision", counted)
+    found = restart_reasons(everywhere("a"), everywhere("b"), SETTINGS)
+    assert len(found) == MAX_REASONS + 1
+    assert found[0] == "spec.template.annotations.example.com/0"
+    assert found[-1] == "and more"
+    assert len(asked) < 30
