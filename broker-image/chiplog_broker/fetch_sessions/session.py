@@ -204,9 +204,10 @@ class FetchSession:
         self.unsettled.pop(entry, None)
 
     def told(self, entry: SessionEntry, found: FetchPartitionResponse) -> None:
-        """This is what its reader is answered; who gets records is looked at last from now on."""
+        """This is what its reader is answered; what has records, or an error, comes last from now
+        on."""
         entry.told(found)
-        if found.records and entry in self.unsettled:
+        if (found.records or found.error_code) and entry in self.unsettled:
             del self.unsettled[entry]
             self.unsettled[entry] = None
 

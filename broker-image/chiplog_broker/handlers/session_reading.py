@@ -15,6 +15,10 @@ from chiplog_broker.protocol.messages import (
     FetchTopicResponse,
 )
 
+MOST_NEWS = 1_000
+"""Partitions in one answer to a consumer. The others come with the next one, which it asks for at
+once. Else a request of a few bytes would read, for ever, all partitions that it cannot have."""
+
 
 class SessionReading:
     """One attempt after another to find what is new to the reader of a session."""
@@ -25,11 +29,12 @@ class SessionReading:
         self._reading = reading
         self._epoch = session.epoch
         self._news: list[tuple[SessionEntry, FetchPartitionResponse]] = []
+        self._is_full = False
 
     @property
     def is_enough(self) -> bool:
         """Whether the last attempt found what the reader wants, or cannot find more."""
-        return self._reading.is_enough or self._is_overtaken
+        return self._reading.is_enough or self._is_overtaken or self._is_full
 
     @property
     def has_news(self) -> bool:
@@ -45,12 +50,15 @@ class SessionReading:
         """Read what may have changed, as far as the request's size allows."""
         session = self._session
         self._reading.begin()
-        self._news = []
+        self._news, self._is_full = [], False
         if self._is_overtaken:
             code = ErrorCode.invalid_fetch_session_epoch
             return FetchResponse([], error_code=code, session_id=session.id)
         topics: dict[SessionTopic, list[FetchPartitionResponse]] = {}
         for entry in list(session.unsettled):
+            if len(self._news) >= MOST_NEWS and not session.owner.is_privileged:
+                self._is_full = True
+                break
             found = self._read(entry)
             if found is not None:
                 self._news.append((entry, found))

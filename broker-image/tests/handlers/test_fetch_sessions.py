@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from chiplog_broker.handlers import session_reading
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
 
@@ -292,6 +293,36 @@ def test_every_partition_gets_its_turn_where_an_answer_holds_one(kit: "Kit") -> 
                 read.append(place.partition)
                 reader.wanted[place] += 1
             assert sorted(read[:5]) == sorted(read[5:10]) == sorted(read[10:]) == list(range(5))
+
+    kit.run(scenario)
+
+
+def test_partitions_that_cannot_be_had_do_not_hold_up_the_others(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, each request looks at some of them, and at others the next time."""
+    monkeypatch.setattr(session_reading, "MOST_NEWS", 2)
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            topic_id = await client.topic_id("orders")
+            await client.produce("orders", kit.batch(b"x"))
+            wanted = [(index, 0) for index in (1, 2, 3, 4, 5, 0)]
+            request = client.fetch_request(topic_id, *wanted, max_bytes=0, session=(0, 0))
+            session_id = (await client.ask(ApiKey.FETCH, request)).session_id
+            assert session_id
+            codes: dict[int, int] = {}
+            for epoch in range(1, 5):
+                request = client.fetch_request(
+                    topic_id, wait_ms=60_000, session=(session_id, epoch)
+                )
+                answer = await client.ask(ApiKey.FETCH, request)
+                (topic,) = answer.responses
+                assert len(topic.partitions) <= 2
+                codes |= {one.partition_index: int(one.error_code) for one in topic.partitions}
+            unknown = ErrorCode.unknown_topic_or_partition
+            assert codes == {0: OK} | dict.fromkeys(range(1, 6), unknown)
 
     kit.run(scenario)
 
