@@ -14,6 +14,8 @@ from chiplog_core.api import GROUP
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.problems import Problem, nearest
 
+MAX_UNKNOWN = 5
+"""So many keys that nobody reads are told of; each is compared with those that there are."""
 MAX_SHOWN_LENGTH = 60
 """Characters of a value that a message repeats: it may be a file."""
 
@@ -75,10 +77,11 @@ def shown(value: str) -> str:
 
 
 def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
-    """Annotations of Chiplog's group, on a BrokerCluster or a Topic, that nobody reads."""
-    for key in sorted(metadata.annotations):
-        if not key.startswith(f"{GROUP}/") or key in USERS_KEYS | OPERATORS_KEYS:
-            continue
+    """Annotations of Chiplog's group, on a BrokerCluster or a Topic, that nobody reads: the first
+    of them."""
+    known = USERS_KEYS | OPERATORS_KEYS
+    ours = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
+    for key in sorted(key for key in ours if key not in known)[:MAX_UNKNOWN]:
         if key == labels.MANUAL_ROLLING_UPDATE:
             message, remedy = "restarts nothing here", ROLLING_UPDATE_REMEDY
         else:

@@ -10,6 +10,7 @@ in which a client-side `kubectl apply` (and what works like it) keeps the manife
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from chiplog_core import labels
@@ -23,6 +24,8 @@ CLUSTER_REF: Path = (*SPEC, "clusterRef")
 OURS = frozenset({labels.OPERATOR, labels.KAFKA_ADMIN})
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+MAX_APPLIED_LENGTH = 65_536
+"""A longer one is no Topic's, and would be read in every plan."""
 CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
 """The manager under which kubectl keeps that annotation."""
 
@@ -40,7 +43,7 @@ def foreign_managers(
         for entry in _of_the_object_itself(managed_fields)
         if _owns(entry.get("fieldsV1"), path)
     }
-    if _is_applied(annotations.get(LAST_APPLIED), path):
+    if _Applied.of(annotations).has(path):
         owners.add(CLIENT_SIDE_APPLY)
     return tuple(sorted(owners - OURS))
 
@@ -51,19 +54,20 @@ def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) 
     None where the object is a client's, that is where nobody else owns its `spec.clusterRef`. Such
     fields are in no manifest, so a comparison with the manifest does not show them.
     """
-    of_clients = [
-        entry
-        for entry in _of_the_object_itself(managed_fields)
-        if entry.get("manager") == labels.KAFKA_ADMIN
-    ]
-    if not of_clients or not foreign_managers(managed_fields, CLUSTER_REF, annotations):
+    entries = list(_of_the_object_itself(managed_fields))
+    of_clients = [entry for entry in entries if entry.get("manager") == labels.KAFKA_ADMIN]
+    if not of_clients:
+        return ()
+    others = [entry.get("fieldsV1") for entry in entries if entry.get("manager") not in OURS]
+    applied = _Applied.of(annotations)
+
+    def is_foreign(path: Path) -> bool:
+        return any(_owns(fields, path) for fields in others) or applied.has(path)
+
+    if not is_foreign(CLUSTER_REF):
         return ()
     paths = {path for entry in of_clients for path in _leaves(entry.get("fieldsV1"), SPEC)}
-    return tuple(
-        _field(path)
-        for path in sorted(paths)
-        if not foreign_managers(managed_fields, path, annotations)
-    )
+    return tuple(_field(path) for path in sorted(paths) if not is_foreign(path))
 
 
 def _leaves(fields: object, branch: Path) -> Iterator[Path]:
@@ -95,13 +99,28 @@ def _owns(fields: object, path: Path) -> bool:
     return _has(fields, tuple(f"f:{name}" for name in path))
 
 
-def _is_applied(manifest: str | None, path: Path) -> bool:
-    if manifest is None:
-        return False
-    try:
-        return _has(json.loads(manifest), path)
-    except (ValueError, RecursionError):
-        return True  # somebody applies it, and what they apply is unknown
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """The manifest in the annotation. Where it does not read, somebody applies it all the same, and
+    what they apply is unknown: anything."""
+
+    manifest: object = None
+    is_unknown: bool = False
+
+    @classmethod
+    def of(cls, annotations: Mapping[str, str]) -> "_Applied":
+        text = annotations.get(LAST_APPLIED)
+        if text is None:
+            return cls()
+        if len(text) > MAX_APPLIED_LENGTH:
+            return cls(is_unknown=True)
+        try:
+            return cls(json.loads(text))
+        except (ValueError, RecursionError):
+            return cls(is_unknown=True)
+
+    def has(self, path: Path) -> bool:
+        return self.is_unknown or _has(self.manifest, path)
 
 
 def _has(tree: object, path: Path) -> bool:

@@ -1,15 +1,20 @@
 """Who owns a field, by the book that the API server keeps."""
 
+import json
+
 import pytest
 
 from chiplog_core import labels
 from chiplog_core.admin.ownership import (
     LAST_APPLIED,
+    MAX_APPLIED_LENGTH,
     SPEC,
     Path,
     foreign_managers,
     set_by_clients_only,
 )
+
+BY_CLIENTS: dict[str, object] = {f"f:key-{number}": {} for number in range(200)}
 
 PARTITIONS: Path = ("spec", "partitions")
 RETENTION: Path = ("spec", "config", "retention.ms")
@@ -146,3 +151,25 @@ def test_a_topic_that_a_client_made_is_its_own() -> None:
 
     assert set_by_clients_only([made, edited], {}) == ()
     assert set_by_clients_only(None, {}) == ()
+
+
+def test_the_applied_manifest_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every Topic, in every plan."""
+    read: list[str] = []
+    loads = json.loads
+
+    def counted(text: str) -> object:
+        read.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", counted)
+    book = [{"manager": labels.KAFKA_ADMIN, "fieldsV1": {"f:spec": {"f:config": BY_CLIENTS}}}]
+    applied = json.dumps({"spec": {"clusterRef": {"name": "demo"}}})
+
+    assert len(set_by_clients_only(book, {LAST_APPLIED: applied})) == len(BY_CLIENTS)
+    assert len(read) == 1
+
+    too_long = applied + " " * MAX_APPLIED_LENGTH
+    assert set_by_clients_only(book, {LAST_APPLIED: too_long}) == ()
+    assert foreign_managers(book, PARTITIONS, {LAST_APPLIED: too_long})
+    assert len(read) == 1, "it is not read at all"

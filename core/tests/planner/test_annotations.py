@@ -5,12 +5,20 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.annotations import MANAGED, MANUAL_ROLLING_UPDATE, PAUSE, shown, unknown_keys
+from chiplog_core import annotations, labels
+from chiplog_core.annotations import (
+    MANAGED,
+    MANUAL_ROLLING_UPDATE,
+    MAX_UNKNOWN,
+    PAUSE,
+    shown,
+    unknown_keys,
+)
 from chiplog_core.conditions import Condition
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.planner.world import StatefulSetState
+from chiplog_core.problems import nearest
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 
@@ -120,6 +128,21 @@ def test_what_nobody_reads_is_reported(key: str, value: str, told: str) -> None:
 
     assert message(kubernetes.topics["orders"], "Warning") == told
     assert condition(kubernetes.topics["orders"], "Ready").status == "True"  # type: ignore[union-attr]
+
+
+def test_of_a_thousand_that_nobody_reads_a_few_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked at in every plan, of every Topic."""
+    asked = []
+
+    def counted(*given: Any) -> str | None:
+        asked.append(given)
+        return nearest(*given)
+
+    monkeypatch.setattr(annotations, "nearest", counted)
+    keys = {f"chiplog.dev/pause-reconciliatio{number}": "x" for number in range(1_000)}
+    found = list(unknown_keys(Metadata(name="a", annotations=keys)))
+
+    assert len(found) == len(asked) == MAX_UNKNOWN
 
 
 def test_what_is_read_is_no_problem() -> None:
