@@ -58,11 +58,14 @@ def set_by_clients_only(managed_fields: object, annotations: Mapping[str, str]) 
     of_clients = [entry for entry in entries if entry.get("manager") == labels.KAFKA_ADMIN]
     if not of_clients:
         return ()
-    others = [entry.get("fieldsV1") for entry in entries if entry.get("manager") not in OURS]
-    applied = _Applied.of(annotations)
+    applied, others = _Applied.of(annotations), set[Path]()
+    for entry in entries:
+        if entry.get("manager") not in OURS:
+            for leaf in _leaves(entry.get("fieldsV1"), SPEC):
+                others.update(leaf[:length] for length in range(1, len(leaf) + 1))
 
     def is_foreign(path: Path) -> bool:
-        return any(_owns(fields, path) for fields in others) or applied.has(path)
+        return path in others or applied.has(path)
 
     if not is_foreign(CLUSTER_REF):
         return ()
