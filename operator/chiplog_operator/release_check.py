@@ -40,7 +40,7 @@ DISCOVERY = Kind(chiplog_api.API_VERSION, "APIResourceList", "", namespaced=Fals
 METRICS = "metrics"
 """The name of the port, as PodMonitors have it."""
 LOOK_AGAIN_S = 1.0
-RENEWED_WITHIN_S = LeaseTimes().renew_s * 2
+RENEWED_WITHIN_S = LeaseTimes().renew_s + 0.5
 SCRAPE_S = 10.0
 
 

@@ -10,6 +10,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/*
+The name of all that `helm test` makes. One name, since `helm test --logs` asks for a pod of the name of each. Like
+no other's, since what has it is deleted before each test: the namespace's and the release's, as a hash.
+*/}}
+{{- define "chiplog-cluster.testName" -}}
+{{- $hash := printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 8 -}}
+{{- printf "%s-test-%s" (.Release.Name | trunc 40 | trimSuffix "-") $hash -}}
+{{- end -}}
+
 {{/* Of what `helm test` makes. */}}
 {{- define "chiplog-cluster.testLabels" -}}
 app.kubernetes.io/name: chiplog-test

@@ -1,3 +1,12 @@
+{{/*
+The name of all that `helm test` makes. One name, since `helm test --logs` asks for a pod of the name of each. Like
+no other's, since what has it is deleted before each test: the namespace's and the release's, as a hash.
+*/}}
+{{- define "chiplog-monitoring.testName" -}}
+{{- $hash := printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 8 -}}
+{{- printf "%s-test-%s" (.Release.Name | trunc 40 | trimSuffix "-") $hash -}}
+{{- end -}}
+
 {{/* Of what `helm test` makes. */}}
 {{- define "chiplog-monitoring.testLabels" -}}
 app.kubernetes.io/name: chiplog-monitoring-test

@@ -43,6 +43,15 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/*
+The name of all that `helm test` makes. One name, since `helm test --logs` asks for a pod of the name of each. Like
+no other's, since what has it is deleted before each test: the namespace's and the release's, as a hash.
+*/}}
+{{- define "chiplog-operator.testName" -}}
+{{- $hash := printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 8 -}}
+{{- printf "%s-test-%s" (.Release.Name | trunc 40 | trimSuffix "-") $hash -}}
+{{- end -}}
+
 {{/* Of what `helm test` makes: no selector of the operator's pods finds it. */}}
 {{- define "chiplog-operator.testLabels" -}}
 app.kubernetes.io/name: chiplog-operator-test
