@@ -35,6 +35,8 @@ VALID_ACKS = (ACKS_ALL, 0, 1)
 OK = int(ErrorCode.none)
 BATCHES_AT_ONCE: Final = 256
 """Appended in one go: some milliseconds."""
+LARGE_BYTES: Final = 16 * 1024
+"""Records of which the memory is worth giving back before the request is answered."""
 
 
 class ProduceHandler:
@@ -51,7 +53,7 @@ class ProduceHandler:
         pending = PendingProduce(call)
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
-            for partition in topic.partitions:
+            for place, partition in enumerate(topic.partitions):
                 if len(pending.answers) >= BATCHES_AT_ONCE:
                     return Slow(self._go_on(pending))
                 try:
@@ -59,6 +61,9 @@ class ProduceHandler:
                 except TakesLong:
                     return Slow(self._go_on(pending))
                 pending.answers.append(answer)
+                if partition.records is not None and len(partition.records) >= LARGE_BYTES:
+                    # They are in the log. Their buffer may go while the request waits.
+                    topic.partitions[place] = partition._replace(records=None)
         return pending.outcome()
 
     async def _go_on(

@@ -152,6 +152,12 @@ class FrameReader:
         if not self.pending_bytes:
             self._replace(0)
 
+    def shrink(self) -> None:
+        """Give back all of the buffer that nothing is in."""
+        capacity = max(self.pending_bytes, _INITIAL_BYTES)
+        if capacity < len(self._buffer):
+            self._replace(capacity)
+
     def drop(self) -> None:
         """Let go of everything: nothing is read any more."""
         self._start = self._end = 0

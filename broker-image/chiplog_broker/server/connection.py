@@ -188,6 +188,9 @@ class Connection(asyncio.BufferedProtocol):
                 request = self._held or self._next_request()
                 self._held = None
                 if request is None:
+                    if self._memory is not None and self._memory.is_wanted:
+                        # Whoever is always busy would keep its buffer, and the others out.
+                        self._reader.shrink()
                     self._read(on=True)
                     return
                 if self._waiting and not is_produce(request):

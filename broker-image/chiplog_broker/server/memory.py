@@ -77,6 +77,11 @@ class MemoryBudget:
         """What may still be taken."""
         return max(self.limit_bytes - self.taken_bytes, 0)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for room."""
+        return bool(self._waiting)
+
     def room_for_answer(self) -> int:
         """How large an answer may be that is made now."""
         room_bytes = self.room_bytes
@@ -224,6 +229,11 @@ class Account:
     def reserved(self, size_bytes: int) -> None:
         """So much more is granted to the buffer, which is about to grow."""
         self._set_frame(self._frame + size_bytes)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether others wait for what its buffer takes."""
+        return self._frame > 0 and self._budget.is_wanted
 
     # -- answers
 

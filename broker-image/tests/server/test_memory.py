@@ -8,7 +8,7 @@ import pytest
 
 from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.server import file_sending
+from chiplog_broker.server import file_sending, memory
 from chiplog_broker.server.memory import FREE_BYTES, PATIENCE_S, Account, MemoryBudget
 from chiplog_core.broker_shares import MIB, descriptor_shares, memory_shares
 
@@ -257,6 +257,41 @@ def test_sleepers_that_wake_together_stay_within_the_budget(
                 one.writer.transport.abort()
 
     kit.run(scenario)
+
+
+def test_whoever_is_busy_gives_back_what_others_wait_for(
+    kit: "Kit", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else those that come first keep their buffers, and the others get nothing done at all."""
+    monkeypatch.setattr(memory, "PATIENCE_S", 600.0)  # nobody is made to leave
+
+    async def scenario() -> None:
+        async with kit.running(**SMALL) as client:
+            await client.create("orders", 1, **{"max.message.bytes": str(8 * MIB)})
+            (budget, _) = kit.broker.requests.budgets
+            large = b"".join(produce_frame("orders", bytes(kit.batch(b"x" * 1_500_000))))
+            small = b"".join(produce_frame("orders", bytes(kit.batch(b"x"))))
+            busy = [await kit.client() for _ in range(5)]
+            for one in busy:
+                one.writer.write(large + small[:20])
+                await answered(one)
+            assert budget.taken_bytes > 5 * 1_400_000
+            newcomer = await kit.client()
+            newcomer.writer.write(large)
+            while not budget._waiting:  # noqa: ASYNC110 - nobody is told of it
+                await asyncio.sleep(0.001)
+            for one in busy:
+                one.writer.write(small[20:])
+                await answered(one)
+            await asyncio.wait_for(answered(newcomer), HANG_GUARD_S)
+
+    kit.run(scenario)
+
+
+async def answered(client: "Client") -> None:
+    """Take an answer as it comes."""
+    size = struct.unpack(">i", await client.reader.readexactly(4))[0]
+    await client.reader.readexactly(size)
 
 
 def test_a_slow_client_that_is_honest_gets_its_answer_beside_an_attack(kit: "Kit") -> None:
