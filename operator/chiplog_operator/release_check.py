@@ -1,7 +1,7 @@
 """What `helm test` asks: does the operator work, do it and the brokers answer with their metrics?
 
     python3 -m chiplog_operator.release_check operator --namespace NAME --deployment NAME
-    python3 -m chiplog_operator.release_check metrics --job NAME --selector LABELS …
+    python3 -m chiplog_operator.release_check metrics --operator NAMES --brokers NAMES
 
 Each prints a line for every thing that it looked at. Exit status 1: one of them is not in order.
 It only reads, with the rights of its pod, and waits for `--wait` seconds until all is in order.
@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 from chiplog_core import api as chiplog_api
-from chiplog_core import names
+from chiplog_core import labels, names
 from chiplog_core.build_info import BUILD_INFO
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
@@ -39,9 +39,35 @@ DISCOVERY = Kind(chiplog_api.API_VERSION, "APIResourceList", "", namespaced=Fals
 """Which kinds the API server serves of our group; everybody may ask."""
 METRICS = "metrics"
 """The name of the port, as PodMonitors have it."""
+ALL = "*"
 LOOK_AGAIN_S = 1.0
 RENEWED_WITHIN_S = LeaseTimes().renew_s + 0.5
 SCRAPE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Pods that Prometheus scrapes under one name."""
+
+    name: str
+    labels: Mapping[str, str]
+    may_be_none: bool = False
+    """That no such pod runs is no fault."""
+
+    @property
+    def selector(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.labels.items())
+
+
+JOBS: Mapping[str, Job] = {
+    "operator": Job("chiplog-operator", {labels.NAME: labels.OPERATOR}),
+    "brokers": Job(
+        "chiplog-brokers",
+        {labels.NAME: "chiplog", labels.COMPONENT: labels.BROKER},
+        may_be_none=True,
+    ),
+}
+"""By what the PodMonitors of chiplog-monitoring call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +155,17 @@ async def look_at_operator(api: KubeApi, namespace: str, deployment: str) -> lis
     return [of_deployment(found), of_lease(before, after), of_kinds(served)]
 
 
-async def look_at_metrics(
-    api: KubeApi, job: str, selector: str, namespaces: Sequence[str], *, may_be_none: bool
-) -> list[Finding]:
+async def look_at_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Finding]:
     """Every pod that a PodMonitor chooses, asked as Prometheus asks it."""
     pods = [
         pod
-        for namespace in namespaces or ("",)
-        for pod in (await api.list_(kinds.PODS, namespace, labels=selector)).items
+        for namespace in ([""] if namespaces == ALL else namespaces.split(","))
+        for pod in (await api.list_(kinds.PODS, namespace, labels=job.selector)).items
     ]
     asked = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
-    problem = "" if asked or may_be_none else f"no pod with {selector} runs and has the port"
-    about = Finding(f"job {job} has {len(asked)} pods", problem)
+    is_wanting = not asked and not job.may_be_none
+    problem = f"no pod with {job.selector} runs and has the port" if is_wanting else ""
+    about = Finding(f"job {job.name} has {len(asked)} pods", problem)
     return [about, *await asyncio.gather(*(_scraped(pod, at) for at, pod in asked.items()))]
 
 
@@ -182,27 +207,23 @@ def options(given: Sequence[str] | None = None) -> argparse.Namespace:
     operator.add_argument("--namespace", required=True)
     operator.add_argument("--deployment", required=True)
     metrics = checks.add_parser("metrics")
-    metrics.add_argument("--job", required=True)
-    metrics.add_argument("--selector", required=True, metavar="LABELS")
-    metrics.add_argument("--namespaces", default="", metavar="NAME,…", help="all where empty")
-    metrics.add_argument("--may-be-none", action="store_true", help="no such pod is no fault")
+    for name in JOBS:
+        metrics.add_argument(f"--{name}", metavar="NAMESPACE,…", help=f"{ALL} for all")
     return parser.parse_args(given)
 
 
 async def run(chosen: Mapping[str, Any]) -> list[Finding]:
     async with HttpKubeApi(find(None)) as api:
 
-        def look() -> Awaitable[list[Finding]]:
+        async def look() -> list[Finding]:
             if chosen["check"] == "operator":
-                return look_at_operator(api, chosen["namespace"], chosen["deployment"])
-            namespaces = tuple(filter(None, chosen["namespaces"].split(",")))
-            return look_at_metrics(
-                api,
-                chosen["job"],
-                chosen["selector"],
-                namespaces,
-                may_be_none=chosen["may_be_none"],
-            )
+                return await look_at_operator(api, chosen["namespace"], chosen["deployment"])
+            return [
+                finding
+                for name, job in JOBS.items()
+                if chosen[name]
+                for finding in await look_at_metrics(api, job, chosen[name])
+            ]
 
         return await checked(look, chosen["wait"])
 

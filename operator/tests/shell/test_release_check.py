@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from chiplog_core.build_info import BUILD_INFO
 from chiplog_kube import kinds
 from chiplog_kube.api import NotFound, Unavailable
 from chiplog_operator import release_check
-from chiplog_operator.release_check import Finding, checked, look_at_metrics, look_at_operator
+from chiplog_operator.release_check import Finding, Job, checked, look_at_metrics, look_at_operator
 
 SELECTOR = "app.kubernetes.io/name=chiplog-operator"
+JOB = Job("job", {"app.kubernetes.io/name": "chiplog-operator"})
 
 
 def deployment(**status: int) -> dict[str, Any]:
@@ -159,16 +161,16 @@ def test_pods_are_asked_for_their_metrics() -> None:
     async def scenario() -> None:
         good = f'# HELP x\n{BUILD_INFO}{{version="1"}} 1.0\n'
         async with pods(good, "something 1\n", "") as api:
-            found = await look_at_metrics(api, "job", SELECTOR, (), may_be_none=False)
+            operator, brokers = JOB, replace(JOB, may_be_none=True)
+            found = await look_at_metrics(api, operator, "*")
             problems = [one.problem for one in found]
             assert problems[:3] == ["", "", f"there is no {BUILD_INFO} among them"]
             assert "500" in problems[3]
             assert found[0].what == "job job has 3 pods"
-            assert await look_at_metrics(
-                api, "job", SELECTOR, ("elsewhere",), may_be_none=True
-            ) == [Finding("job job has 0 pods")]
-            (none,) = await look_at_metrics(api, "job", SELECTOR, ("elsewhere",), may_be_none=False)
-            assert none.problem == f"no pod with {SELECTOR} runs and has the port"
+            none = await look_at_metrics(api, brokers, "elsewhere,nowhere")
+            assert none == [Finding("job job has 0 pods")]
+            (missing,) = await look_at_metrics(api, operator, "elsewhere")
+            assert missing.problem == f"no pod with {SELECTOR} runs and has the port"
 
     asyncio.run(scenario())
 
