@@ -396,12 +396,15 @@ def take_away_rights(verifications: Verifications, name: str) -> None:
     eventually("a driver without its rights", is_taken)
 
 
-# Of a driver's container: everything in it is killed before this, which takes what memory there is.
+# Processes that are each smaller than the driver, and together take all that its container may
+# have: the kernel kills the largest one.
 STARVE = """
-for one in /proc/[0-9]*/oom_score_adj; do
-  case $one in /proc/$$/*) ;; *) echo 1000 >$one ;; esac
-done
-exec python3 -c 'held = [bytes([1]) * 2**20 for _ in range(4096)]'
+import os, time
+for _ in range(100):
+    if os.fork() == 0:
+        held = bytes([1]) * (24 * 2**20)
+        break
+time.sleep(60)
 """
 
 
@@ -410,9 +413,11 @@ def take_away_memory(verifications: Verifications, name: str) -> None:
 
     def is_starved() -> bool:
         application = verifications.get(name)["status"]["application"]["name"]
-        (driver,) = verifications.running(application, "driver")
+        drivers = verifications.running(application, "driver")
+        assert len(drivers) == 1, drivers
+        (driver,) = drivers
         with suppress(CommandFailed):  # it ends with the container
-            verifications.kubectl.execute(driver, "sh", "-c", STARVE)
+            verifications.kubectl.execute(driver, "python3", "-c", STARVE, timeout_s=90)
         return True
 
     eventually("a driver without memory", is_starved)
