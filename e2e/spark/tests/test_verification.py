@@ -416,6 +416,8 @@ def take_away_memory(verifications: Verifications, name: str) -> None:
         drivers = verifications.running(application, "driver")
         assert len(drivers) == 1, drivers
         (driver,) = drivers
+        # Before that it is smaller than what is put beside it.
+        assert '"event": "begun"' in verifications.kubectl("logs", driver), "it does not work yet"
         with suppress(CommandFailed):  # it ends with the container
             verifications.kubectl.execute(driver, "python3", "-c", STARVE, timeout_s=90)
         return True
