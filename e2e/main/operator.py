@@ -61,8 +61,8 @@ class Operator:
 
     def pods(self) -> list[dict[str, Any]]:
         """Its pods, as the API server has them."""
-        label = f"app.kubernetes.io/instance={RELEASE}"
-        items: list[dict[str, Any]] = self.kubectl.get("pods", "-l", label)["items"]
+        labels = f"app.kubernetes.io/name=chiplog-operator,app.kubernetes.io/instance={RELEASE}"
+        items: list[dict[str, Any]] = self.kubectl.get("pods", "-l", labels)["items"]
         return items
 
     def leader(self) -> dict[str, Any]:
