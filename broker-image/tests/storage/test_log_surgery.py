@@ -117,6 +117,22 @@ def test_truncating_into_the_batch_of_the_log_start(
         await log.delete_records_before(9, NOW)
         await log.truncate_to(9, NOW)
         assert (log.log_start_offset, log.end_offset) == (9, 9)
+        log.append_as_leader(make_batch([b"next"]), 9, NOW)
+        check_all(log)
+        await log.flush()
+
+    kit.run(scenario())
+    log = kit.run(kit.reopened())
+    assert (log.log_start_offset, log.end_offset) == (9, 10)
+    check_all(log)
+
+
+def test_truncating_below_the_log_start(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        await log.delete_records_before(12, NOW)
+        await log.truncate_to(8, NOW)
+        assert (log.log_start_offset, log.end_offset, log.segment_count) == (8, 8, 1)
 
     kit.run(scenario())
 
