@@ -110,7 +110,7 @@ def cluster_values(retention_ms: int) -> dict[str, object]:
     }
 
 
-def tested_with(image: str) -> dict[str, object]:
+def helm_test_image(image: str) -> dict[str, object]:
     """The image of `helm test`."""
     return {"test": {"image": {"reference": image}}}
 
@@ -163,8 +163,8 @@ def test_installed_upgraded_rolled_back_uninstalled_and_adopted(
     cluster = BrokerClusterUnderTest(Kubectl(target.kubeconfig, NAMESPACE))
     first = operator.references
     releases.operator.install(operator_values(first, "info"))
-    releases.cluster.install({**cluster_values(3_600_000), **tested_with(first["chiplog/cli"])})
-    releases.monitoring.install(tested_with(first["chiplog/operator"]))
+    releases.cluster.install({**cluster_values(3_600_000), **helm_test_image(first["chiplog/cli"])})
+    releases.monitoring.install(helm_test_image(first["chiplog/operator"]))
     cluster.wait_cluster_ready()
     wait_told(cluster, TOPIC, PARTITIONS)
     check_by_helm(releases)
