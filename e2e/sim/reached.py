@@ -25,6 +25,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.member": "what a process in a pod is made of: certificates, files, sockets",
     "chiplog_broker.folder": "what a process alone on a folder is made of",
     "chiplog_broker.process": "reads this machine's /proc",
+    "chiplog_broker.full_collections": "the process's garbage collector",
     "chiplog_broker.logging_setup": "where log lines go; a simulated cluster writes none",
     "chiplog_broker.metadata.standalone": "a broker without Kubernetes: one process, no replicas",
     "chiplog_broker.metadata.standalone_membership": "a broker without Kubernetes",
@@ -44,7 +45,10 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.server.file_sending": "os.sendfile from a file to a socket",
     "chiplog_broker.server.http": "HTTP, which no simulated process serves",
     "chiplog_broker.server.metrics": "what Prometheus asks over HTTP",
+    "chiplog_core.build_info": "what Prometheus asks over HTTP",
+    "chiplog_core.log_lines": "where log lines go; a simulated cluster writes none",
     "chiplog_core.series": "what Prometheus asks over HTTP",
+    "chiplog_core.version": "what --version prints",
 }
 WAITING: Final = (
     "chiplog_broker.coordinator.resetting",
@@ -73,6 +77,7 @@ WAITING: Final = (
     "chiplog_core.rebalance",
     "chiplog_core.signature",
     "chiplog_core.spark",
+    "chiplog_core.validate.consumer_group",
     "chiplog_core.validate.rebalance",
     "chiplog_core.validate.verification",
 )
