@@ -15,7 +15,7 @@ from chiplog_core.model.metadata import Metadata
 from chiplog_core.problems import Problem, nearest
 
 MAX_UNKNOWN = 5
-"""So many keys that nobody reads are told of; each is compared with those that there are."""
+"""So many unknown keys are reported: each is compared with all known ones."""
 MAX_SHOWN_LENGTH = 60
 """Characters of a value that a message repeats: it may be a file."""
 

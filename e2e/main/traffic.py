@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 
 from e2e.clients.by_librdkafka import QUIET, partition_of
+from e2e.clients.topics import stored
 
 RECORDS_PER_S = 100
 # A record that is not acknowledged by then is an error that the client notices.
@@ -53,26 +54,6 @@ class Noticed:
             partition: max(later - earlier for earlier, later in pairwise(sorted(times_s)))
             for partition, times_s in sorted(self.at_s.items())
         }
-
-
-def read_all(bootstrap: str, topic: str, partitions: int) -> Counter[bytes]:
-    """Value -> how often a new reader finds it, up to the end of each partition."""
-    reader = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True, **QUIET}
-    )
-    reader.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)])
-    found: Counter[bytes] = Counter()
-    to_read = set(range(partitions))
-    deadline_s = time.monotonic() + CATCH_UP_LIMIT_S
-    while to_read and time.monotonic() < deadline_s:
-        for one in reader.consume(500, timeout=0.2):
-            error = one.error()
-            if error is None:
-                found[one.value() or b""] += 1
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                to_read.discard(partition_of(one))
-    reader.close()
-    return found
 
 
 class Traffic:
@@ -219,14 +200,19 @@ class Traffic:
         """
         noticed = self.noticed
         lacking = noticed.acknowledged.keys() - noticed.read.keys()
-        again = read_all(self.bootstrap, self.topic, self.partitions) if lacking else Counter()
+        again = self.found_again() if lacking else set[bytes]()
         groups = {
-            "acknowledged, and no new reader finds them": lacking - again.keys(),
-            "a new reader finds them, the first reader did not": lacking & again.keys(),
+            "acknowledged, and no new reader finds them": lacking - again,
+            "a new reader finds them, the first reader did not": lacking & again,
             "read more than once": {one for one, times in noticed.read.items() if times > 1},
             "read, though never acknowledged": noticed.read.keys() - noticed.acknowledged.keys(),
         }
         return "; ".join(f"{why}: {self.places(ones)}" for why, ones in groups.items() if ones)
+
+    def found_again(self) -> set[bytes]:
+        """The values that a new reader finds, up to the end of each partition."""
+        found = stored(self.bootstrap, self.topic, range(self.partitions))
+        return {one.record.value or b"" for partition in found for one in partition}
 
     def places(self, values: Collection[bytes]) -> str:
         """Partition, how many of these records are in it, and the first and the last of them."""

@@ -202,8 +202,8 @@ class ClusterLoop:
         return applied
 
     async def _announce(self, world: World, problems: tuple[str, ...]) -> bool:
-        """Whether what is refused was told, or nothing is: a refusal may say something else each
-        time, and each time that it is told it is tried again at once."""
+        """Whether the refusals were announced, or there are none. A refusal may say something
+        else each time, and each announcement is followed by another try at once."""
         if not problems:
             return True
         now_s = self._parts.clock.monotonic_s()

@@ -22,7 +22,7 @@ the Leases of all nodes."""
 
 
 class Listener(Protocol):
-    """Who is told that another operator is in the way."""
+    """Is notified that another operator is in the way."""
 
     async def stand_aside(self, message: str, now_s: float) -> None:
         """It is, for so many seconds of a clock that never jumps. Called at every look."""

@@ -12,7 +12,7 @@ is in charge: then the older one goes.
 
 A Lease is believed only of an account that may do what an operator does, in a shared namespace and
 beyond any. Else everybody who may write Leases in a namespace of their own, or give accounts there
-all rights, could keep the operator from beginning anew.
+all rights, could keep the operator from starting again.
 
 As in `lease`, nobody compares clocks: a Lease is believed until it did not change for a while by
 this process's own clock. That while is longer than a release needs to hand its Lease on from one
@@ -132,7 +132,7 @@ class OtherLeases:
         return Place.FIRST if is_early else Place.ASIDE, others[0]
 
     def in_the_way(self, now_s: float) -> list[InTheWay]:
-        """Every Lease that says so, whoever wrote it."""
+        """Every Lease that says so, also one that no operator wrote."""
         return [
             InTheWay(
                 namespace=namespace,

@@ -25,7 +25,7 @@ holds, if each has a topic of its own."""
 
 BROKERS_MAX_ELEMENTS: Final = 1_000_000
 """The same of a Fetch between brokers: a follower asks for all that it has of one leader, however
-much that is, and may name the topic of each partition anew."""
+much that is, and may name the topic with each partition again."""
 
 MAX_TAGGED_FIELDS: Final = 256
 """Tagged fields in one structure. Kafka's own messages have at most five."""

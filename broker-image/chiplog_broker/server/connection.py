@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._held = None
                 if request is None:
                     if self._memory is not None and self._memory.is_wanted:
-                        # Whoever is always busy would keep its buffer, and the others out.
+                        # A client that is always busy would keep its buffer, and the others out.
                         self._reader.shrink()
                     self._read(on=True)
                     return

@@ -90,7 +90,7 @@ def is_over(group: ConsumerGroup, tried: Tried | None) -> bool:
     if said is None or said.state not in _FINAL or said.id != reset.id:
         return False
     # A status of an older version does not say which reset it was. What was refused is taken for
-    # this one; who asks for one that was done is told by its coordinator whether it was this one.
+    # this one; for one that was done, the coordinator says whether it was this one.
     is_old_refusal = said.state is ResetState.REFUSED and not said.wish
     return is_old_refusal or said.wish == wish_of(reset)
 

@@ -132,6 +132,11 @@ class Size:
         return f"{self.memory_mib + self.overhead_mib}Mi"
 
 
+def result_key_of(application: str) -> str:
+    """Name of the Secret with the key of an application, by which operator and driver sign."""
+    return f"{application}-result-key"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """A Spark application, complete.
@@ -191,7 +196,7 @@ class Application:
     @property
     def result_key(self) -> str:
         """Name of the Secret with the key that the driver signs its result with."""
-        return f"{self.name}-result-key"
+        return result_key_of(self.name)
 
     @property
     def template_config_map(self) -> str:

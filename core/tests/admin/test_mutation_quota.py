@@ -72,7 +72,7 @@ def test_a_number_that_no_topic_can_have_does_not_lock_its_client_out() -> None:
 def test_a_number_below_zero_gives_nothing_back() -> None:
     quota = MutationQuota(1)
     assert quota.spend("here", BURST_S - 2, 0.0) == 0
-    # Whoever creates a topic says how many partitions; that it cannot be is found later.
+    # A client that creates a topic says how many partitions; that it cannot be is found later.
     assert quota.spend("here", -1_000, 0.0) == 0
     assert quota.spend("here", 1, 0.0) == 0
     assert quota.spend("here", 1, 0.0) > 0

@@ -15,7 +15,7 @@ from chiplog_core import labels, taken_names
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus, RunProgress, RunState
 from chiplog_core.spark import choice, pod_states, states
-from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner
+from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner, result_key_of
 from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.pods import object_of
 from chiplog_core.spark.progress import PROGRESS_KEY, progress_of
@@ -146,7 +146,7 @@ class Applications:
         if not isinstance(text, str) or not text:
             return None, progress
         said = data.get(SIGNATURE_KEY)
-        key = await self._key(namespace, f"{name}-result-key")
+        key = await self._key(namespace, result_key_of(name))
         is_sure = key is None or is_signed(key, name, text, said if isinstance(said, str) else "")
         if not is_sure:
             message = (
@@ -281,7 +281,7 @@ class Applications:
 
     async def _remove_key(self, namespace: str, application: str) -> None:
         """Secrets cannot be listed. Where it may not be read, the operator has made none."""
-        name = f"{application}-result-key"
+        name = result_key_of(application)
         with suppress(NotFound, Forbidden):
             found = await self._api.get(kinds.SECRETS, namespace, name)
             if _mine(application).items() <= labels_of(found).items():
