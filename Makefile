@@ -80,8 +80,8 @@ cluster-up: setup ## Start the Kubernetes that the tests run on
 	@$(BIN)/python -m e2e.cluster up
 
 .PHONY: cluster-down
-cluster-down: setup ## Stop it and leave no trace on this machine
-	@$(BIN)/python -m e2e.cluster down
+cluster-down: setup ## Stop it: nothing of it runs or is mounted; FORGET=1 also deletes what it stored
+	@$(BIN)/python -m e2e.cluster down $(if $(FORGET),--forget)
 
 .PHONY: images
 images: setup ## Build the images that changed and load them into the nodes (SPARK=1: the Spark jobs' too); prints where their SBOMs are

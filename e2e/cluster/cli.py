@@ -45,11 +45,16 @@ def up(
 def down(
     forget: Annotated[bool, typer.Option(help="Delete everything it stored, images too.")] = False,
 ) -> None:
-    """Stop the cluster and leave no trace of it on the machine."""
+    """Stop the cluster: nothing of it runs, is mounted or is configured. What it stored stays."""
     with refusals():
-        current_target().down()
+        target = current_target()
+        target.down()
+        if not isinstance(target, Local):
+            return  # kind keeps nothing, and what another cluster stores is not ours
         if forget:
             sweep.remove_state()
+        elif layout.STATE.exists():
+            console.print(f"{layout.STATE} keeps what it stored: --forget (FORGET=1) deletes it")
 
 
 @app.command("images")
