@@ -30,7 +30,7 @@ help: ## Show this list
 .PHONY: setup
 setup: $(VENV)/.done ## Make .venv with exactly what the lock names
 
-$(VENV)/.done: $(LOCK) $(LOCK_3_13) pyproject.toml
+$(VENV)/.done: $(LOCK) $(LOCK_3_13) pyproject.toml core/chiplog_core/version.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Chiplog needs Python 3.11, 3.12 or 3.13 (PYTHON=...), this is %d.%d" % v)'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "setup: this Python makes no virtual environments: apt-get install python3-venv"; exit 2; }
 	@$(PYTHON) -m venv $(VENV)

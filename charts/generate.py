@@ -6,7 +6,7 @@ python charts/generate.py --check    exit 1 and name each file that is not what 
 The operator's chart carries the CustomResourceDefinitions as templates, so that an upgrade brings
 them along and an uninstall leaves them. The cluster's chart checks the specs in its values by the
 same declarations, so that a typo is refused before anything reaches Kubernetes. The dashboards of
-the monitoring chart are written from charts/dashboards/.
+the monitoring chart are written from charts/dashboards/. The version is that of chiplog_core.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it runs from anywhere
 
+from charts import versions
 from charts.dashboards import boards
 from chiplog_core.limits import MAX_NAME_LENGTH
 from chiplog_core.manifest.shapes import object_shape
@@ -75,7 +76,7 @@ def files() -> Mapping[Path, str]:
         for definition in DEFINITIONS
     }
     schema = json.dumps(cluster_values_schema(), indent=1, ensure_ascii=False) + "\n"
-    return {**definitions, Path(CLUSTER_SCHEMA): schema, **boards.files()}
+    return {**definitions, Path(CLUSTER_SCHEMA): schema, **boards.files(), **versions.files()}
 
 
 def definition_template(definition: Definition) -> str:

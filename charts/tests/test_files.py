@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from charts import generate
+from charts import generate, versions
 from charts.tests.files import CHARTS, CHECKOUT, CLUSTER, MONITORING, OPERATOR
 from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
 from chiplog_core.validate.broker_cluster import check_cluster
 from chiplog_core.validate.topic import check_topic
+from chiplog_core.version import VERSION
 
 ALL = [OPERATOR, CLUSTER, MONITORING]
 # Of JSON schema, draft 7, what Helm's validator takes and these files use.
@@ -177,11 +177,24 @@ def test_a_number_that_helm_would_round_is_refused() -> None:
 
 @pytest.mark.parametrize("chart", ALL, ids=chart_name)
 def test_versions_are_the_projects(chart: Path) -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     about = values_of(chart / "Chart.yaml")
-    assert about["appVersion"] == project["version"]
+    assert about["appVersion"] == VERSION
     # Helm wants a hyphen where Python has a dot: 0.1.0-dev.0.
-    assert about["version"].replace("-dev.", ".dev") == project["version"]
+    assert about["version"].replace("-dev.", ".dev").replace("-rc.", "rc") == VERSION
+
+
+@pytest.mark.parametrize(
+    ("python", "helm"),
+    [("0.1.0.dev0", "0.1.0-dev.0"), ("1.20.3rc12", "1.20.3-rc.12"), ("0.1.0", "0.1.0")],
+)
+def test_a_version_as_helm_wants_it(python: str, helm: str) -> None:
+    assert versions.chart_version(python) == helm
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.1.0.post1", "0.1.0+local", "v0.1.0", "0.1.0.dev"])
+def test_a_version_that_no_chart_can_have(version: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(version)):
+        versions.chart_version(version)
 
 
 def test_the_example_values_say_what_the_example_says() -> None:

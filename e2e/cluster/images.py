@@ -9,7 +9,6 @@ that did not change is neither built nor imported again.
 import os
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from chiplog_core.version import VERSION
 from e2e.cluster import build, debian, debian_packages, image_labels, layout, node, sbom
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
@@ -50,11 +50,6 @@ class Image:
         return self.archive.with_suffix(".cdx.json")
 
 
-def version() -> str:
-    project = tomllib.loads((layout.CHECKOUT / "pyproject.toml").read_text())["project"]
-    return str(project["version"])
-
-
 SAID = (Path(image_labels.__file__), Path(sbom.__file__))
 """What images say of themselves is part of what they are made from: of the base, hence of all."""
 
@@ -62,7 +57,7 @@ SAID = (Path(image_labels.__file__), Path(sbom.__file__))
 def base() -> Image:
     """The image all others stand on."""
     key = content_key([Path(debian.__file__), *SAID])
-    return Image("chiplog/base", f"{version()}-{key}")
+    return Image("chiplog/base", f"{VERSION}-{key}")
 
 
 def build_base() -> Image:
@@ -191,7 +186,7 @@ def build_component(component: Component) -> Image:
     """Build an image from its Dockerfile unless its content was built before."""
     below = build_base()
     sources = [component.dockerfile, component.lock, *component.packages]
-    image = Image(component.name, f"{version()}-{content_key(sources, below.tag)}")
+    image = Image(component.name, f"{VERSION}-{content_key(sources, below.tag)}")
     if image.archive.exists():
         return image
     with step(f"building {image.name}"), TemporaryDirectory() as folder:
@@ -202,7 +197,7 @@ def build_component(component: Component) -> Image:
         if not is_stored(below):
             buildah("pull", "--quiet", f"oci-archive:{below.archive}")
         parts = [
-            sbom.chiplog(version()),
+            sbom.chiplog(VERSION),
             *sbom.debian_packages(installed_in(below), debian.RELEASE),
             *sbom.wheels(context / "wheels"),
         ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from chiplog_core.version import VERSION
 from e2e.cluster import debian, debian_packages, images, layout, sbom, spark_wheels
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
@@ -39,7 +40,7 @@ def build() -> Image:
     below = runtime()
     dockerfile = FOLDER / "Dockerfile"
     key = content_key([dockerfile, JARS, *PACKAGES], below.tag)
-    image = Image("chiplog/spark", f"{images.version()}-{key}")
+    image = Image("chiplog/spark", f"{VERSION}-{key}")
     if image.archive.exists():
         return image
     build_runtime(below)
@@ -56,7 +57,7 @@ def build() -> Image:
 def parts(below: Image, added: Path) -> Iterator[sbom.Part]:
     """What is in it: of the runtime below, and the jars that are added."""
     wheels = spark_wheels.wheels(LOCK)
-    yield sbom.chiplog(images.version())
+    yield sbom.chiplog(VERSION)
     yield from sbom.debian_packages(images.installed_in(below), debian.RELEASE)
     yield from sbom.wheels(wheels)
     yield from sbom.jars_of_wheel(wheels, spark_wheels.SOURCE_ONLY, unused())
@@ -80,7 +81,7 @@ def runtime() -> Image:
     """What the jobs' image stands on."""
     made_from = [FOLDER / "runtime", LOCK, Path(debian_packages.__file__)]
     key = content_key(made_from, JAVA, images.base().tag)
-    return Image("chiplog/spark-runtime", f"{images.version()}-{key}")
+    return Image("chiplog/spark-runtime", f"{VERSION}-{key}")
 
 
 def build_runtime(image: Image) -> None:

@@ -19,6 +19,7 @@ import aiohttp
 from chiplog_core import api as chiplog_api
 from chiplog_core import labels, names
 from chiplog_core.build_info import BUILD_INFO
+from chiplog_core.version import VERSION
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
 from chiplog_kube.connection import NoConnection, find
@@ -200,7 +201,10 @@ async def checked(look: Look, wait_s: float) -> list[Finding]:
 
 def options(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What to look at."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="chiplog-release-check", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
     checks = parser.add_subparsers(dest="check", required=True)
     operator = checks.add_parser("operator")

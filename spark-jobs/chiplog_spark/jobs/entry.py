@@ -1,6 +1,7 @@
 """What every job does before and after its work: read the request, start Spark, tell the result.
 
     python -m chiplog_spark.jobs.verify REQUEST [RESULT]
+    python -m chiplog_spark.jobs.verify --version
 
 REQUEST is the path of the request's file. The result goes to the ConfigMap that the request names,
 or, outside of Kubernetes, to the file RESULT.
@@ -25,6 +26,7 @@ from chiplog_core.log_lines import JsonFormatter
 from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_core.spark.results import CRASHED, Result, ResultState, failed
+from chiplog_core.version import VERSION
 from chiplog_spark.jobs import orders, reporting
 from chiplog_spark.jobs.refused import Refused
 
@@ -64,8 +66,11 @@ class Surroundings:
 
 def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
     """Do a job as the command line says, and exit. `conf`: what its session must begin with."""
-    set_up_logging()
     arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        sys.stdout.write(f"chiplog-spark {VERSION}\n")
+        sys.exit(DONE)
+    set_up_logging()
     if len(arguments) not in {1, 2}:
         log.error("usage: REQUEST [RESULT], paths of files")
         sys.exit(REFUSED)
