@@ -29,18 +29,20 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
         return Finding(what, str(answer))
     if answer.cluster_id != expected.cluster_id:
         return Finding(
-            what, f"it is of cluster {answer.cluster_id}, the others are of {expected.cluster_id}"
+            what,
+            f"it belongs to cluster {answer.cluster_id}, the others belong to "
+            f"{expected.cluster_id}",
         )
     missing = {one.id for one in expected.brokers} - {one.id for one in answer.brokers}
     if missing:
-        return Finding(what, f"it does not know of brokers {', '.join(map(str, sorted(missing)))}")
+        return Finding(what, f"it does not know brokers {', '.join(map(str, sorted(missing)))}")
     return Finding(what)
 
 
 def of_number(wanted: int, cluster: Cluster) -> Finding:
     """Whether all brokers that the BrokerCluster asks for are there."""
     there = len(cluster.brokers)
-    problem = f"there are {there} of {wanted}" if there < wanted else ""
+    problem = f"{there} of {wanted} are there" if there < wanted else ""
     return Finding(f"{wanted} brokers", problem)
 
 

@@ -35,8 +35,8 @@ def _planned(strategy: Strategy, at: TopicPartition, now: Standing) -> Planned:
         found = new_offset(strategy, now)
     except CannotShift:
         raise CannotDo(
-            f"{at} cannot be shifted, because the group has committed no offset there",
-            "leave it out of --topic, or use --to-earliest, --to-latest or --to-offset",
+            f"{at} cannot be shifted, because the group has no committed offset there",
+            "remove it from --topic, or use --to-earliest, --to-latest or --to-offset",
         ) from None
     note = f"{at}: {found.note}" if found.note else ""
     return Planned(at=at, committed=now.committed, new_offset=found.offset, note=note)

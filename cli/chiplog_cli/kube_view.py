@@ -42,7 +42,9 @@ def bootstrap_servers(cluster: BrokerCluster, listener: str | None, *, in_cluste
     if listener is not None:
         if listener not in addresses:
             known = ", ".join(sorted(addresses))
-            raise CannotDo(f"--listener '{listener}' is none of '{name}'", f"use one of {known}")
+            raise CannotDo(
+                f"BrokerCluster '{name}' has no listener '{listener}'", f"use one of {known}"
+            )
         return addresses[listener]
     types = {one.name: one.type for one in cluster.spec.listeners}
     for one, address in addresses.items():
@@ -67,7 +69,7 @@ def readiness(described: Described) -> Iterator[Finding]:
         what = f"{one.KIND.kind} {meta.namespace}/{meta.name} is Ready"
         ready = {told.type: told for told in one.status.conditions}.get(ConditionType.READY)
         if ready is None or (one.status.observed_generation or 0) < meta.generation:
-            yield Finding(what, "the operator has not looked at its spec yet")
+            yield Finding(what, "the operator has not reconciled its spec yet")
         elif ready.status is not ConditionStatus.TRUE:
             yield Finding(what, f"{ready.reason}: {ready.message}")
         else:

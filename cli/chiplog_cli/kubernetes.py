@@ -36,8 +36,7 @@ class Kubernetes:
         except NoConnection as error:
             raise CannotDo(
                 f"--cluster {named.name}: {error}",
-                "give --kubeconfig FILE, or --context NAME of it, or name the brokers with "
-                "--bootstrap-server",
+                "use --kubeconfig FILE, --context NAME, or --bootstrap-server HOST:PORT",
             ) from error
         self._namespace = named.namespace or self._connection.namespace
 
@@ -94,7 +93,7 @@ def _connection(paths: Sequence[Path], context: str | None) -> Connection:
     if paths:
         return connect(paths, context or "")
     if context:
-        raise NoConnection(f"--context {context}: there is no kubeconfig to look for it in")
+        raise NoConnection(f"--context {context}: there is no kubeconfig")
     return find(None)
 
 
@@ -105,9 +104,11 @@ def _run(answered: "Awaitable[Answer]", connection: Connection) -> Answer:
     try:
         return asyncio.run(one())
     except InvalidManifest as error:
-        raise CannotDo(f"an object cannot be read: {error}", "is this chiplog too old?") from error
+        raise CannotDo(
+            f"an object cannot be parsed: {error}", "update this program if the cluster is newer"
+        ) from error
     except ApiError as error:
         raise CannotDo(
-            f"the API server {connection.server} does not help: {error}",
-            "check --kubeconfig and --context, and what `kubectl get brokerclusters` says",
+            f"request to the API server {connection.server} failed: {error}",
+            "check --kubeconfig and --context, and whether `kubectl get brokerclusters` works",
         ) from error

@@ -8,7 +8,7 @@ import typer
 from chiplog_cli.commands import check, consume, groups, offsets, produce, status, top, topics
 from chiplog_cli.options import remember
 
-ABOUT = """A Chiplog cluster, or any that speaks Kafka's protocol: topics, groups, records.
+ABOUT = """Manage topics, consumer groups and records of a Kafka-compatible cluster, like Chiplog.
 
 Name the cluster by its brokers (--bootstrap-server) or, on Kubernetes, by its BrokerCluster
 (--cluster). Every command prints a table, or JSON or YAML with -o.

@@ -37,7 +37,7 @@ def length_ms(text: str) -> int:
             raise ValueError(f"{text!r} is not {DURATION_MEANING}, or PT1H30M") from error
     match = _ISO.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
-        raise ValueError(f"{text!r} is no duration of ISO 8601: write P7D, PT1H30M or 90m")
+        raise ValueError(f"{text!r} is not an ISO 8601 duration: write it like P7D, PT1H30M or 90m")
     whole = sum(int(match[name] or 0) * unit_ms for name, unit_ms in _UNITS_MS.items())
     return whole + int((match["fraction"] or "0").ljust(3, "0"))
 
@@ -48,7 +48,8 @@ def moment_ms(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError(
-            f"{text!r} is no moment: write 2026-01-31T12:00:00Z, or with a zone +01:00"
+            f"{text!r} is not a time: write it like 2026-01-31T12:00:00Z, or with a time zone "
+            "like +01:00"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -10,10 +10,14 @@ def partition_numbers(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not _is_number(first) or (dash and not _is_number(last)):
-            raise ValueError(f"{text!r} are no partitions: write numbers and spans, like 0,2,4-7")
+            raise ValueError(
+                f"{text!r} is not a list of partitions: write numbers and ranges, like 0,2,4-7"
+            )
         low, high = int(first), int(last) if dash else int(first)
         if not 0 <= high - low < MAX_SPAN:
-            raise ValueError(f"{part.strip()!r} is no span of partitions: write the smaller first")
+            raise ValueError(
+                f"{part.strip()!r} is not a range of partitions: write the smaller number first"
+            )
         found.update(range(low, high + 1))
     return tuple(sorted(found))
 
@@ -22,7 +26,7 @@ def key_and_value(text: str) -> tuple[str, str]:
     """Of `retention.ms=1000`; the value may hold further equals signs, or be empty."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ValueError(f"{text!r} sets nothing: write KEY=VALUE, like retention.ms=86400000")
+        raise ValueError(f"{text!r} has no value: write KEY=VALUE, like retention.ms=86400000")
     return key.strip(), value.strip()
 
 

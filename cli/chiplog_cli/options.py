@@ -29,41 +29,52 @@ def _shared(  # noqa: PLR0913 - they are what all commands share
     bootstrap_server: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT,...", help=f"Brokers to begin with; else what {ENVIRONMENT} says."
+            metavar="HOST:PORT,...", help=f"Bootstrap brokers. Default: the value of {ENVIRONMENT}."
         ),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The BrokerCluster on Kubernetes, in place of brokers."),
+        typer.Option(
+            metavar="NAME", help="A BrokerCluster on Kubernetes, instead of --bootstrap-server."
+        ),
     ] = None,
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", "-n", metavar="NAME", help="Of the BrokerCluster; else kubectl's."
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Namespace of the BrokerCluster. Default: kubectl's current namespace.",
         ),
     ] = None,
     kubeconfig: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="How to reach Kubernetes; else as kubectl finds it."),
+        typer.Option(
+            metavar="FILE", help="Path of the kubeconfig. Default: the one that kubectl uses."
+        ),
     ] = None,
     context: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of the kubeconfig; else its current one."),
+        typer.Option(
+            metavar="NAME", help="Context in the kubeconfig. Default: the current context."
+        ),
     ] = None,
     listener: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Of the BrokerCluster; else the one that reaches where you are."
+            metavar="NAME",
+            help="Listener of the BrokerCluster. Default: the first one that can "
+            "be reached from here.",
         ),
     ] = None,
     request_timeout: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help=f"How long to wait for an answer; else {DEFAULT_TIMEOUT}."
+            metavar="DURATION", help=f"How long to wait for an answer. Default: {DEFAULT_TIMEOUT}."
         ),
     ] = None,
     output: Annotated[
-        Format | None, typer.Option("--output", "-o", help="How to print; else a table.")
+        Format | None, typer.Option("--output", "-o", help="Output format. Default: table.")
     ] = None,
 ) -> None:
     """Declares the options; nothing calls it."""
@@ -163,7 +174,9 @@ def timeout_s(text: str) -> float:
     """Of `--request-timeout`, more than nothing; a usage error says how to write it."""
     length = checked(lambda: length_ms(text), "--request-timeout")
     if length < 1:
-        raise typer.BadParameter("waits for nothing: write 15s", param_hint="--request-timeout")
+        raise typer.BadParameter(
+            "is zero: use a longer time, like 15s", param_hint="--request-timeout"
+        )
     return length / 1000
 
 

@@ -26,7 +26,7 @@ def record_of(line: bytes, form: LineFormat) -> tuple[bytes | None, bytes | None
     key, separator, value = line.partition(form.key_separator)
     if not separator:
         shown = form.key_separator.decode(errors="backslashreplace")
-        raise ValueError(f"has no key: write KEY{shown}VALUE, or leave --key-separator away")
+        raise ValueError(f"has no key: write KEY{shown}VALUE, or remove --key-separator")
     return _unless_null(key, form), _unless_null(value, form)
 
 

@@ -48,7 +48,7 @@ def strategy_of(given: Mapping[ResetStrategy, object], *, now_ms: int) -> Strate
     """
     used = [name for name, value in given.items() if value is not None and value is not False]
     if len(used) != 1:
-        what = "several strategies are named" if used else "no strategy is named"
+        what = "several reset strategies are given" if used else "no reset strategy is given"
         options = ", ".join(f"--{name.value}" for name in (used or ResetStrategy))
         raise ValueError(f"{what}: use one of {options}")
     (name,) = used
@@ -69,7 +69,7 @@ def strategy_of(given: Mapping[ResetStrategy, object], *, now_ms: int) -> Strate
 def _offset(text: str) -> int:
     offset = _whole_number(ResetStrategy.TO_OFFSET, text)
     if offset < 0:
-        raise ValueError(f"--to-offset is {offset}: offsets begin at 0; use --to-earliest")
+        raise ValueError(f"--to-offset is {offset}: offsets start at 0; use --to-earliest")
     return offset
 
 

@@ -40,7 +40,9 @@ def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> B
     """
     address, name = given["bootstrap_server"], given["cluster"]
     if address and name:
-        raise ValueError("--bootstrap-server and --cluster name two clusters: use one of them")
+        raise ValueError(
+            "--bootstrap-server and --cluster cannot be used together: use one of them"
+        )
     if name:
         path = given["kubeconfig"]
         return ByName(
@@ -52,13 +54,13 @@ def target(given: Mapping[str, str | None], environment: Mapping[str, str]) -> B
         )
     for option in ONLY_WITH_CLUSTER:
         if given[option]:
-            raise ValueError(f"--{option} goes with --cluster: name the BrokerCluster")
+            raise ValueError(f"--{option} needs --cluster: name the BrokerCluster")
     if address:
         return ByAddress(bootstrap_servers=address, given_by="--bootstrap-server")
     if environment.get(ENVIRONMENT):
         return ByAddress(bootstrap_servers=environment[ENVIRONMENT], given_by=ENVIRONMENT)
     raise ValueError(
-        "no cluster is named: use --bootstrap-server HOST:PORT, or --cluster NAME on Kubernetes, "
+        "no cluster is given: use --bootstrap-server HOST:PORT, or --cluster NAME on Kubernetes, "
         f"or set {ENVIRONMENT}"
     )
 
@@ -71,7 +73,7 @@ def addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is no address: write HOST:PORT, like 127.0.0.1:9092")
+        raise ValueError(f"{text!r} is not an address: write HOST:PORT, like 127.0.0.1:9092")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -18,9 +18,11 @@ def choice(texts: Iterable[str]) -> Choice:
     for text in texts:
         topic, colon, numbers = text.partition(":")
         if not topic:
-            raise ValueError(f"{text!r} names no topic: write TOPIC or TOPIC:PARTITIONS")
+            raise ValueError(f"{text!r} has no topic name: write TOPIC or TOPIC:PARTITIONS")
         if topic in chosen:
-            raise ValueError(f"{topic!r} is named twice: write all its partitions at once")
+            raise ValueError(
+                f"{topic!r} is given twice: write all its partitions together, like orders:0,2-4"
+            )
         chosen[topic] = partition_numbers(numbers) if colon else None
     return chosen
 

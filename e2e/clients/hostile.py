@@ -66,7 +66,7 @@ def produce_head() -> bytes:
 
 
 def fetch_head() -> bytes:
-    """A consumer that waits for nothing, 1 MiB, read uncommitted."""
+    """A consumer that is zero, 1 MiB, read uncommitted."""
     return struct.pack(">iiiib", -1, 0, 0, MIB, 0)
 
 

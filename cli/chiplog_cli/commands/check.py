@@ -26,16 +26,19 @@ def check(
     session: Session,
     *,
     selector: Annotated[
-        str, typer.Option(metavar="LABELS", help="With --cluster: only Topics with these labels.")
+        str,
+        typer.Option(metavar="LABELS", help="With --cluster: check only Topics with these labels."),
     ] = "",
     topics_in: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMESPACE", help="With --cluster: of the Topics; else the cluster's."
+            metavar="NAMESPACE",
+            help="With --cluster: namespace of the Topics. Default: the "
+            "namespace of the BrokerCluster.",
         ),
     ] = None,
     wait: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long to wait until all is in order.")
+        str, typer.Option(metavar="DURATION", help="How long to wait until every check passes.")
     ] = "0s",
 ) -> None:
     """Whether the cluster works, and what does not: then the exit status is 1.
@@ -45,7 +48,7 @@ def check(
     """
     wait_s = checked(lambda: length_ms(wait), "--wait") / 1000
     if session.kubernetes is None and (selector or topics_in):
-        raise typer.BadParameter("--selector and --topics-in go with --cluster")
+        raise typer.BadParameter("--selector and --topics-in need --cluster")
     until_s = time.monotonic() + wait_s
     while True:
         findings = list(_findings(session, selector, topics_in))
@@ -65,7 +68,7 @@ def _findings(session: Session, selector: str, topics_in: str | None) -> Iterato
         try:
             described = session.kubernetes.describe_some(selector, topics_in)
         except CannotDo as error:
-            yield Finding("the API server tells of it", str(error))
+            yield Finding("the API server returns it", str(error))
             return
         yield from kube_view.readiness(described)
         wanted = described.cluster.spec.replicas

@@ -25,20 +25,31 @@ def consume(
     session: Session,
     *,
     topic: Annotated[
-        str, typer.Argument(metavar="TOPIC:PARTITIONS", help="Like orders, or orders:0,2-4.")
+        str,
+        typer.Argument(
+            metavar="TOPIC:PARTITIONS",
+            help="A topic like orders, or some of its partitions like orders:0,2-4.",
+        ),
     ],
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Not only what is written from now on.")
+        bool,
+        typer.Option(
+            "--from-beginning", help="Start at the first record, not at the end of the log."
+        ),
     ] = False,
     max_messages: Annotated[
-        int | None, typer.Option(min=1, help="End after so many; else never.")
+        int | None, typer.Option(min=1, help="Stop after this many records. Default: no limit.")
     ] = None,
     timeout_ms: Annotated[
-        int | None, typer.Option(min=1, help="End when no record came for so long.")
+        int | None,
+        typer.Option(min=1, help="Stop when no record has arrived for this many milliseconds."),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(metavar="GROUP", help="Go on where this group is, and commit what is read."),
+        typer.Option(
+            metavar="GROUP",
+            help="Consumer group: start at its committed offsets and commit what is read.",
+        ),
     ] = None,
 ) -> None:
     """Print records: partition, offset, key and value, until Ctrl-C."""
@@ -46,7 +57,7 @@ def consume(
     ((name, partitions),) = chosen.items()
     if group is not None and partitions is not None:
         raise typer.BadParameter(
-            "a group shares all partitions: leave them away, or --group", param_hint="TOPIC"
+            "a group consumes all partitions: remove the partitions, or --group", param_hint="TOPIC"
         )
     admin = session.admin
     topic_choice.checked_names([name], admin.topic_names())

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def list_(
     session: Session,
     *,
-    state: Annotated[bool, typer.Option("--state", help="Show type and state, too.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Also show type and state.")] = False,
 ) -> None:
     """Names of all groups."""
     found = session.admin.list_groups()
@@ -51,21 +51,25 @@ def describe(
     session: Session,
     *,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups; where none: all.")
+        list[str] | None,
+        typer.Argument(metavar="GROUP", help="Ids of groups. Default: all groups."),
     ] = None,
     members: Annotated[
-        bool, typer.Option("--members", help="Show members in place of partitions.")
+        bool, typer.Option("--members", help="Show members instead of partitions.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="With --members: show what they read, too.")
+        bool,
+        typer.Option(
+            "--verbose", help="With --members: also show the partitions that each member consumes."
+        ),
     ] = False,
     state: Annotated[
-        bool, typer.Option("--state", help="Show state and coordinator in place of partitions.")
+        bool, typer.Option("--state", help="Show state and coordinator instead of partitions.")
     ] = False,
 ) -> None:
     """Where groups are: committed offset, end and lag of each partition, and who reads it."""
     if members and state:
-        raise typer.BadParameter("--members and --state exclude each other: use one of them")
+        raise typer.BadParameter("--members and --state cannot be used together: use one of them")
     admin = session.admin
     wanted = names or [one.group_id for one in admin.list_groups()]
     groups: list[Group] = []
@@ -122,38 +126,59 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
     name: Name,
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC[:PARTITIONS]", help="What to reset, like orders:0,2-4."),
+        typer.Option(
+            metavar="TOPIC[:PARTITIONS]",
+            help="Topic to reset, or some of its partitions, like orders:0,2-4.",
+        ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Reset all the group has committed offsets for.")
+        bool,
+        typer.Option(
+            "--all-topics", help="Reset every topic for which the group has committed offsets."
+        ),
     ] = False,
     to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the first record.")
+        bool, typer.Option("--to-earliest", help="Reset to the first record.")
     ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_latest: Annotated[
+        bool,
+        typer.Option("--to-latest", help="Reset to the end of the log, after the last record."),
+    ] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it is; else to the latest.")
+        bool,
+        typer.Option(
+            "--to-current",
+            help="Reset to the committed offset, or to the latest offset where there is none.",
+        ),
     ] = False,
-    to_offset: Annotated[str | None, typer.Option(metavar="OFFSET", help="To this offset.")] = None,
+    to_offset: Annotated[
+        str | None, typer.Option(metavar="OFFSET", help="Reset to this offset.")
+    ] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option(
-            metavar="MOMENT", help="To the first record since, like 2026-01-31T12:00:00Z."
+            metavar="MOMENT",
+            help="Reset to the first record at or after this time, like 2026-01-31T12:00:00Z.",
         ),
     ] = None,
     by_duration: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="To so long before now, like 30m, 7d or PT1H30M."),
+        typer.Option(
+            metavar="DURATION", help="Reset to this long before now, like 30m, 7d or PT1H30M."
+        ),
     ] = None,
     shift_by: Annotated[
         str | None,
-        typer.Option(metavar="RECORDS", help="So many records on, or back where below 0."),
+        typer.Option(
+            metavar="RECORDS",
+            help="Shift each committed offset by this many records; a negative number goes back.",
+        ),
     ] = None,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; else only show the plan.")
+        bool, typer.Option("--execute", help="Carry out the reset. Default: only show the plan.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the plan, as without.")
+        bool, typer.Option("--dry-run", help="Only show the plan. This is the default.")
     ] = False,
 ) -> None:
     """Put a group's committed offsets elsewhere. Shows the plan, and does it with --execute."""
@@ -171,7 +196,7 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
     if bool(chosen) == all_topics:
         raise typer.BadParameter("use either --topic or --all-topics to say what to reset")
     if execute and dry_run:
-        raise typer.BadParameter("--execute and --dry-run exclude each other: use one of them")
+        raise typer.BadParameter("--execute and --dry-run cannot be used together: use one of them")
     admin = session.admin
     group_reset.check_inactive(admin.describe_group(name))
     planned = _plan(admin, name, chosen, strategy)
@@ -186,7 +211,7 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
         lambda: group_reset.text(name, planned),
     )
     if not execute:
-        remark("Nothing is changed yet: --execute does it.")
+        remark("Nothing was changed. Add --execute to carry out the reset.")
 
 
 def _plan(
@@ -196,7 +221,7 @@ def _plan(
     places = _places(admin, chosen) if chosen else list(committed)
     if not places:
         raise CannotDo(
-            f"the group '{name}' has committed no offsets", "name what to reset with --topic"
+            f"the group '{name}' has committed no offsets", "choose the topics with --topic"
         )
     of_time = None
     if isinstance(strategy, ToMoment):

@@ -18,7 +18,7 @@ AT_ONCE = 1000
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        name="offsets", help="How far the partitions of topics reach.", no_args_is_help=True
+        name="offsets", help="Show the offsets of partitions.", no_args_is_help=True
     )
     command(group, "get")(get)
     app.add_typer(group)
@@ -30,19 +30,24 @@ def get(
     topics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TOPIC:PARTITIONS", help="Like orders, or orders:0,2-4; where none: all."
+            metavar="TOPIC:PARTITIONS",
+            help="A topic like orders, or some of its partitions like "
+            "orders:0,2-4. Default: all topics.",
         ),
     ] = None,
     time: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="latest, earliest, max-timestamp, milliseconds since 1970, or a moment like "
-            "2026-01-31T12:00:00Z: the first record since.",
+            help="latest, earliest, max-timestamp, milliseconds since 1970, or a time like "
+            "2026-01-31T12:00:00Z. For a time: the offset of the first record at or after it.",
         ),
     ] = "latest",
     exclude_internal_topics: Annotated[
-        bool, typer.Option("--exclude-internal-topics", help="Leave Kafka's own topics out.")
+        bool,
+        typer.Option(
+            "--exclude-internal-topics", help="Exclude internal topics, like __consumer_offsets."
+        ),
     ] = False,
 ) -> None:
     """The offset of each partition, as topic:partition:offset."""

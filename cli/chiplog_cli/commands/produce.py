@@ -23,23 +23,33 @@ def produce(
     *,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
     key_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Lines are KEY, this, VALUE.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Separates key and value in each line: KEY, this text, VALUE."
+        ),
     ] = None,
     null_marker: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="A key or value of exactly this is absent."),
+        typer.Option(
+            metavar="TEXT", help="A key or value that equals this text is written as null."
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(min=0, help="Else where the key says, as for Java's producer.")
+        int | None,
+        typer.Option(
+            min=0,
+            help="Partition to write to. Default: chosen by the key's "
+            "hash, as Java's producer does.",
+        ),
     ] = None,
     compression_codec: Annotated[
-        str, typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+        str, typer.Option(metavar="CODEC", help="Compression: none, gzip, snappy, lz4 or zstd.")
     ] = "none",
 ) -> None:
     """Each line of standard input as a record. Ends when all are acknowledged."""
     if compression_codec not in CODECS:
         raise typer.BadParameter(
-            f"{compression_codec!r} is none: use {', '.join(CODECS)}",
+            f"{compression_codec!r} is not a compression codec: use {', '.join(CODECS)}",
             param_hint="--compression-codec",
         )
     if key_separator == "":

@@ -30,9 +30,14 @@ def register(app: typer.Typer) -> None:
 def top(
     session: Session,
     *,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between looks.")] = "2s",
+    interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two refreshes.")
+    ] = "2s",
     iterations: Annotated[
-        int | None, typer.Option("--iterations", min=1, help="End after so many; else never.")
+        int | None,
+        typer.Option(
+            "--iterations", min=1, help="Stop after this many refreshes. Default: no limit."
+        ),
     ] = None,
 ) -> None:
     """Throughput, leaders and lag, live: by broker, topic and group."""
@@ -57,7 +62,7 @@ def _live(pairs: Iterator[tuple[Look, Look]]) -> None:
     from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 
-    with Live(Text("looking twice …"), screen=True, auto_refresh=False) as shown:
+    with Live(Text("measuring rates …"), screen=True, auto_refresh=False) as shown:
         for before, now in pairs:
             shown.update(Text(top_view.text(before, now), no_wrap=True), refresh=True)
 

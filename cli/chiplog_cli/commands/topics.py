@@ -21,12 +21,15 @@ ALREADY_EXISTS = "TOPIC_ALREADY_EXISTS"
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 Config = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Under Kafka's name, like retention.ms=86400000."),
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Topic configuration under Kafka's name, like retention.ms=86400000.",
+    ),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(name="topics", help="Topics and their partitions.", no_args_is_help=True)
+    group = typer.Typer(name="topics", help="Manage topics.", no_args_is_help=True)
     commands: Mapping[str, Command] = {
         "list": list_,
         "describe": describe,
@@ -43,7 +46,10 @@ def list_(
     session: Session,
     *,
     exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="Leave Kafka's own topics out.")
+        bool,
+        typer.Option(
+            "--exclude-internal", help="Exclude internal topics, like __consumer_offsets."
+        ),
     ] = False,
 ) -> None:
     """Names of all topics."""
@@ -56,13 +62,19 @@ def describe(
     session: Session,
     *,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics; where none: all.")
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="Names of topics. Default: all topics."),
     ] = None,
     under_replicated_partitions: Annotated[
-        bool, typer.Option("--under-replicated-partitions", help="Only partitions that lack some.")
+        bool,
+        typer.Option(
+            "--under-replicated-partitions",
+            help="Show only partitions with fewer in-sync replicas than replicas.",
+        ),
     ] = False,
     unavailable_partitions: Annotated[
-        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+        bool,
+        typer.Option("--unavailable-partitions", help="Show only partitions without a leader."),
     ] = False,
 ) -> None:
     """Partitions, replicas and configuration."""
@@ -90,14 +102,18 @@ def create(
     *,
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Else the cluster's num.partitions.")
+        int | None,
+        typer.Option(min=1, help="Number of partitions. Default: the cluster's num.partitions."),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="Else the cluster's default.replication.factor.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of replicas. Default: the cluster's default.replication.factor."
+        ),
     ] = None,
     config: Config = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do nothing where it exists.")
+        bool, typer.Option("--if-not-exists", help="Succeed without a change if the topic exists.")
     ] = False,
 ) -> None:
     """Create a topic."""
@@ -123,22 +139,22 @@ def alter(
     *,
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="How many it is to have; they can only grow.")
+        int | None, typer.Option(min=1, help="New number of partitions; it can only grow.")
     ] = None,
     config: Config = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Follow the broker's configuration again."),
+        typer.Option(
+            metavar="KEY", help="Remove this setting, so that the cluster's default applies again."
+        ),
     ] = None,
 ) -> None:
     """Change configuration, or let a topic have more partitions."""
     values, deleted = _config(config), delete_config or []
     if partitions is None and not values and not deleted:
-        raise typer.BadParameter(
-            "nothing is to be changed: use --partitions, --config or --delete-config"
-        )
+        raise typer.BadParameter("nothing to change: use --partitions, --config or --delete-config")
     if both := set(values) & set(deleted):
-        raise typer.BadParameter(f"{min(both)!r} is set and deleted: use one of the two")
+        raise typer.BadParameter(f"{min(both)!r} is both set and deleted: use one of the two")
     admin = session.admin
     if values or deleted:
         admin.alter_config(name, values, deleted)
@@ -153,7 +169,7 @@ def delete(
     *,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")],
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Do nothing about topics that do not exist.")
+        bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")
     ] = False,
 ) -> None:
     """Delete topics with all their records."""

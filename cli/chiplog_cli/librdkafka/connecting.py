@@ -46,7 +46,7 @@ def connect(bootstrap_servers: str, given_by: str, timeout_s: float) -> Connecti
             reasons.append(f"{host}:{port}: {_reason(error)}")
     raise CannotDo(
         f"{given_by}: no broker can be reached ({'; '.join(reasons)})",
-        "check the address, and that a broker listens there",
+        "check the address, and whether a broker listens there",
     )
 
 

@@ -22,13 +22,13 @@ POLICY_VIOLATION = "POLICY_VIOLATION"
 NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_MSG_TIMED_OUT"})
 
 REMEDIES: Mapping[str, str] = {
-    TIMED_OUT: "the address was reached, but a broker that should answer was not; see "
-    "`chiplog status`, or give --request-timeout more time",
+    TIMED_OUT: "the bootstrap broker answered, but another broker did not; see `chiplog status`, "
+    "or raise --request-timeout",
     "_UNKNOWN_PARTITION": "`chiplog topics describe` shows its partitions",
     "UNKNOWN_TOPIC_OR_PARTITION": "`chiplog topics list` shows all topics",
-    "LEADER_NOT_AVAILABLE": "`chiplog topics describe --unavailable-partitions` shows who is "
-    "missing",
-    "UNSUPPORTED_VERSION": "these brokers do not serve it",
+    "LEADER_NOT_AVAILABLE": "`chiplog topics describe --unavailable-partitions` shows the "
+    "partitions without a leader",
+    "UNSUPPORTED_VERSION": "these brokers do not support it",
     "COORDINATOR_NOT_AVAILABLE": "try again in a moment",
     "COORDINATOR_LOAD_IN_PROGRESS": "try again in a moment",
     "NOT_COORDINATOR": "try again in a moment",
@@ -37,15 +37,15 @@ REMEDIES: Mapping[str, str] = {
     "REBALANCE_IN_PROGRESS": "the group has members: stop its consumers first",
     "GROUP_ID_NOT_FOUND": "`chiplog groups list` shows all groups",
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first",
-    "TOPIC_ALREADY_EXISTS": "use --if-not-exists to go on then",
+    "TOPIC_ALREADY_EXISTS": "use --if-not-exists to ignore this",
 }
 """Where the broker's own words do not say what to do. Chiplog's mostly do."""
 
 WHY_NOT_DELETED = (
-    "its Topic on Kubernetes is managed by kubectl or another tool, has another "
-    "spec.deletionPolicy than Delete, is paused or unmanaged by an annotation, or is not there; "
-    "`kubectl get topics.chiplog.dev -A` shows it, and `kubectl delete` deletes what is managed "
-    "there"
+    "its Topic object on Kubernetes is managed by kubectl or another tool, has a "
+    "spec.deletionPolicy other than Delete, has an annotation that pauses it or makes it "
+    "unmanaged, or does not exist; `kubectl get topics.chiplog.dev -A` shows it, and `kubectl "
+    "delete` deletes a Topic that is managed on Kubernetes"
 )
 """Of POLICY_VIOLATION where a topic is to be deleted; other requests get the broker's words."""
 

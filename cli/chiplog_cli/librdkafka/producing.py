@@ -85,7 +85,7 @@ class RecordProducer:
             why = refused(self._failed, f"topic '{self._to.topic}'")
             raise BrokerRefused(
                 why.code,
-                f"{why.message}; {self.acknowledged.total()} records are acknowledged, "
-                f"{self._failures + len(self._producer)} are not",
+                f"{why.message}; {self.acknowledged.total()} records were acknowledged, "
+                f"{self._failures + len(self._producer)} were not",
                 why.remedy,
             )

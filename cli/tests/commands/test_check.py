@@ -69,10 +69,10 @@ OF_CLUSTER = "BrokerCluster shop/demo is Ready"
 @pytest.mark.parametrize(
     ("conditions", "changes", "problem"),
     [
-        ([], {}, (OF_CLUSTER, "has not looked")),
-        ([READY], {"generation": 2}, (OF_CLUSTER, "has not looked")),
+        ([], {}, (OF_CLUSTER, "has not reconciled")),
+        ([READY], {"generation": 2}, (OF_CLUSTER, "has not reconciled")),
         ([NOT_READY], {}, (OF_CLUSTER, "NoLeader")),
-        ([READY], {"replicas": 3}, ("3 brokers", "there are 1 of 3")),
+        ([READY], {"replicas": 3}, ("3 brokers", "1 of 3 are there")),
     ],
 )
 def test_what_is_not_in_order(
@@ -105,4 +105,4 @@ def test_a_cluster_that_is_not_there(alone: Chiplog, tmp_path: Path) -> None:
 def test_options_of_kubernetes_go_with_a_cluster(chiplog: Chiplog) -> None:
     refused = chiplog("check", "--selector=a=b")
     assert refused.exit_code == 2
-    assert "go with --cluster" in refused.stderr
+    assert "need --cluster" in refused.stderr

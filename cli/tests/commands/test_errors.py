@@ -15,7 +15,7 @@ def test_nobody_listens(alone: Chiplog) -> None:
     assert refused.exit_code == 1
     assert refused.stderr == (
         f"chiplog: --bootstrap-server: no broker can be reached ({LOOPBACK}:{port}: Connection "
-        "refused): check the address, and that a broker listens there\n"
+        "refused): check the address, and whether a broker listens there\n"
     )
 
 
@@ -46,7 +46,7 @@ BOTH = ("--execute", "--dry-run")
     ("arguments", "message"),
     [
         (["topics", "list"], "use --bootstrap-server HOST:PORT, or --cluster NAME"),
-        (["topics", "list", "-n", "shop"], "--namespace goes with --cluster"),
+        (["topics", "list", "-n", "shop"], "--namespace needs --cluster"),
         (["topics", "list", "--cluster=a", "--bootstrap-server=b:1"], "use one of them"),
         (
             ["topics", "list", AT, "--request-timeout=5"],
@@ -54,33 +54,33 @@ BOTH = ("--execute", "--dry-run")
         ),
         (
             ["topics", "list", AT, "--request-timeout=0s"],
-            "--request-timeout: waits for nothing",
+            "--request-timeout: is zero",
         ),
         (["topics", "alter", "t", AT], "use --partitions, --config or --delete-config"),
         (
             ["topics", "alter", "t", AT, "--config=a"],
-            "--config: 'a' sets nothing: write KEY=VALUE",
+            "--config: 'a' has no value: write KEY=VALUE",
         ),
         (
             ["topics", "alter", "t", AT, "--config=a=1", "--delete-config=a"],
-            "'a' is set and deleted",
+            "'a' is both set and deleted",
         ),
         (["topics", "lst"], "No such command 'lst'"),
-        (["offsets", "get", AT, "--time=soon"], "--time: 'soon' is no moment"),
-        (["offsets", "get", AT, "t:x"], "'x' are no partitions"),
-        (["groups", "reset", "g", AT, "--topic=t"], "no strategy is named"),
+        (["offsets", "get", AT, "--time=soon"], "--time: 'soon' is not a time"),
+        (["offsets", "get", AT, "t:x"], "'x' is not a list of partitions"),
+        (["groups", "reset", "g", AT, "--topic=t"], "no reset strategy is given"),
         (["groups", "reset", "g", AT, "--to-latest"], "use either --topic or --all-topics"),
         (
             ["groups", "reset", "g", AT, "--to-latest", "--all-topics", *BOTH],
-            "--execute and --dry-run exclude each other",
+            "--execute and --dry-run cannot be used together",
         ),
         (["groups", "describe", "g", AT, "--members", "--state"], "use one of them"),
         (
             ["produce", "t", AT, "--compression-codec=rar"],
-            "'rar' is none: use none, gzip",
+            "'rar' is not a compression codec: use none, gzip",
         ),
         (["produce", "t", AT, "--key-separator="], "--key-separator: is empty"),
-        (["consume", "t:0", AT, "--group=g"], "a group shares all partitions"),
+        (["consume", "t:0", AT, "--group=g"], "a group consumes all partitions"),
         (["top", AT, "--interval=1ms"], "--interval: is 1 ms: write 100ms or more"),
     ],
 )

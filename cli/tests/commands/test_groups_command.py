@@ -83,7 +83,7 @@ def test_reset_plans_and_then_does_it(chiplog: Chiplog, topic: Callable[..., str
         f"moved  {name}  0          3",
         f"moved  {name}  1          0",
     ]
-    assert planned.stderr == "Nothing is changed yet: --execute does it.\n"
+    assert planned.stderr == "Nothing was changed. Add --execute to carry out the reset.\n"
     assert chiplog("groups", "describe", "moved").exit_code == 1
     for options, expected in (
         (["--topic", name, "--to-latest"], {0: 3, 1: 0}),

@@ -82,7 +82,7 @@ def test_a_line_without_a_key_ends_it_and_what_was_before_is_there(
     refused = chiplog("produce", name, "--key-separator", ":", stdin="a:1\nalone\nb:2\n")
     assert refused.exit_code == 1
     assert refused.stderr == (
-        "chiplog: line 2 has no key: write KEY:VALUE, or leave --key-separator away\n"
+        "chiplog: line 2 has no key: write KEY:VALUE, or remove --key-separator\n"
     )
     assert chiplog("offsets", "get", name).stdout == f"{name}:0:1\n"
 
@@ -91,7 +91,7 @@ def test_what_the_broker_refuses_is_counted(chiplog: Chiplog, topic: Callable[..
     name = topic(cleanup_policy="compact")
     refused = chiplog("produce", name, stdin="without a key\n")
     assert refused.exit_code == 1
-    assert "0 records are acknowledged, 1 are not" in refused.stderr
+    assert "0 records were acknowledged, 1 were not" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
 

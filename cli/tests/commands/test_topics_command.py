@@ -67,7 +67,7 @@ def test_create_what_exists(chiplog: Chiplog, topic: Callable[..., str]) -> None
     assert refused.exit_code == 1
     assert refused.stderr == (
         f"chiplog: topic '{name}': Topic '{name}' already exists (TOPIC_ALREADY_EXISTS): "
-        "use --if-not-exists to go on then\n"
+        "use --if-not-exists to ignore this\n"
     )
     again = chiplog("topics", "create", name, "--if-not-exists", "-o", "json")
     assert json.loads(again.stdout) == {"topic": name, "created": False}

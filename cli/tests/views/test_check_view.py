@@ -14,9 +14,9 @@ def test_a_broker_that_answers_as_the_others_do() -> None:
     gone = check_view.of_broker(ONE, CLUSTER, CannotDo("no broker can be reached", "look"))
     assert gone == Finding(what, "no broker can be reached: look")
     other = check_view.of_broker(ONE, CLUSTER, replace(CLUSTER, cluster_id="c-2"))
-    assert other.problem == "it is of cluster c-2, the others are of c-1"
+    assert other.problem == "it belongs to cluster c-2, the others belong to c-1"
     alone = check_view.of_broker(ONE, CLUSTER, replace(CLUSTER, brokers=(ONE,)))
-    assert alone.problem == f"it does not know of brokers {TWO.id}"
+    assert alone.problem == f"it does not know brokers {TWO.id}"
 
 
 def test_partitions_without_a_leader_are_named() -> None:

@@ -12,7 +12,7 @@ def test_a_broker_refuses() -> None:
     assert found.code == "TOPIC_ALREADY_EXISTS"
     assert str(found) == (
         "topic 'a': Topic 'a' already exists (TOPIC_ALREADY_EXISTS): "
-        "use --if-not-exists to go on then"
+        "use --if-not-exists to ignore this"
     )
 
 
@@ -31,7 +31,7 @@ def test_words_of_the_broker_stand_alone_where_they_say_what_to_do() -> None:
 def test_no_answer() -> None:
     found = refused(KafkaError(KafkaError._TIMED_OUT), "the cluster")
     assert found.code == "REQUEST_TIMED_OUT"
-    assert "the cluster: no answer in time: the address was reached" in str(found)
+    assert "the cluster: no answer in time: the bootstrap broker answered" in str(found)
 
 
 def test_what_is_no_error_of_kafkas() -> None:
@@ -45,7 +45,7 @@ def test_topic_ids_are_safe_in_urls_as_kafkas_are() -> None:
 def test_why_a_topic_is_not_deleted_is_said_where_the_broker_may_not_say_it() -> None:
     found = not_deleted(refused(KafkaError(KafkaError.POLICY_VIOLATION), "topic 't'"))
     assert str(found).startswith(
-        "topic 't': Policy violation (POLICY_VIOLATION): its Topic on Kubernetes is managed by "
+        "topic 't': Policy violation (POLICY_VIOLATION): its Topic object on Kubernetes is managed by "
     )
     assert "`kubectl get topics.chiplog.dev -A` shows it" in str(found)
     other = refused(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "topic 't'")

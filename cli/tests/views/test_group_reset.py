@@ -58,7 +58,7 @@ def test_each_strategy(strategy: Strategy, now: Standing, offset: int, note: str
 
 
 def test_what_was_never_committed_is_not_shifted() -> None:
-    with pytest.raises(CannotDo, match=r"orders-0 cannot be shifted.*leave it out of --topic"):
+    with pytest.raises(CannotDo, match=r"orders-0 cannot be shifted.*remove it from --topic"):
         plan(ShiftBy(1), {at(0): NEW})
 
 

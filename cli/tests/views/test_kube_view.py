@@ -27,7 +27,9 @@ def test_where_clients_begin() -> None:
     assert bootstrap_servers(one, None, in_cluster=False) == LISTENERS["external"]
     assert bootstrap_servers(one, None, in_cluster=True) == LISTENERS["plain"]
     assert bootstrap_servers(one, "plain", in_cluster=False) == LISTENERS["plain"]
-    with pytest.raises(CannotDo, match="--listener 'x' is none of 'demo': use one of external, pl"):
+    with pytest.raises(
+        CannotDo, match="BrokerCluster 'demo' has no listener 'x': use one of external, pl"
+    ):
         bootstrap_servers(one, "x", in_cluster=False)
 
 

@@ -49,12 +49,12 @@ def test_each_strategy(given: dict[str, object], strategy: Strategy) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "no strategy is named: use one of --to-earliest"),
+        ({}, "no reset strategy is given: use one of --to-earliest"),
         ({"to_offset": "1", "shift_by": "2"}, "several .*: use one of --to-offset, --shift-by"),
         ({"to_offset": "-1"}, "--to-offset is -1: .*use --to-earliest"),
         ({"to_offset": "x"}, "--to-offset is 'x': write a whole number"),
         ({"shift_by": "1.5"}, "--shift-by is '1.5': write a whole number"),
-        ({"to_datetime": "soon"}, "'soon' is no moment"),
+        ({"to_datetime": "soon"}, "'soon' is not a time"),
         ({"by_duration": "long"}, "'long' is not a whole number and a unit"),
     ],
 )

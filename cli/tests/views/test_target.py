@@ -34,12 +34,12 @@ def test_by_name_even_where_the_environment_has_an_address() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "no cluster is named: use --bootstrap-server HOST:PORT"),
-        ({"bootstrap_server": "a:1", "cluster": "demo"}, "name two clusters"),
-        ({"bootstrap_server": "a:1", "namespace": "x"}, "--namespace goes with --cluster"),
-        ({"listener": "plain"}, "--listener goes with --cluster"),
-        ({"kubeconfig": "/k"}, "--kubeconfig goes with --cluster"),
-        ({"context": "c"}, "--context goes with --cluster"),
+        ({}, "no cluster is given: use --bootstrap-server HOST:PORT"),
+        ({"bootstrap_server": "a:1", "cluster": "demo"}, "cannot be used together"),
+        ({"bootstrap_server": "a:1", "namespace": "x"}, "--namespace needs --cluster"),
+        ({"listener": "plain"}, "--listener needs --cluster"),
+        ({"kubeconfig": "/k"}, "--kubeconfig needs --cluster"),
+        ({"context": "c"}, "--context needs --cluster"),
     ],
 )
 def test_what_is_refused(given: dict[str, str], message: str) -> None:

@@ -86,7 +86,7 @@ def test_a_moment(text: str, milliseconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12:00"])
 def test_what_is_no_moment(text: str) -> None:
-    with pytest.raises(ValueError, match="write 2026"):
+    with pytest.raises(ValueError, match="write it like 2026"):
         moment_ms(text)
 
 

@@ -102,8 +102,8 @@ def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
             found = new_offset(strategy, now)
         except CannotShift:
             raise ResetRefused(
-                f"{at} cannot be shifted, because the group has committed no offset there: leave "
-                "it out of spec.reset.topics, or use another strategy"
+                f"{at} cannot be shifted, because the group has no committed offset there: remove "
+                "it from spec.reset.topics, or use another strategy"
             ) from None
         if found.note:
             notes.append(f"{at}: {found.note}")
