@@ -45,7 +45,8 @@ def test_topic_ids_are_safe_in_urls_as_kafkas_are() -> None:
 def test_why_a_topic_is_not_deleted_is_said_where_the_broker_may_not_say_it() -> None:
     found = not_deleted(refused(KafkaError(KafkaError.POLICY_VIOLATION), "topic 't'"))
     assert str(found).startswith(
-        "topic 't': Policy violation (POLICY_VIOLATION): its Topic object on Kubernetes is managed by "
+        "topic 't': Policy violation (POLICY_VIOLATION): "
+        "its Topic object on Kubernetes is managed by "
     )
     assert "`kubectl get topics.chiplog.dev -A` shows it" in str(found)
     other = refused(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "topic 't'")
