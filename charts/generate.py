@@ -29,7 +29,7 @@ from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.model.verification import Verification
-from chiplog_core.names import CLUSTER_NAME_PATTERN, MAX_CLUSTER_NAME_LENGTH
+from chiplog_core.naming.names import CLUSTER_NAME_PATTERN, MAX_CLUSTER_NAME_LENGTH
 from crds.schema.definition import Definition
 from crds.schema.kinds import DEFINITIONS
 from crds.schema.openapi import Audience, Schema, schema_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from chiplog_core import api
+from chiplog_core.naming import api
 from crds.schema.definition import Definition
 from docs.tables import table, text_of
 

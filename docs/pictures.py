@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from chiplog_core import ports
 from chiplog_core.groups.states import TRANSITIONS, Happening
 from chiplog_core.model.group_status import GroupState
+from chiplog_core.naming import ports
 from docs.drawing import Arrow, Box, Message, boxes, sequence
 from docs.tables import table
 

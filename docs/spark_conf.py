@@ -1,6 +1,6 @@
 """Which keys `sparkConf` takes, as a list: the one that the program goes by."""
 
-from chiplog_core.spark.conf import GIVEN, GIVEN_PREFIXES
+from chiplog_core.validate.spark_conf import GIVEN, GIVEN_PREFIXES
 
 
 def part() -> str:

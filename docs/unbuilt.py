@@ -1,6 +1,6 @@
 """What manifests can ask for and is refused, as a table: the list that the program goes by."""
 
-from chiplog_core.unbuilt import UNBUILT
+from chiplog_core.validate.unbuilt import UNBUILT
 from docs.tables import table
 
 

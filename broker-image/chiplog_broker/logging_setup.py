@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from chiplog_core.log_lines import JsonFormatter
+from chiplog_core.telemetry.log_lines import JsonFormatter
 
 
 def set_up(level: str) -> None:

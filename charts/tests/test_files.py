@@ -13,9 +13,9 @@ import yaml
 
 from charts import generate, versions
 from charts.tests.files import CHARTS, CHECKOUT, CLUSTER, MONITORING, OPERATOR
-from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.validate.broker_cluster import check_cluster
 from chiplog_core.validate.topic import check_topic
 from chiplog_core.version import VERSION

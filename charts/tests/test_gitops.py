@@ -17,7 +17,7 @@ import yaml
 from cel_expr_python import cel
 
 from charts.tests.files import CHARTS, CHECKOUT, MONITORING, OPERATOR, by_kind, manifests, render
-from chiplog_core import api
+from chiplog_core.naming import api
 from e2e.cluster import build
 from e2e.cluster.shell import run
 

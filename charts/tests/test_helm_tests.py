@@ -19,7 +19,7 @@ from charts.tests.files import (
     render,
     rights,
 )
-from chiplog_core import names
+from chiplog_core.naming import names
 from chiplog_operator import release_check
 from e2e.cluster import build
 from e2e.pod_security import not_ours, not_restricted

@@ -3,9 +3,9 @@
 import pytest
 
 from charts.tests.files import ALL, Right, chart_rights, covers, documented, rights
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_operator.resources.access import role
 from chiplog_operator.resources.build import KINDS

@@ -9,8 +9,8 @@ from chiplog_cli.check_view import Finding
 from chiplog_cli.errors import CannotDo
 from chiplog_cli.status_view import pairs
 from chiplog_cli.tables import table
-from chiplog_core.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.listener import ListenerType
 from chiplog_core.model.topic import Topic
 

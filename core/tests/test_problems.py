@@ -3,7 +3,7 @@
 import pytest
 
 from chiplog_core.problems import InvalidManifest, Problem, Reason, nearest
-from chiplog_core.unbuilt import UNBUILT, Feature, unless_built
+from chiplog_core.validate.unbuilt import UNBUILT, Feature, unless_built
 
 
 def test_a_problem_reads_as_a_sentence() -> None:
@@ -39,7 +39,7 @@ def test_what_is_not_built_is_not_supported() -> None:
 
 def test_what_is_built_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "chiplog_core.unbuilt.UNBUILT",
+        "chiplog_core.validate.unbuilt.UNBUILT",
         {feature: remedy for feature, remedy in UNBUILT.items() if feature is not Feature.TRASH},
     )
 

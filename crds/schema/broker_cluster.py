@@ -1,12 +1,12 @@
 """The BrokerCluster definition."""
 
-from chiplog_core import ports
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, ListenerType
 from chiplog_core.model.storage import MIN_VOLUME_SIZE
-from chiplog_core.names import (
+from chiplog_core.naming import ports
+from chiplog_core.naming.names import (
     CLUSTER_NAME_MEANING,
     CLUSTER_NAME_PATTERN,
     MAX_CLUSTER_NAME_LENGTH,

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chiplog_core import api
 from chiplog_core.manifest.shapes import ObjectShape, object_shape
 from chiplog_core.model.resource import Resource, UsersResource
-from chiplog_core.unbuilt import notices
+from chiplog_core.naming import api
+from chiplog_core.validate.unbuilt import notices
 from crds.schema.openapi import PROGRAMS, USERS, Schema, schema_of
 from crds.schema.rules import Rule
 

@@ -4,7 +4,7 @@ from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
 from chiplog_core.limits import MAX_TOPIC_NAME_LENGTH
 from chiplog_core.model.topic import DeletionPolicy, GrowthStrategy, Topic
 from chiplog_core.topic_name import INTERNAL_TOPICS, NAMES_OF_NO_TOPIC
-from chiplog_core.unbuilt import Feature, is_built
+from chiplog_core.validate.unbuilt import Feature, is_built
 from crds.schema.definition import AGE, MESSAGE, READY, REASON, ROOT, Column, Definition
 from crds.schema.rules import Rule, RuleReason, optional
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.config.effective import TopicConfig, topic_defaults
 from chiplog_core.config.given import given_broker_config, given_topic_config
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.policies.judge import judge
 from chiplog_core.policies.rules import TopicFacts
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.ids import MAX_INT64, MIN_INT64
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.problems import InvalidManifest, Problem
 from crds.schema.definition import Definition
 from crds.schema.kinds import DEFINITIONS

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from chiplog_core.problems import Reason
-from chiplog_core.unbuilt import FIELDS, UNBUILT, Feature
+from chiplog_core.validate.unbuilt import FIELDS, UNBUILT, Feature
 from crds.schema.definition import Definition
 from crds.schema.kinds import DEFINITIONS
 from crds.tests.files import EXAMPLES, manifests

@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from chiplog_core.groups.states import TRANSITIONS
-from chiplog_core.unbuilt import UNBUILT
+from chiplog_core.validate.unbuilt import UNBUILT
 from docs import pictures, unbuilt
 from docs.drawing import Box, boxes
 

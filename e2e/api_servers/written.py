@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
 from chiplog_kube.kinds import Kind

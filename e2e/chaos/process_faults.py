@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from chiplog_core import names
+from chiplog_core.naming import names
 from e2e.chaos.scene import Scene, bit
 from e2e.cluster import cluster, containers, cut, node, processes
 from e2e.cluster.kubectl import eventually

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from e2e.cluster import containers, layout
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.layout import Node

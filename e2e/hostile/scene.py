@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
-from chiplog_core.ports import HEALTH
+from chiplog_core.naming import names
+from chiplog_core.naming.ports import HEALTH
 from e2e.clients.background import Background
 from e2e.clients.standalone import StandaloneBroker
 from e2e.clients.topics import create_topic

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chiplog_core import api, names
 from chiplog_core.ids import BrokerId
-from chiplog_core.ports import HEALTH
+from chiplog_core.naming import api, names
+from chiplog_core.naming.ports import HEALTH
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT
 from e2e.kafka.members import wait_for, wait_whole

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from chiplog_broker.storage.names import LOG_SUFFIX
-from chiplog_core import api
+from chiplog_core.naming import api
 from e2e.kafka.members import leader_of, wait_for, wait_whole
 from e2e.loopback.cluster import NAME, SIZE, LoopbackCluster, own_path
 

@@ -9,8 +9,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from e2e.loopback.api_server import ApiServer, Manifest
 
 TOLD_AFTER_S = 0.74

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from chiplog_core import labels, names
+from chiplog_core.naming import labels, names
 from e2e.cluster import layout
 from e2e.cluster.kubectl import Kubectl, eventually
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from chiplog_core import api
+from chiplog_core.naming import api
 from chiplog_kube import kinds
 from chiplog_kube.connection import find
 from chiplog_kube.http_api import HttpKubeApi

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from chiplog_core import names
+from chiplog_core.naming import names
 from e2e.cluster import containers, images, layout
 from e2e.cluster.helm import Helm
 from e2e.cluster.images import Image

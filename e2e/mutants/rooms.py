@@ -100,7 +100,12 @@ ROOMS: Final = (
     ),
     _in_planner("proposals", "test_proposals", mix="leaders"),
     _in_planner("elections", "test_elections", "test_replication", mix="leaders"),
-    _in_planner("sessions", "test_sessions", mix="leaders"),
+    Room(
+        "sessions",
+        "core/chiplog_core/observed/sessions.py",
+        ("core/tests/planner/test_sessions.py",),
+        "leaders",
+    ),
     _in_planner("comparison", "test_comparison", "test_questions", mix="leaders"),
     _in_planner("regression", "test_settling", "test_regression", "test_questions", mix="leaders"),
     Room(

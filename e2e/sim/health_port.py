@@ -4,7 +4,7 @@ import asyncio
 from typing import cast
 
 from chiplog_broker.server.health import Health
-from chiplog_core import ports
+from chiplog_core.naming import ports
 
 
 class _Answering(asyncio.Protocol):

@@ -22,9 +22,9 @@ from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_core import names
 from chiplog_core.config.broker_keys import DISK_RESERVE_BYTES
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import ObjectKey

@@ -5,8 +5,8 @@ import random
 from typing import Final
 
 from chiplog_core.ids import TopicId
-from chiplog_core.planner.actions import Action
-from chiplog_core.planner.world import World
+from chiplog_core.model.actions import Action
+from chiplog_core.observed.world import World
 from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership

@@ -45,9 +45,9 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.server.file_sending": "os.sendfile from a file to a socket",
     "chiplog_broker.server.http": "HTTP, which no simulated process serves",
     "chiplog_broker.server.metrics": "what Prometheus asks over HTTP",
-    "chiplog_core.build_info": "what Prometheus asks over HTTP",
-    "chiplog_core.log_lines": "where log lines go; a simulated cluster writes none",
-    "chiplog_core.series": "what Prometheus asks over HTTP",
+    "chiplog_core.telemetry.build_info": "what Prometheus asks over HTTP",
+    "chiplog_core.telemetry.log_lines": "where log lines go; a simulated cluster writes none",
+    "chiplog_core.telemetry.series": "what Prometheus asks over HTTP",
     "chiplog_core.version": "what --version prints",
 }
 WAITING: Final = (
@@ -67,10 +67,12 @@ WAITING: Final = (
     "chiplog_core.group_watch",
     "chiplog_core.groups.reset",
     "chiplog_core.groups.reset_plan",
+    "chiplog_core.manifest.documents",
     "chiplog_core.model.group_exchange",
     "chiplog_core.model.rebalance",
     "chiplog_core.model.rebalance_status",
     "chiplog_core.model.spark",
+    "chiplog_core.model.spark_result",
     "chiplog_core.model.spark_run",
     "chiplog_core.model.verification",
     "chiplog_core.planner.leader_orders",
@@ -79,6 +81,7 @@ WAITING: Final = (
     "chiplog_core.spark",
     "chiplog_core.validate.consumer_group",
     "chiplog_core.validate.rebalance",
+    "chiplog_core.validate.spark_conf",
     "chiplog_core.validate.verification",
 )
 """What nobody simulated asks for: ConsumerGroups, for which the operator asks brokers over HTTP,

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from e2e.clients.by_kafka_python import KafkaConsumer, TopicPartition
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest, Manifest

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chiplog_core.model.spark_result import RESULT_KEY
 from chiplog_core.spark.application import APPLICATION_LABEL
-from chiplog_core.spark.results import RESULT_KEY
 from e2e.cluster.kubectl import Kubectl
 
 Manifest = dict[str, Any]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from chiplog_core import ports
 from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.naming import ports
 from chiplog_core.planner.refusals import Identity, is_refusal
 from chiplog_operator.clock import SystemClock
 from chiplog_operator.health_port import Conversation, SystemNet

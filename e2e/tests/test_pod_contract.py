@@ -15,9 +15,9 @@ from chiplog_broker import main
 from chiplog_broker.config_file import member_config, member_listeners
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.security.credentials import FileCredentials
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_operator.resources.build import manifests
 from chiplog_operator.resources.settings import BuildSettings
 from e2e.cluster.layout import CHECKOUT

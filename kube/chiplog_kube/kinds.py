@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from chiplog_core import api
+from chiplog_core.naming import api
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from chiplog_core import labels, names, taken_names
-from chiplog_core.api import BROKER_CLUSTER
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import labels, names, taken_names
+from chiplog_core.naming.api import BROKER_CLUSTER
 from chiplog_core.planner.node_ports import held_by
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds

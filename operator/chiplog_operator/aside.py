@@ -3,9 +3,9 @@
 import logging
 from dataclasses import dataclass
 
-from chiplog_core import labels
+from chiplog_core.model.actions import Announce, EventType
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.actions import Announce, EventType
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi
 from chiplog_operator.clock import SystemClock

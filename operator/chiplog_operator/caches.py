@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.cache import ObjectCache

@@ -3,8 +3,8 @@
 Each raises `Conflict` where it is not: the plan is outdated, and made anew.
 """
 
-from chiplog_core import api as chiplog_api
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.naming import api as chiplog_api
 from chiplog_kube import kinds
 from chiplog_kube.api import Conflict
 from chiplog_kube.manifests import ObjectKey, key_of, metadata, uid_of, version_of

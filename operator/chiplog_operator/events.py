@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from chiplog_core import labels
-from chiplog_core.planner.actions import Announce
+from chiplog_core.model.actions import Announce
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 

@@ -14,11 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from chiplog_core import labels, taken_names
-from chiplog_core.api import BROKER_CLUSTER
-from chiplog_core.model.broker import Broker
-from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.actions import (
+from chiplog_core.model.actions import (
     Action,
     Announce,
     Create,
@@ -31,6 +27,10 @@ from chiplog_core.planner.actions import (
     SetMetadata,
     WriteTopic,
 )
+from chiplog_core.model.broker import Broker
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.naming import labels, taken_names
+from chiplog_core.naming.api import BROKER_CLUSTER
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound, Unavailable
 from chiplog_operator.cached_api import CachedApi

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
-from chiplog_core import labels, names
+from chiplog_core.naming import labels, names
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound
 from chiplog_operator import lease

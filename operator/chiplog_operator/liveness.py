@@ -1,7 +1,7 @@
 """Feeds the judges of liveness, one for each cluster, and asks again before one is believed.
 
-The judges (`chiplog_core.liveness`) decide, without clock or I/O. Here is what they live on:
-renewals as they are seen, breaks of the watch, stalls of this very process, and a consistent
+The judges (`chiplog_core.observed.liveness`) decide, without clock or I/O. Here is what they live
+on: renewals as they are seen, breaks of the watch, stalls of this very process, and a consistent
 list of Leases before a Lease counts as expired.
 """
 
@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId, Incarnation
-from chiplog_core.liveness import LivenessJudge
+from chiplog_core.naming import labels
+from chiplog_core.observed.liveness import LivenessJudge
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
 from chiplog_operator import views

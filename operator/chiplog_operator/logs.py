@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from chiplog_core.log_lines import JsonFormatter
+from chiplog_core.telemetry.log_lines import JsonFormatter
 
 QUIET = ("kopf", "aiohttp", "asyncio")
 """Libraries that talk a line an event; what they warn of is still shown."""

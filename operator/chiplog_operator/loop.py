@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from chiplog_core.api import API_VERSION, BROKER_CLUSTER
 from chiplog_core.ids import BrokerId, TopicId
-from chiplog_core.planner.actions import Action, Announce, EventType, Plan
-from chiplog_core.planner.world import World
+from chiplog_core.model.actions import Action, Announce, EventType, Plan
+from chiplog_core.naming.api import API_VERSION, BROKER_CLUSTER
+from chiplog_core.observed.world import World
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator.apply import Applied, Applier

@@ -11,11 +11,11 @@ from prometheus_client import (
     generate_latest,
 )
 
-from chiplog_core.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
+from chiplog_core.model.actions import Action, Replace
 from chiplog_core.model.partition_map import PartitionMap
-from chiplog_core.planner.actions import Action, Replace
-from chiplog_core.planner.settings import paused
-from chiplog_core.planner.world import World
+from chiplog_core.observed.settings import paused
+from chiplog_core.observed.world import World
+from chiplog_core.telemetry.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
 from chiplog_kube.request_meter import About
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.groups.board import GroupBoard

@@ -4,8 +4,8 @@ import logging
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from chiplog_core import labels, names
-from chiplog_core.api import GROUP
+from chiplog_core.naming import labels, names
+from chiplog_core.naming.api import GROUP
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, KubeApi, Manifest
 from chiplog_operator.clock import Clock

@@ -10,7 +10,7 @@ from typing import Any, Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from chiplog_core.conditions import ConditionStatus, ConditionType
+from chiplog_core.model.conditions import ConditionStatus, ConditionType
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest

@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from chiplog_core import names
-from chiplog_core.api import CONSUMER_GROUP, TOPIC, ResourceKind
 from chiplog_core.ids import BrokerId
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.broker import Broker
@@ -23,10 +21,11 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.questions import Watch
-from chiplog_core.planner.refusals import Identity, identity
-from chiplog_core.planner.volumes import too_small
-from chiplog_core.planner.world import (
+from chiplog_core.naming import names
+from chiplog_core.naming.api import CONSUMER_GROUP, TOPIC, ResourceKind
+from chiplog_core.observed.questions import Watch
+from chiplog_core.observed.volumes import too_small
+from chiplog_core.observed.world import (
     ClaimState,
     NodeState,
     PodState,
@@ -35,6 +34,7 @@ from chiplog_core.planner.world import (
     Unreadable,
     World,
 )
+from chiplog_core.planner.refusals import Identity, identity
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, KubeApi, Manifest, NotFound

@@ -7,13 +7,13 @@ act on would hold its namespace for ever. The data stays, for the cluster may be
 from collections.abc import Iterator
 from datetime import datetime
 
-from chiplog_core import api, labels
-from chiplog_core.conditions import ConditionType, merge
+from chiplog_core.model.actions import Action, Plan, Report, SetMetadata
+from chiplog_core.model.conditions import ConditionType, merge
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import Topic, TopicStatus
-from chiplog_core.planner.actions import Action, Plan, Report, SetMetadata
-from chiplog_core.planner.verdicts import fails
-from chiplog_core.planner.world import World
+from chiplog_core.model.verdicts import fails
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.world import World
 
 REASON = "ClusterNotFound"
 

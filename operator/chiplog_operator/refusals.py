@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Final
 
-from chiplog_core import ports
+from chiplog_core.naming import ports
 from chiplog_core.planner.refusals import ATTEMPTS, Attempt, Identity, doubt, is_refusal
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock

@@ -16,9 +16,9 @@ from typing import Any
 
 import aiohttp
 
-from chiplog_core import api as chiplog_api
-from chiplog_core import labels, names
-from chiplog_core.build_info import BUILD_INFO
+from chiplog_core.naming import api as chiplog_api
+from chiplog_core.naming import labels, names
+from chiplog_core.telemetry.build_info import BUILD_INFO
 from chiplog_core.version import VERSION
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest

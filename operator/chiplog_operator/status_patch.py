@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chiplog_core.manifest.writing import write
-from chiplog_core.planner.actions import Report
+from chiplog_core.model.actions import Report
 from chiplog_operator.writes import as_it_was
 
 

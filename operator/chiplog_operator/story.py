@@ -9,11 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chiplog_core import api
 from chiplog_core.ids import ReplicaRef
-from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.partition_map import PartitionMap
-from chiplog_core.planner.actions import (
+from chiplog_core.model.actions import (
     Action,
     Announce,
     Create,
@@ -24,6 +21,9 @@ from chiplog_core.planner.actions import (
     Replace,
     Report,
 )
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.naming import api
 from chiplog_core.planner.news import condition_news, election_news, topic_gone, topic_made
 from chiplog_kube import kinds
 from chiplog_operator.caches import Caches, ClusterKey

@@ -1,7 +1,6 @@
 """What an action is about: its object, how urgent it is, and words for the log."""
 
-from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.actions import (
+from chiplog_core.model.actions import (
     Action,
     Announce,
     Create,
@@ -13,6 +12,7 @@ from chiplog_core.planner.actions import (
     SetMetadata,
     WriteTopic,
 )
+from chiplog_core.model.metadata import Metadata
 from chiplog_kube import kinds
 from chiplog_kube.kinds import Kind
 

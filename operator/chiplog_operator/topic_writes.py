@@ -1,8 +1,8 @@
 """Writes of Topics for admin clients, and the API server's last word on each."""
 
-from chiplog_core import labels
-from chiplog_core.planner.actions import WriteTopic
-from chiplog_core.planner.world import WriteResult
+from chiplog_core.model.actions import WriteTopic
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import WriteResult
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, Forbidden, Invalid, KubeApi, Manifest
 from chiplog_operator.cached_api import CachedApi

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId, Incarnation
-from chiplog_core.last_words import read_last_words
-from chiplog_core.planner.world import ClaimState, NodeState, PodState, StatefulSetState
+from chiplog_core.model.last_words import read_last_words
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState
 from chiplog_core.quantities import QUANTITY_PATTERN, Quantity
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import annotations_of, condition_of, labels_of, metadata

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from chiplog_core import labels
 from chiplog_core.model.broker_cluster import ALL_NAMESPACES
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, KubeApi
 from chiplog_kube.kinds import Kind

@@ -1,6 +1,6 @@
 """What the API server said to writes for admin clients, until nobody can ask any more."""
 
-from chiplog_core.planner.world import WriteResult
+from chiplog_core.observed.world import WriteResult
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import Clock
 

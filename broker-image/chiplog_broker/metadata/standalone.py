@@ -32,7 +32,7 @@ from chiplog_core.admin.operations import (
 )
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import TopicId
-from chiplog_core.names import object_name
+from chiplog_core.naming.names import object_name
 from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from chiplog_core.admin.checks import (
 )
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_core.config.internal_topics import offsets_config, offsets_topic
 from chiplog_core.ids import TopicId
-from chiplog_core.internal_topics import offsets_config, offsets_topic
 from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 
 Path: TypeAlias = tuple[str, ...]
 """A field's names from the top, like `("spec", "config", "retention.ms")`."""

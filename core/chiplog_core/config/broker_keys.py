@@ -18,7 +18,7 @@ from chiplog_core.config.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, ST
 from chiplog_core.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from chiplog_core.ids import MAX_BROKER_ID, MAX_INT32
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS
-from chiplog_core.names import DATA_PATH
+from chiplog_core.naming.names import DATA_PATH
 
 NUM_PARTITIONS = ConfigKey(
     name="num.partitions",

@@ -21,7 +21,6 @@ from chiplog_core.model.group_exchange import (
     TopicWanted,
 )
 from chiplog_core.model.partition_map import PartitionMapSpec
-from chiplog_core.planner.disturbances import current_partitions
 
 FindTopic: TypeAlias = Callable[[str], PartitionMapSpec | None]
 """A topic's map by the topic's name; None where there is none that reads."""
@@ -40,7 +39,7 @@ class Coordinators:
     @classmethod
     def of(cls, offsets: PartitionMapSpec | None) -> "Coordinators":
         """As the topic's map says."""
-        states = () if offsets is None else current_partitions(offsets)
+        states = () if offsets is None else offsets.current_partitions
         return cls(
             {
                 state.partition: None
@@ -134,11 +133,11 @@ def position_asks(
 def partition_count(topic: str, find_topic: FindTopic) -> int:
     """0 where there is no such topic."""
     found = find_topic(topic)
-    return 0 if found is None else len(current_partitions(found))
+    return 0 if found is None else len(found.current_partitions)
 
 
 def _leaders(topic: PartitionMapSpec | None) -> dict[int, BrokerId]:
-    states = () if topic is None else current_partitions(topic)
+    states = () if topic is None else topic.current_partitions
     return {int(one.partition): one.leader.broker_id for one in states if one.leader}
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from chiplog_core import labels
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.model.consumer_group import ConsumerGroup, ConsumerGroupSpec
+from chiplog_core.naming import labels
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.validate.consumer_group import (
     check_group,

@@ -8,12 +8,12 @@ ever. For the same reason it is left alone where a HorizontalPodAutoscaler has i
 
 from collections.abc import Mapping
 
-from chiplog_core import labels
-from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.group_watch.scaling import Facts
+from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.consumer_group import ConsumerGroup
-from chiplog_core.planner.settings import paused
-from chiplog_core.planner.verdicts import fails, holds
+from chiplog_core.model.verdicts import fails, holds
+from chiplog_core.naming import labels
+from chiplog_core.observed.settings import paused
 from chiplog_core.validate.consumer_group import check_group
 
 

@@ -9,13 +9,13 @@ user's, and stays.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from chiplog_core import labels, names
 from chiplog_core.group_watch.claims import Claims, is_ours, living
 from chiplog_core.group_watch.scene import Scene
+from chiplog_core.model.actions import Create, DeleteGroup
 from chiplog_core.model.consumer_group import ConsumerGroup, ConsumerGroupSpec
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
-from chiplog_core.planner.actions import Create, DeleteGroup
+from chiplog_core.naming import labels, names
 
 MAX_DISCOVERED: Final = 1_000
 """Objects made by discovery; further groups appear when some of these are gone."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.group_watch.lags import UNKNOWN_S, Lags
+from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.consumer_group import MaxLag
 from chiplog_core.model.group_status import NO_COMMIT, PartitionLag
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from chiplog_core import api
 from chiplog_core.group_watch.asking import FindTopic, partition_count, position_asks
 from chiplog_core.groups.at import At
 from chiplog_core.groups.reset_plan import counted, moment_ms
@@ -33,6 +32,7 @@ from chiplog_core.limits import (
     MAX_MESSAGE_LENGTH,
 )
 from chiplog_core.manifest.writing import write
+from chiplog_core.model.actions import Announce, EventType
 from chiplog_core.model.consumer_group import ConsumerGroup, Reset
 from chiplog_core.model.group_exchange import (
     GroupFacts,
@@ -44,8 +44,8 @@ from chiplog_core.model.group_exchange import (
     TopicPositions,
 )
 from chiplog_core.model.group_status import NO_COMMIT, ResetState, ResetStatus
-from chiplog_core.planner.actions import Announce, EventType
-from chiplog_core.planner.settings import paused
+from chiplog_core.naming import api
+from chiplog_core.observed.settings import paused
 from chiplog_core.validate.consumer_group import check_group
 
 RETRY_MS: Final = 10_000

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chiplog_core.conditions import Verdict
 from chiplog_core.group_watch.asking import FindTopic
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.conditions import Verdict
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.group_status import ResetStatus
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.settings import paused
+from chiplog_core.observed.settings import paused
 from chiplog_core.validate.broker_cluster import check_cluster
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from chiplog_core.conditions import ConditionType, Verdict, merge
 from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.group_watch.lags import Lags
 from chiplog_core.group_watch.objective import objective
 from chiplog_core.limits import MAX_GROUP_STATUS_MEMBERS
+from chiplog_core.model.conditions import ConditionType, Verdict, merge
 from chiplog_core.model.consumer_group import NEVER, ConsumerGroup
 from chiplog_core.model.group_exchange import KEPT_FOR_EVER, GroupFacts
 from chiplog_core.model.group_status import (
@@ -17,8 +17,8 @@ from chiplog_core.model.group_status import (
     ResetState,
     ResetStatus,
 )
-from chiplog_core.planner.settings import paused
-from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.model.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 
 NOT_RESET = {ResetState.REFUSED: "ResetRefused", ResetState.FAILED: "ResetFailed"}

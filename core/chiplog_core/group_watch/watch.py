@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from chiplog_core import api
-from chiplog_core.conditions import ConditionStatus, ConditionType
 from chiplog_core.group_watch.asking import Coordinators, position_asks
 from chiplog_core.group_watch.claims import Claims, find_claims, living
 from chiplog_core.group_watch.discovery import needless_objects, new_objects
@@ -43,6 +41,8 @@ from chiplog_core.group_watch.statuses import (
 from chiplog_core.groups.at import At
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_EXCHANGED_GROUPS
+from chiplog_core.model.actions import Action, Announce, EventType, Report
+from chiplog_core.model.conditions import ConditionStatus, ConditionType
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.group_exchange import (
     GroupFacts,
@@ -57,8 +57,8 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import ConsumerGroupStatus, GroupState
 from chiplog_core.model.partition_map import PartitionMapSpec
-from chiplog_core.planner.actions import Action, Announce, EventType, Report
-from chiplog_core.planner.verdicts import fails, refused
+from chiplog_core.model.verdicts import fails, refused
+from chiplog_core.naming import api
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 MAX_RETENTIONS = MAX_EXCHANGED_GROUPS

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core import api
 from chiplog_core.ids import (
     NEVER_ADMITTED,
     BrokerId,
@@ -36,6 +35,7 @@ from chiplog_core.model.listener import Host, ListenerName, Port
 from chiplog_core.model.metadata import Uid
 from chiplog_core.model.references import ClusterName, ConfigTexts, ObjectName
 from chiplog_core.model.resource import Resource
+from chiplog_core.naming import api
 
 RackName = Annotated[str, Length(253, minimum=1)]
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from chiplog_core import api
-from chiplog_core.conditions import Condition
 from chiplog_core.config.broker_keys import BROKER_KEYS
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import MAX_INT32, MAX_INT64, BrokerId, TopicId
@@ -18,6 +16,7 @@ from chiplog_core.limits import (
     MAX_REPLICAS,
 )
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.listener import Listener, ListenerStatus
 from chiplog_core.model.network_policy import NetworkPolicySettings
 from chiplog_core.model.pod import Image, PodTemplate, PullPolicy, Resources
@@ -27,6 +26,7 @@ from chiplog_core.model.roll_policy import RollPolicy
 from chiplog_core.model.spark import SparkSettings
 from chiplog_core.model.storage import Storage
 from chiplog_core.model.topic_policies import TopicPolicies
+from chiplog_core.naming import api
 from chiplog_core.quantities import Quantity
 
 ALL_NAMESPACES = "*"

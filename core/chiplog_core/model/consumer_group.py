@@ -5,7 +5,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
-from chiplog_core import api
 from chiplog_core.durations import (
     DURATION_MEANING,
     DURATION_PATTERN,
@@ -18,6 +17,7 @@ from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.group_status import ConsumerGroupStatus
 from chiplog_core.model.references import ClusterRef, GroupId, ObjectName, TopicName
 from chiplog_core.model.resource import UsersResource
+from chiplog_core.naming import api
 
 NEVER = "Never"
 FIVE_MINUTES = Duration("5m")

@@ -9,7 +9,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core.conditions import Condition
 from chiplog_core.ids import MAX_INT32, MAX_INT64, BrokerId, Offset, PartitionIndex
 from chiplog_core.limits import (
     MAX_CONDITIONS,
@@ -20,6 +19,7 @@ from chiplog_core.limits import (
     MAX_PARTITIONS_PER_TOPIC,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.references import GroupId, TopicName
 
 NO_COMMIT = -1

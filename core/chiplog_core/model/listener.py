@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core import ports
 from chiplog_core.limits import MAX_LISTENER_PEERS, MAX_NAME_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.network_policy import NetworkPolicyPeer
+from chiplog_core.naming import ports
 
 INTERNAL_LISTENER_NAME = "internal"
 """The brokers' own listener, which they and the operator use among themselves."""

@@ -15,7 +15,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core import api
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import (
     BrokerId,
@@ -39,6 +38,7 @@ from chiplog_core.model.broker_status import FenceNumber, Isr, SwitchNumber
 from chiplog_core.model.metadata import Uid
 from chiplog_core.model.references import ClusterName, ConfigTexts, ReplicaList, TopicName
 from chiplog_core.model.resource import Resource
+from chiplog_core.naming import api
 
 FIRST_OFFSET = Offset(0)
 
@@ -193,6 +193,12 @@ class PartitionMapSpec:
     def current_generation(self) -> Generation | None:
         """The partitions that the name means now; None while the topic is deleted."""
         return next((one for one in self.generations if one.topic_id == self.current), None)
+
+    @property
+    def current_partitions(self) -> tuple[PartitionState, ...]:
+        """Those that the name means now; none while the topic is deleted."""
+        generation = self.current_generation
+        return () if generation is None else generation.partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core import api
 from chiplog_core.durations import Duration
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_BROKERS
@@ -14,6 +13,7 @@ from chiplog_core.model.references import ClusterRef, ObjectName
 from chiplog_core.model.resource import UsersResource
 from chiplog_core.model.spark import SparkOverrides
 from chiplog_core.model.spark_run import BytesPerSecond
+from chiplog_core.naming import api
 
 
 class RebalanceMode(StrEnum):

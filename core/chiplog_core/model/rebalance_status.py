@@ -5,7 +5,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core.conditions import Condition
 from chiplog_core.ids import MAX_INT64, BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.limits import (
     MAX_CONDITIONS,
@@ -19,6 +18,7 @@ from chiplog_core.limits import (
     MAX_REASSIGNMENT_LENGTH,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.references import ObjectName, ReplicaList, TopicName
 from chiplog_core.model.spark_run import (
     ApplicationStatus,

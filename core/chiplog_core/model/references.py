@@ -12,7 +12,11 @@ from chiplog_core.limits import (
     MAX_TOPIC_NAME_LENGTH,
 )
 from chiplog_core.manifest.constraints import Entries, Items, Length, Pattern
-from chiplog_core.names import CLUSTER_NAME_MEANING, CLUSTER_NAME_PATTERN, MAX_CLUSTER_NAME_LENGTH
+from chiplog_core.naming.names import (
+    CLUSTER_NAME_MEANING,
+    CLUSTER_NAME_PATTERN,
+    MAX_CLUSTER_NAME_LENGTH,
+)
 from chiplog_core.topic_name import TOPIC_NAME_MEANING, TOPIC_NAME_PATTERN
 
 ClusterName = Annotated[

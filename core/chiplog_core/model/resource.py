@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from chiplog_core.api import API_VERSION, ResourceKind
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import FieldShape, object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.naming.api import API_VERSION, ResourceKind
 from chiplog_core.problems import InvalidManifest, Problem
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core import api
-from chiplog_core.conditions import Condition
 from chiplog_core.config.topic_keys import TOPIC_KEYS
 from chiplog_core.durations import Duration
 from chiplog_core.ids import MAX_INT64, PartitionIndex, TopicId
@@ -17,8 +15,10 @@ from chiplog_core.limits import (
     MAX_REPLICAS,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.references import ClusterRef, ConfigScalar, ReplicaList, TopicName
 from chiplog_core.model.resource import UsersResource
+from chiplog_core.naming import api
 
 
 class GrowthStrategy(StrEnum):

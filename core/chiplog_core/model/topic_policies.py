@@ -6,8 +6,8 @@ from typing import Annotated
 from chiplog_core.durations import Duration
 from chiplog_core.limits import MAX_PARTITIONS_PER_TOPIC, MAX_REPLICAS, MAX_TOPIC_NAME_LENGTH
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.model.name_pattern import SHARED_SYNTAX, SHARED_SYNTAX_MEANING
 from chiplog_core.model.references import Namespace
-from chiplog_core.policies.pattern import SHARED_SYNTAX, SHARED_SYNTAX_MEANING
 from chiplog_core.quantities import Quantity
 from chiplog_core.topic_name import TOPIC_NAME_MEANING
 

@@ -6,8 +6,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_core import api
-from chiplog_core.conditions import Condition
 from chiplog_core.durations import Duration
 from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
 from chiplog_core.limits import (
@@ -17,11 +15,13 @@ from chiplog_core.limits import (
     MAX_VERIFIED_TOPICS,
 )
 from chiplog_core.manifest.constraints import Entries, Items, Length, Range
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.pod import LabelValue
 from chiplog_core.model.references import ClusterRef, ObjectName, TopicName
 from chiplog_core.model.resource import UsersResource
 from chiplog_core.model.roll_policy import CronSchedule
 from chiplog_core.model.spark import SparkOverrides
+from chiplog_core.model.spark_result import MAX_VIOLATIONS, Check, Violation
 from chiplog_core.model.spark_run import (
     ApplicationStatus,
     BytesPerSecond,
@@ -33,7 +33,7 @@ from chiplog_core.model.spark_run import (
     RunNumber,
 )
 from chiplog_core.model.topic import Partitioner
-from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Violation
+from chiplog_core.naming import api
 
 MAX_NOTICES = 100
 """Listed of a run; more say no more."""

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from chiplog_core import api, labels
 from chiplog_core.admin.answers import PartitionVerdict, TopicCounts, Verdict
 from chiplog_core.admin.checks import (
     check_configuration,
@@ -29,19 +28,20 @@ from chiplog_core.admin.operations import (
 )
 from chiplog_core.admin.ownership import SPEC, Path, foreign_managers
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
+from chiplog_core.model.actions import WriteTopic
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.topic import Assignment, DeletionPolicy, Topic, TopicSpec
-from chiplog_core.names import object_name
-from chiplog_core.planner.actions import WriteTopic
+from chiplog_core.naming import api, labels
+from chiplog_core.naming.names import object_name
+from chiplog_core.observed.members import find_members
+from chiplog_core.observed.sessions import awaiting_admission
+from chiplog_core.observed.settings import paused, unmanaged
+from chiplog_core.observed.world import World, WriteResult
 from chiplog_core.planner.admin_elections import due, judged_elections
 from chiplog_core.planner.admin_topics import Named, TopicNames, existing, facts_of
-from chiplog_core.planner.members import find_members
 from chiplog_core.planner.policies import PolicyJudge
-from chiplog_core.planner.sessions import awaiting_admission
-from chiplog_core.planner.settings import paused, unmanaged
-from chiplog_core.planner.world import World, WriteResult
 from chiplog_core.problems import InvalidManifest, Problem, Reason
 from chiplog_core.topic_name import is_internal
 from chiplog_core.validate.topic import check_topic, check_topic_in_cluster

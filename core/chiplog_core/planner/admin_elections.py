@@ -7,13 +7,13 @@ never done for a client: that takes an annotation, which names partition and epo
 
 from collections.abc import Iterable, Iterator
 
-from chiplog_core import labels
 from chiplog_core.admin.answers import PartitionVerdict
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.operations import ElectLeaders
 from chiplog_core.ids import PartitionIndex, ReplicaRef
 from chiplog_core.model.partition_map import Generation, PartitionState
-from chiplog_core.planner.members import Life, Members
+from chiplog_core.naming import labels
+from chiplog_core.observed.members import Life, Members
 from chiplog_core.planner.preferred import preferred
 
 

@@ -14,19 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from chiplog_core import labels
 from chiplog_core.admin.answers import Verdict, to_answer
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.codes import Code, Refused
 from chiplog_core.admin.operations import Request
 from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
+from chiplog_core.model.actions import WriteTopic
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.actions import WriteTopic
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import World
 from chiplog_core.planner.admin_decisions import Decider, Decision, Electing, Waiting
 from chiplog_core.planner.preferred import Wished
-from chiplog_core.planner.world import World
 from chiplog_core.topic_name import collision_key
 
 

@@ -18,7 +18,7 @@ from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import Generation, PartitionMap
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.world import World
+from chiplog_core.observed.world import World
 from chiplog_core.topic_name import is_internal
 
 

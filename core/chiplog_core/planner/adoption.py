@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from chiplog_core import labels
+from chiplog_core.model.actions import Action, Create
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.topic import Topic, TopicSpec
-from chiplog_core.names import object_name
-from chiplog_core.planner.actions import Action, Create
-from chiplog_core.planner.settings import Settings
-from chiplog_core.planner.world import World
+from chiplog_core.naming import labels
+from chiplog_core.naming.names import object_name
+from chiplog_core.observed.settings import Settings
+from chiplog_core.observed.world import World
 from chiplog_core.topic_name import is_internal
 
 ADOPTED = "TopicAdopted"

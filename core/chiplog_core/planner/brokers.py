@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
-from chiplog_core import labels, names
 from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.model.actions import Action, Create, Replace
 from chiplog_core.model.admin import AdminAnswer
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.actions import Action, Create, Replace
+from chiplog_core.naming import labels, names
+from chiplog_core.observed.sessions import in_its_session
+from chiplog_core.observed.settings import Settings, told_to_brokers
+from chiplog_core.observed.world import World
 from chiplog_core.planner.endpoints import broker_endpoints
 from chiplog_core.planner.news import broker_news
 from chiplog_core.planner.node_ports import kept_node_ports
-from chiplog_core.planner.sessions import in_its_session
-from chiplog_core.planner.settings import Settings, told_to_brokers
-from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
-from chiplog_core.unbuilt import Feature, unless_built
+from chiplog_core.validate.unbuilt import Feature, unless_built
 
 ADMISSION_WEIGHT = 1_000_000
 """Admission and fencing go before every map: a whole broker waits for them."""

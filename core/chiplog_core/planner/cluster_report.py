@@ -4,24 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from chiplog_core import api, labels
-from chiplog_core.annotations import unknown_keys
-from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.config.given import warn_about_values
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.model.actions import Report
+from chiplog_core.model.annotations import unknown_keys
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
-from chiplog_core.planner.actions import Report
-from chiplog_core.planner.counts import Counts
-from chiplog_core.planner.endpoints import bootstrap_addresses
-from chiplog_core.planner.leader_orders import is_in_force
-from chiplog_core.planner.members import Members
-from chiplog_core.planner.offsets_topic import offsets_status
-from chiplog_core.planner.other_reports import published, with_verdicts
-from chiplog_core.planner.restart_wishes import wish_problems
-from chiplog_core.planner.rollout import Rollout, is_serving
-from chiplog_core.planner.settings import Settings
-from chiplog_core.planner.verdicts import (
+from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
+from chiplog_core.model.verdicts import (
     FAILED_APPLY,
     fails,
     holds,
@@ -30,10 +20,20 @@ from chiplog_core.planner.verdicts import (
     refused,
     told,
 )
-from chiplog_core.planner.volumes import size_reached
-from chiplog_core.planner.world import World
+from chiplog_core.naming import api, labels
+from chiplog_core.naming.taken_names import REMEDY
+from chiplog_core.observed.members import Members
+from chiplog_core.observed.settings import Settings
+from chiplog_core.observed.volumes import size_reached
+from chiplog_core.observed.world import World
+from chiplog_core.planner.counts import Counts
+from chiplog_core.planner.endpoints import bootstrap_addresses
+from chiplog_core.planner.leader_orders import is_in_force
+from chiplog_core.planner.offsets_topic import offsets_status
+from chiplog_core.planner.other_reports import published, with_verdicts
+from chiplog_core.planner.restart_wishes import wish_problems
+from chiplog_core.planner.rollout import Rollout, is_serving
 from chiplog_core.problems import Problem
-from chiplog_core.taken_names import REMEDY
 from chiplog_core.validate.broker_cluster import check_jobs
 
 PATIENCE = timedelta(minutes=5)

@@ -17,7 +17,7 @@ from enum import Enum
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner.members import Life, Member, Members
+from chiplog_core.observed.members import Life, Member, Members
 
 WAIT_MS = 60_000
 """How long the logs of an ISR are compared only when all members, or enough of them, are there."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from chiplog_core.ids import BrokerId, PartitionIndex
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
-from chiplog_core.planner.members import Life, Members
+from chiplog_core.observed.members import Life, Members
 from chiplog_core.topic_name import is_internal
 
 

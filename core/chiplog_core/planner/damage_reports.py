@@ -8,14 +8,14 @@ starts anew does not tell everything again.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from chiplog_core import api
-from chiplog_core.conditions import ConditionType, Verdict
 from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.model.actions import Announce, EventType
 from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.model.conditions import ConditionType, Verdict
 from chiplog_core.model.topic import Topic, TopicStatus
-from chiplog_core.planner.actions import Announce, EventType
-from chiplog_core.planner.verdicts import holds
-from chiplog_core.planner.world import World
+from chiplog_core.model.verdicts import holds
+from chiplog_core.naming import api
+from chiplog_core.observed.world import World
 
 QUARANTINED = "Quarantined"
 REFETCHING = "Refetching"

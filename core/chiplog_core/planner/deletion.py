@@ -9,14 +9,14 @@ soon as the tombstone is written it is the tombstone that counts, so the Topic m
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chiplog_core import api, labels
 from chiplog_core.ids import BrokerId, TopicId
+from chiplog_core.model.actions import SetMetadata
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, Tombstone
 from chiplog_core.model.topic import DeletionPolicy, Topic
-from chiplog_core.planner.actions import SetMetadata
-from chiplog_core.planner.settings import Settings, paused, unmanaged
-from chiplog_core.planner.world import World
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.settings import Settings, paused, unmanaged
+from chiplog_core.observed.world import World
 
 
 def goes_with_its_kind(world: World, metadata: Metadata) -> bool:

@@ -1,8 +1,9 @@
 """Why a topic does not serve, and what a person can do about it."""
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
+from chiplog_core.model.verdicts import numbered
+from chiplog_core.naming import labels
 from chiplog_core.planner.counts import TopicCounts
 from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, silent
 from chiplog_core.planner.maps_plan import Situation
@@ -13,7 +14,6 @@ from chiplog_core.planner.regression import (
     missing_reports,
     why_at_risk,
 )
-from chiplog_core.planner.verdicts import numbered
 
 MOST_SHOWN = 10
 """Partitions that one message speaks of, after which the next ones are shown."""
@@ -53,17 +53,11 @@ def disturbance(
     return "PartitionsOffline", message
 
 
-def current_partitions(spec: PartitionMapSpec) -> tuple[PartitionState, ...]:
-    """Those that the name means now."""
-    generation = spec.current_generation
-    return () if generation is None else generation.partitions
-
-
 def _consent_without(situation: Situation, spec: PartitionMapSpec, counts: TopicCounts) -> str:
     """For partitions without a leader but with a replica that lives."""
     of = situation.members.of
     entries = []
-    for state in current_partitions(spec):
+    for state in spec.current_partitions:
         is_stuck = may_need_consent(state, spec.min_isr, situation.members)
         if state.partition in counts.offline and is_stuck:
             there: set[BrokerId] = {one for one in state.replicas if one in of and of[one].may_lead}

@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from chiplog_core.ids import PartitionEpoch, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.observed.members import Life, Members
 from chiplog_core.planner.epochs import are_outnumbered, next_epoch
-from chiplog_core.planner.members import Life, Members
 
 Isr = tuple[ReplicaRef, ...]
 

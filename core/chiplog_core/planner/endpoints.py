@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from chiplog_core import names, ports
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Endpoint
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -12,7 +11,8 @@ from chiplog_core.model.listener import (
     ListenerStatus,
     ListenerType,
 )
-from chiplog_core.planner.world import World
+from chiplog_core.naming import names, ports
+from chiplog_core.observed.world import World
 
 DEFAULT_LISTENERS = (Listener(name="plain", type=ListenerType.INTERNAL, port=ports.PLAIN),)
 """Where a cluster that names no listener takes its clients."""

@@ -13,7 +13,7 @@ interleavings.
 
 from chiplog_core.ids import BrokerId, LeaderEpoch
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner.members import Members
+from chiplog_core.observed.members import Members
 
 LEAP = 1_000
 """More reigns than anybody loses with a backup, and a two-millionth of all epochs there are."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, ReplicaRef
 from chiplog_core.model.broker import BrokerIntent
 from chiplog_core.model.partition_map import Generation, PartitionState
-from chiplog_core.placement import Load, Placement, place
-from chiplog_core.planner.members import Members
-from chiplog_core.planner.world import World
+from chiplog_core.observed.members import Members
+from chiplog_core.observed.world import World
+from chiplog_core.planner.placement import Load, Placement, place
 from chiplog_core.topic_name import is_internal
 
 

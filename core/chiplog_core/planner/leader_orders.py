@@ -17,6 +17,9 @@ from chiplog_core.ids import PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState
+from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.settings import Settings, paused
+from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import (
     can_lead,
     changed,
@@ -24,10 +27,7 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.members import Life, Members
 from chiplog_core.planner.preferred import MOVES_AT_ONCE
-from chiplog_core.planner.settings import Settings, paused
-from chiplog_core.planner.world import World
 from chiplog_core.rebalance.approval import MoveState, judge, standing
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.status import moves_of

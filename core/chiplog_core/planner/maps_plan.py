@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from chiplog_core.ids import BrokerId, TopicId
-from chiplog_core.planner.actions import Action
+from chiplog_core.model.actions import Action
+from chiplog_core.observed.members import Members
+from chiplog_core.observed.settings import Settings
+from chiplog_core.observed.world import World
 from chiplog_core.planner.growth import Room
 from chiplog_core.planner.leader_orders import Orders
-from chiplog_core.planner.members import Members
 from chiplog_core.planner.ownership import Ownership
 from chiplog_core.planner.preferred import Moves
 from chiplog_core.planner.regression import Answers
-from chiplog_core.planner.settings import Settings
-from chiplog_core.planner.world import World
 from chiplog_core.problems import Problem
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from chiplog_core import api, labels
+from chiplog_core.model.actions import SetMetadata
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.actions import SetMetadata
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.settings import Settings, paused
+from chiplog_core.observed.world import World
 from chiplog_core.planner.deletion import finalizer_changes, goes_with_its_kind
-from chiplog_core.planner.settings import Settings, paused
-from chiplog_core.planner.world import World
 
 
 def metadata_changes(world: World, settings: Settings) -> Iterator[SetMetadata]:

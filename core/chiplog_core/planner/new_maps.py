@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from chiplog_core import labels, names
 from chiplog_core.admin.capacity import Capacity
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.given import given_topic_config
@@ -13,13 +12,14 @@ from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.metadata import Metadata, Uid
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic
-from chiplog_core.placement import Load
+from chiplog_core.naming import labels, names
+from chiplog_core.observed.settings import Settings
 from chiplog_core.planner.admin_topics import partitions_of
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import Room
 from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
+from chiplog_core.planner.placement import Load
 from chiplog_core.planner.rebuild import rebuild
-from chiplog_core.planner.settings import Settings
 from chiplog_core.planner.topic_config import configured
 from chiplog_core.topic_name import is_internal
 

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from chiplog_core.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.ids import ReplicaRef
+from chiplog_core.model.actions import EventType, LeaderChange, News
 from chiplog_core.model.broker import Broker, BrokerSpec
+from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.partition_map import PartitionMapSpec
-from chiplog_core.planner.actions import EventType, LeaderChange, News
-from chiplog_core.planner.verdicts import FAILED_APPLY
+from chiplog_core.model.verdicts import FAILED_APPLY
 from chiplog_core.problems import Reason
 
 WISHED: Final[Mapping[str, str]] = {

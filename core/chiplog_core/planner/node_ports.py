@@ -8,13 +8,13 @@ Service has, or two who insist on different ports would change it for ever.
 
 from collections.abc import Iterable, Mapping
 
-from chiplog_core import names, ports
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, NodePorts
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import Listener, ListenerType, Port
+from chiplog_core.naming import names, ports
+from chiplog_core.observed.world import World
 from chiplog_core.planner.endpoints import listeners_of
-from chiplog_core.planner.world import World
 
 BOOTSTRAP = 0
 """Its place among the node ports from `nodePortBase` on; that of a broker is its id."""

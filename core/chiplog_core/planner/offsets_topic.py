@@ -8,23 +8,23 @@ disks and not begun anew, which would take from every group what it committed.
 
 from collections.abc import Iterator, Mapping
 
-from chiplog_core import names
-from chiplog_core.conditions import ConditionType, Verdict
 from chiplog_core.config.broker_keys import (
     OFFSETS_TOPIC_NUM_PARTITIONS,
     OFFSETS_TOPIC_REPLICATION_FACTOR,
 )
-from chiplog_core.internal_topics import offsets_config, offsets_topic
+from chiplog_core.config.internal_topics import offsets_config, offsets_topic
 from chiplog_core.model.broker_cluster import OffsetsTopicStatus
+from chiplog_core.model.conditions import ConditionType, Verdict
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.model.verdicts import holds
+from chiplog_core.naming import names
+from chiplog_core.observed.settings import Settings
+from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import TopicCounts
 from chiplog_core.planner.damage_reports import damage_by_topic, damage_verdict
-from chiplog_core.planner.disturbances import current_partitions, disturbance
+from chiplog_core.planner.disturbances import disturbance
 from chiplog_core.planner.maps_plan import MapsPlan, Situation
 from chiplog_core.planner.new_maps import Wish
-from chiplog_core.planner.settings import Settings
-from chiplog_core.planner.verdicts import holds
-from chiplog_core.planner.world import World
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 
 
@@ -53,7 +53,7 @@ def offsets_wish(world: World, settings: Settings) -> Wish | None:
 
 def offsets_config_of(spec: PartitionMapSpec, settings: Settings) -> Mapping[str, str]:
     """The configuration a map without an owner is to have."""
-    partitions = current_partitions(spec)
+    partitions = spec.current_partitions
     if spec.topic_name != CONSUMER_OFFSETS or settings.config is None or not partitions:
         return spec.config
     return offsets_config(settings.config, len(partitions[0].replicas))
@@ -64,7 +64,7 @@ def offsets_status(world: World) -> OffsetsTopicStatus | None:
     observed = world.maps.get(CONSUMER_OFFSETS)
     if observed is None or observed.spec.current is None:
         return None
-    partitions = current_partitions(observed.spec)
+    partitions = observed.spec.current_partitions
     return OffsetsTopicStatus(
         topic_id=observed.spec.current,
         partitions=len(partitions),
@@ -106,7 +106,7 @@ def _matter(
 
 def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
     """Between what the spec asks for and what the topic was made with."""
-    cluster, partitions = settings.sound_cluster, current_partitions(spec)
+    cluster, partitions = settings.sound_cluster, spec.current_partitions
     if cluster is None or settings.config is None or not partitions:
         return
     wanted = offsets_topic(settings.config, cluster.spec.replicas)

@@ -8,17 +8,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from chiplog_core import api
-from chiplog_core.conditions import Verdict, merge
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
+from chiplog_core.model.actions import Report
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
+from chiplog_core.model.conditions import Verdict, merge
 from chiplog_core.model.group_status import ConsumerGroupStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import TopicStatus
-from chiplog_core.planner.actions import Report
-from chiplog_core.planner.verdicts import refused
-from chiplog_core.planner.world import Unreadable, World
+from chiplog_core.model.verdicts import refused
+from chiplog_core.naming import api
+from chiplog_core.observed.world import Unreadable, World
 from chiplog_core.problems import InvalidManifest
 
 S = TypeVar("S", TopicStatus, ConsumerGroupStatus, BrokerClusterStatus)

@@ -9,11 +9,11 @@ side by side, whoever would own them.
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from chiplog_core import labels
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming import labels
+from chiplog_core.observed.settings import Settings, paused, unmanaged
+from chiplog_core.observed.world import World
 from chiplog_core.planner.policies import PolicyJudge
-from chiplog_core.planner.settings import Settings, paused, unmanaged
-from chiplog_core.planner.world import World
 from chiplog_core.policies.judge import NOTHING_AGAINST_IT
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import collision_key

@@ -9,7 +9,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from chiplog_core.ids import TopicId
-from chiplog_core.planner.actions import Action, Plan
+from chiplog_core.model.actions import Action, Plan
+from chiplog_core.observed.members import find_members
+from chiplog_core.observed.sessions import awaiting_admission
+from chiplog_core.observed.settings import Settings, find_settings
+from chiplog_core.observed.world import World
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
 from chiplog_core.planner.adoption import find_orphans
 from chiplog_core.planner.brokers import plan_brokers
@@ -19,7 +23,6 @@ from chiplog_core.planner.growth import find_room
 from chiplog_core.planner.leader_orders import find_orders
 from chiplog_core.planner.maps_plan import Situation
 from chiplog_core.planner.marks import metadata_changes
-from chiplog_core.planner.members import find_members
 from chiplog_core.planner.offsets_topic import offsets_verdicts
 from chiplog_core.planner.other_reports import unreadable_reports
 from chiplog_core.planner.ownership import find_owners
@@ -27,12 +30,9 @@ from chiplog_core.planner.preferred import find_moves
 from chiplog_core.planner.proposals import gather_proposals
 from chiplog_core.planner.regression import Answers, gather_reports, next_overdue_ms
 from chiplog_core.planner.rollout import Rollout, plan_rollout
-from chiplog_core.planner.sessions import awaiting_admission
-from chiplog_core.planner.settings import Settings, find_settings
 from chiplog_core.planner.stranded import find_stranded
 from chiplog_core.planner.topic_maps import MapPlanner
 from chiplog_core.planner.topic_reports import topic_reports
-from chiplog_core.planner.world import World
 
 
 def plan(world: World, now: datetime, new_topic_id: Callable[[], TopicId]) -> Plan:

@@ -10,9 +10,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from chiplog_core.conditions import ConditionStatus, ConditionType
 from chiplog_core.ids import PartitionIndex, ReplicaRef, TopicId
+from chiplog_core.model.conditions import ConditionStatus, ConditionType
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import Counts
 from chiplog_core.planner.elections import (
     can_lead,
@@ -21,8 +23,6 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.members import Life, Members
-from chiplog_core.planner.world import World
 
 REST = timedelta(seconds=30)
 """How long everything must have been in sync before leaderships move by themselves."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import IsrProposal
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import (
     can_lead,
     is_able,
@@ -21,8 +23,6 @@ from chiplog_core.planner.elections import (
     with_generations,
     with_partitions,
 )
-from chiplog_core.planner.members import Life, Members
-from chiplog_core.planner.world import World
 
 
 @dataclass(frozen=True, slots=True)

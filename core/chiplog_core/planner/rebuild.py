@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionState
-from chiplog_core.planner.members import Members
+from chiplog_core.observed.members import Members
 from chiplog_core.planner.regression import Reports, adopt
 
 

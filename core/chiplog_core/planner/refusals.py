@@ -17,10 +17,10 @@ from enum import Enum
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.observed.members import Members, find_members
+from chiplog_core.observed.sessions import awaiting_admission
+from chiplog_core.observed.world import PodState, World
 from chiplog_core.planner.elections import can_lead
-from chiplog_core.planner.members import Members, find_members
-from chiplog_core.planner.sessions import awaiting_admission
-from chiplog_core.planner.world import PodState, World
 
 ATTEMPTS = 2
 """So many new connections must be refused after the one that was kept has ended."""

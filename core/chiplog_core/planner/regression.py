@@ -28,6 +28,8 @@ from chiplog_core.ids import (
 )
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.observed.members import Members
+from chiplog_core.observed.world import Question, World
 from chiplog_core.planner.comparison import (
     WAIT_MS,
     AtRisk,
@@ -48,9 +50,7 @@ from chiplog_core.planner.elections import (
     with_partitions,
 )
 from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, next_epoch
-from chiplog_core.planner.members import Members
 from chiplog_core.planner.proposals import Claim, Proposals, is_beyond
-from chiplog_core.planner.world import Question, World
 
 Reports = Mapping[tuple[TopicId, PartitionIndex], Mapping[BrokerId, ReplicaReport]]
 Accepted = Mapping[tuple[PartitionIndex, PartitionEpoch], frozenset[BrokerId]]

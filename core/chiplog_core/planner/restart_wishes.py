@@ -10,10 +10,10 @@ StatefulSet.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from chiplog_core import labels
-from chiplog_core.annotations import MANUAL_ROLLING_UPDATE, field_of
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.world import PodState, StatefulSetState, World
+from chiplog_core.model.annotations import MANUAL_ROLLING_UPDATE, field_of
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import PodState, StatefulSetState, World
 from chiplog_core.problems import Problem
 
 MANUAL = "ManualRollingUpdate"

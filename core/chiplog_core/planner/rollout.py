@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.actions import RestartPod
+from chiplog_core.model.actions import RestartPod
+from chiplog_core.observed.members import Life, Members
+from chiplog_core.observed.world import World
 from chiplog_core.planner.counts import Counts
-from chiplog_core.planner.members import Life, Members
 from chiplog_core.planner.restart_wishes import RestartWish, restart_wishes
-from chiplog_core.planner.world import World
 
 CONFIG_CHANGE = "ConfigChangeRequiresRestart"
 

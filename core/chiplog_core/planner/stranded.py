@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.actions import RestartPod
-from chiplog_core.planner.settings import Settings
-from chiplog_core.planner.world import ClaimState, PodState, World
+from chiplog_core.model.actions import RestartPod
+from chiplog_core.observed.settings import Settings
+from chiplog_core.observed.world import ClaimState, PodState, World
 
 VOLUME_NOT_BOUND = "VolumeNotBound"
 PATIENCE = timedelta(seconds=5)

@@ -7,15 +7,15 @@ from chiplog_core.config.effective import TopicConfig, min_isr
 from chiplog_core.config.topic_keys import DURABILITY, Durability
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_status import FlushedTopic
-from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
-from chiplog_core.planner.world import World
+from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.observed.world import World
 
 
 def configured(
     spec: PartitionMapSpec, own: Mapping[str, str], inherited: Mapping[str, str]
 ) -> PartitionMapSpec:
     """The map with this configuration and what follows from it."""
-    replicas = len(_current_partitions(spec)[0].replicas)
+    replicas = len(spec.current_partitions[0].replicas)
     config = TopicConfig(own, inherited)
     in_force = min_isr(config, replicas)
     durability = Durability(config[DURABILITY])
@@ -47,21 +47,13 @@ def _switched(spec: PartitionMapSpec, durability: Durability) -> PartitionMapSpe
     """What was acknowledged as PageCache is not on disk because the topic is Fsync now."""
     holding: set[BrokerId] = set()
     if durability is Durability.FSYNC:
-        for state in _current_partitions(spec):
+        for state in spec.current_partitions:
             holding.update(state.replicas)
     return replace(
         spec,
         durability=durability,
         durability_switch=spec.durability_switch + 1,
         unflushed=tuple(sorted(holding)),
-    )
-
-
-def _current_partitions(spec: PartitionMapSpec) -> tuple[PartitionState, ...]:
-    return next(
-        generation.partitions
-        for generation in spec.generations
-        if generation.topic_id == spec.current
     )
 
 
@@ -76,7 +68,7 @@ def _has_flushed(
     return answer in broker.status.flushed_topics and all(
         # What a process flushed that came back without its page cache is not all there was.
         ref.session == broker.spec.session
-        for state in _current_partitions(spec)
+        for state in spec.current_partitions
         for ref in state.isr
         if ref.broker_id == broker_id
     )

@@ -9,11 +9,8 @@ nothing, and its last good state runs on.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from chiplog_core import api, labels
 from chiplog_core.config.given import given_topic_config
-from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
-from chiplog_core.model.topic import Topic
-from chiplog_core.planner.actions import (
+from chiplog_core.model.actions import (
     Announce,
     Create,
     DeleteMap,
@@ -21,6 +18,10 @@ from chiplog_core.planner.actions import (
     LeaderChange,
     Replace,
 )
+from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionMapSpec
+from chiplog_core.model.topic import Topic
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.settings import paused, unmanaged
 from chiplog_core.planner.deletion import confirmed, let_go, unconfirmed
 from chiplog_core.planner.elections import elect_all
 from chiplog_core.planner.growth import grown
@@ -36,7 +37,6 @@ from chiplog_core.planner.regression import (
     accepted_losses,
     settle_all,
 )
-from chiplog_core.planner.settings import paused, unmanaged
 from chiplog_core.planner.topic_config import configured, flushed
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.validate.topic import check_partition_count

@@ -3,25 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from chiplog_core import api, labels
 from chiplog_core.admin.ownership import set_by_clients_only
-from chiplog_core.annotations import field_of, shown, unknown_keys
-from chiplog_core.conditions import ConditionType, Verdict, merge
+from chiplog_core.model.actions import Announce, Report
+from chiplog_core.model.annotations import field_of, shown, unknown_keys
+from chiplog_core.model.conditions import ConditionType, Verdict, merge
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
 from chiplog_core.model.topic import Topic, TopicStatus
-from chiplog_core.planner.actions import Announce, Report
-from chiplog_core.planner.counts import TopicCounts
-from chiplog_core.planner.damage_reports import (
-    Found,
-    damage_by_topic,
-    damage_events,
-    damage_verdict,
-)
-from chiplog_core.planner.disturbances import current_partitions, disturbance
-from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
-from chiplog_core.planner.regression import unread_losses
-from chiplog_core.planner.settings import paused, unmanaged
-from chiplog_core.planner.verdicts import (
+from chiplog_core.model.verdicts import (
     fails,
     holds,
     paused_verdict,
@@ -29,6 +17,18 @@ from chiplog_core.planner.verdicts import (
     told,
     unmanaged_verdict,
 )
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.settings import paused, unmanaged
+from chiplog_core.planner.counts import TopicCounts
+from chiplog_core.planner.damage_reports import (
+    Found,
+    damage_by_topic,
+    damage_events,
+    damage_verdict,
+)
+from chiplog_core.planner.disturbances import disturbance
+from chiplog_core.planner.maps_plan import MapsPlan, Situation, Wait
+from chiplog_core.planner.regression import unread_losses
 from chiplog_core.problems import Problem
 from chiplog_core.validate.topic import warn_about_topic
 
@@ -201,7 +201,7 @@ def _waiting(wait: Wait) -> Verdict:
 
 
 def _described(status: TopicStatus, spec: PartitionMapSpec) -> TopicStatus:
-    current = current_partitions(spec)
+    current = spec.current_partitions
     return replace(
         status,
         topic_id=spec.current,

@@ -17,8 +17,8 @@ from chiplog_core.config.topic_keys import (
 from chiplog_core.durations import duration_ms
 from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.name_pattern import name_matches
 from chiplog_core.model.topic_policies import TopicPolicies
-from chiplog_core.policies.pattern import name_matches
 from chiplog_core.quantities import quantity_value
 
 NO_LIMIT = MAX_INT64

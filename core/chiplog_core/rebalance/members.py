@@ -1,8 +1,8 @@
 """Between which brokers a load can be evened out now."""
 
-from chiplog_core.planner.members import find_members
-from chiplog_core.planner.sessions import awaiting_admission
-from chiplog_core.planner.world import World
+from chiplog_core.observed.members import find_members
+from chiplog_core.observed.sessions import awaiting_admission
+from chiplog_core.observed.world import World
 from chiplog_core.rebalance.measured import Broker
 
 

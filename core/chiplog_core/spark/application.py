@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chiplog_core import api
 from chiplog_core.model.pod import PullPolicy
 from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
+from chiplog_core.naming import api
 
 SPARK_VERSION = "4.2.0"
 """Of the jobs' image: driver, executors and the launchers' manifests have to agree on it."""

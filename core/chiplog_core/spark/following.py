@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from chiplog_core.conditions import Verdict, merge
+from chiplog_core.model.conditions import Verdict, merge
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import RebalanceSpec
 from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_result import Result
 from chiplog_core.model.spark_run import ApplicationStatus, RunState
 from chiplog_core.model.verification import VerificationSpec, VerificationStatus
 from chiplog_core.problems import Problem
 from chiplog_core.spark.pod_states import DriverEnd
-from chiplog_core.spark.results import Result
 from chiplog_core.spark.runs import (
     GRACE,
     LOOK_AGAIN_MS,

@@ -9,8 +9,8 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 from collections.abc import Mapping
 from typing import Any
 
-from chiplog_core.api_access import TOKEN_PATH, projected_volume
 from chiplog_core.manifest.writing import write
+from chiplog_core.model.api_access import TOKEN_PATH, projected_volume
 from chiplog_core.model.spark_scheduling import SparkScheduling
 from chiplog_core.spark.application import (
     METRICS_PORT,

@@ -3,12 +3,12 @@
 Nothing is decided by it: what does not read counts as not told.
 """
 
+from chiplog_core.manifest.documents import UnreadableDocument, object_of, text_of
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.spark_run import ApplicationStatus, RunProgress
 from chiplog_core.problems import InvalidManifest
-from chiplog_core.spark.documents import UnreadableDocument, object_of, text_of
 
 PROGRESS_KEY = "progress.json"
 """Of the ConfigMap that has the result."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from chiplog_core.spark import conf
 from chiplog_core.spark.application import Application
+from chiplog_core.validate import spark_conf
 
 FIXED: Mapping[str, str] = {
     # Whoever reaches the driver's port could else send it tasks, which are code.
@@ -37,15 +37,15 @@ def _sizes(application: Application) -> dict[str, str]:
     given = {
         "spark.driver.cores": str(driver.cores),
         "spark.driver.memory": driver.memory,
-        conf.DRIVER_OVERHEAD: driver.overhead,
-        conf.DRIVER_CPU_REQUEST: driver.cpu_request,
-        conf.DRIVER_CPU_LIMIT: driver.cpu_limit,
+        spark_conf.DRIVER_OVERHEAD: driver.overhead,
+        spark_conf.DRIVER_CPU_REQUEST: driver.cpu_request,
+        spark_conf.DRIVER_CPU_LIMIT: driver.cpu_limit,
         "spark.executor.instances": str(application.executors),
         "spark.executor.cores": str(executor.cores),
         "spark.executor.memory": executor.memory,
-        conf.EXECUTOR_OVERHEAD: executor.overhead,
-        conf.EXECUTOR_CPU_REQUEST: executor.cpu_request,
-        conf.EXECUTOR_CPU_LIMIT: executor.cpu_limit,
+        spark_conf.EXECUTOR_OVERHEAD: executor.overhead,
+        spark_conf.EXECUTOR_CPU_REQUEST: executor.cpu_request,
+        spark_conf.EXECUTOR_CPU_LIMIT: executor.cpu_limit,
     }
     return {key: value for key, value in given.items() if value is not None}
 

@@ -13,6 +13,7 @@ from chiplog_core.limits import (
     MAX_REASSIGNMENT_LENGTH,
 )
 from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.rebalance_status import (
     Figures,
@@ -23,11 +24,10 @@ from chiplog_core.model.rebalance_status import (
     Proposal,
 )
 from chiplog_core.model.references import ReplicaList, TopicName
+from chiplog_core.model.spark_result import MAX_MESSAGE_LENGTH, Result
 from chiplog_core.model.spark_run import Count, Coverage
 from chiplog_core.rebalance.replicas import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.status import moves_of
-from chiplog_core.spark.documents import Flaw, UnreadableDocument
-from chiplog_core.spark.results import MAX_MESSAGE_LENGTH, Result
 
 NOT_MOVED = (
     "replicas cannot be moved yet, so the {count} replica moves of {megabytes} MB are left out"

@@ -1,11 +1,11 @@
 """What is told of a Rebalance: its conditions, from its status."""
 
-from chiplog_core import labels
-from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
+from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
-from chiplog_core.planner.settings import paused
-from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.model.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.naming import labels
+from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
 from chiplog_core.spark.rebalance_proposal import told

@@ -11,22 +11,22 @@ value, and is taken away in the next look: whoever takes over in between sees th
 from dataclasses import replace
 from datetime import datetime
 
-from chiplog_core import labels
 from chiplog_core.limits import MAX_LABEL_LENGTH
+from chiplog_core.manifest.documents import UnreadableDocument
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.rebalance import RebalanceSpec
 from chiplog_core.model.rebalance_status import MovesStatus, RebalanceState, RebalanceStatus
+from chiplog_core.model.spark_result import Result
 from chiplog_core.model.spark_run import ApplicationStatus
-from chiplog_core.planner.settings import paused
+from chiplog_core.naming import labels
+from chiplog_core.observed.settings import paused
 from chiplog_core.rebalance.approval import MoveState, approve, judge
 from chiplog_core.rebalance.status import moves_of
-from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.following import Following
 from chiplog_core.spark.rebalance_proposal import proposal_of, told
 from chiplog_core.spark.rebalance_report import moved, verdicts
 from chiplog_core.spark.rebalance_request import job_of, wants, wish_of
 from chiplog_core.spark.rebalance_view import POSSIBLE, RebalanceView, Wish
-from chiplog_core.spark.results import Result
 from chiplog_core.spark.runs import LOOK_AGAIN_MS, is_watched, outcome
 from chiplog_core.spark.steps import Launch, Step, TakeAwayAnnotation
 

@@ -16,8 +16,8 @@ from chiplog_core.ids import BrokerId, Offset, PartitionIndex, TopicId
 from chiplog_core.manifest.constraints import Length
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_status import DamageKind, PastDamage
+from chiplog_core.model.spark_result import MAX_MESSAGE_LENGTH, Check, Violation
 from chiplog_core.model.verification import CheckCount
-from chiplog_core.spark.results import MAX_MESSAGE_LENGTH, Check, Violation
 
 CLOCKS_DIFFER: Final = timedelta(minutes=1)
 """By so much the clock of a broker may be another than the operator's."""

@@ -8,8 +8,8 @@ from chiplog_core.ids import BrokerId, PartitionIndex, TopicId
 from chiplog_core.model.broker import Broker, RefetchOrder
 from chiplog_core.model.broker_status import RefetchAnswer
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
+from chiplog_core.model.spark_result import Check
 from chiplog_core.model.verification import RepairState, ReplicaRepair
-from chiplog_core.spark.results import Check
 from chiplog_core.spark.steps import OrderRefetch
 from chiplog_core.spark.verification_report import Accused
 

@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 from chiplog_core.manifest.constraints import Length, Pattern
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument, object_of, text_of
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.references import Namespace, ObjectName
 from chiplog_core.problems import InvalidManifest
-from chiplog_core.spark.documents import Flaw, UnreadableDocument, object_of, text_of
 
 T = TypeVar("T")
 

@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.spark_result import CRASHED, Result, ResultState
 from chiplog_core.model.spark_run import ApplicationStatus, Outcome, RunProgress, RunState
-from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.gist import gist
 from chiplog_core.spark.pod_states import DriverEnd
-from chiplog_core.spark.results import CRASHED, Result, ResultState
 
 START_LIMIT = timedelta(minutes=15)
 """An application that waits longer at a time, as for want of an image or a node, is given up."""

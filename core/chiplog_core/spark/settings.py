@@ -1,7 +1,7 @@
 """How an `Application` comes about: what the object says, else the cluster, else we.
 
-Whatever is wrong with the settings is found before, by `conf.check_spark`, for the cluster's and
-the object's each where it was said. `sparkConf` is merged key by key; everything else is taken
+Whatever is wrong with the settings is found before, by `spark_conf.check_spark`, for the cluster's
+and the object's each where it was said. `sparkConf` is merged key by key; everything else is taken
 whole: `driver: {cores: 2}` of an object does not have its memory from somewhere else.
 """
 
@@ -12,8 +12,8 @@ from chiplog_core.durations import duration_ms
 from chiplog_core.model.pod import PullPolicy
 from chiplog_core.model.spark import SparkDriver, SparkExecutor, SparkOverrides, SparkSettings
 from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
-from chiplog_core.spark import conf
 from chiplog_core.spark.application import Application, Job, Owner, Size, Volume
+from chiplog_core.validate import spark_conf
 
 OVERHEAD_PERCENT = 40
 MIN_OVERHEAD_MIB = 384
@@ -39,12 +39,12 @@ METRICS: Mapping[str, str] = {
 
 _IN_SIZES = frozenset(
     {
-        conf.DRIVER_OVERHEAD,
-        conf.EXECUTOR_OVERHEAD,
-        conf.DRIVER_CPU_REQUEST,
-        conf.DRIVER_CPU_LIMIT,
-        conf.EXECUTOR_CPU_REQUEST,
-        conf.EXECUTOR_CPU_LIMIT,
+        spark_conf.DRIVER_OVERHEAD,
+        spark_conf.EXECUTOR_OVERHEAD,
+        spark_conf.DRIVER_CPU_REQUEST,
+        spark_conf.DRIVER_CPU_LIMIT,
+        spark_conf.EXECUTOR_CPU_REQUEST,
+        spark_conf.EXECUTOR_CPU_LIMIT,
     }
 )
 
@@ -125,17 +125,17 @@ def application(run: Run, settings: SparkSettings, defaults: PodDefaults) -> App
         image_pull_secrets=defaults.image_pull_secrets,
         driver=Size(
             cores=driver.cores,
-            memory_mib=conf.memory_mib(driver.memory),
-            overhead_mib=_overhead_mib(driver.memory, given.get(conf.DRIVER_OVERHEAD)),
-            cpu_request=given.get(conf.DRIVER_CPU_REQUEST, str(driver.cores)),
-            cpu_limit=given.get(conf.DRIVER_CPU_LIMIT, driver.cpu_limit),
+            memory_mib=spark_conf.memory_mib(driver.memory),
+            overhead_mib=_overhead_mib(driver.memory, given.get(spark_conf.DRIVER_OVERHEAD)),
+            cpu_request=given.get(spark_conf.DRIVER_CPU_REQUEST, str(driver.cores)),
+            cpu_limit=given.get(spark_conf.DRIVER_CPU_LIMIT, driver.cpu_limit),
         ),
         executor=Size(
             cores=executor.cores,
-            memory_mib=conf.memory_mib(executor.memory),
-            overhead_mib=_overhead_mib(executor.memory, given.get(conf.EXECUTOR_OVERHEAD)),
-            cpu_request=given.get(conf.EXECUTOR_CPU_REQUEST, str(executor.cores)),
-            cpu_limit=given.get(conf.EXECUTOR_CPU_LIMIT, executor.cpu_limit),
+            memory_mib=spark_conf.memory_mib(executor.memory),
+            overhead_mib=_overhead_mib(executor.memory, given.get(spark_conf.EXECUTOR_OVERHEAD)),
+            cpu_request=given.get(spark_conf.EXECUTOR_CPU_REQUEST, str(executor.cores)),
+            cpu_limit=given.get(spark_conf.EXECUTOR_CPU_LIMIT, executor.cpu_limit),
         ),
         executors=executor.instances,
         service_account=settings.service_account_name or f"{run.name}-driver",
@@ -167,5 +167,5 @@ def _of_blocks(settings: SparkSettings) -> dict[str, str]:
 
 def _overhead_mib(heap: str, given: str | None) -> int:
     if given is not None:
-        return conf.memory_mib(given)
-    return max(MIN_OVERHEAD_MIB, conf.memory_mib(heap) * OVERHEAD_PERCENT // 100)
+        return spark_conf.memory_mib(given)
+    return max(MIN_OVERHEAD_MIB, spark_conf.memory_mib(heap) * OVERHEAD_PERCENT // 100)

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from chiplog_core.cron import read_cron
 from chiplog_core.model.verification import Verification, VerificationStatus
-from chiplog_core.planner.settings import paused
+from chiplog_core.observed.settings import paused
 
 
 def has_failed(status: VerificationStatus) -> bool:

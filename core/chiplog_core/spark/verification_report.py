@@ -4,12 +4,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict
 from chiplog_core.ids import MAX_INT64, BrokerId, PartitionIndex, TopicId
 from chiplog_core.limits import MAX_VERIFIED_TOPICS
 from chiplog_core.manifest.constraints import Items, Range
+from chiplog_core.manifest.documents import UnreadableDocument
+from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.references import TopicName
+from chiplog_core.model.spark_result import MAX_ACCUSED, Check, Result, Violation
 from chiplog_core.model.spark_run import Coverage, Outcome
+from chiplog_core.model.verdicts import fails, holds, paused_verdict, refused
 from chiplog_core.model.verification import (
     MAX_CHECKS,
     MAX_NOTICES,
@@ -20,13 +23,10 @@ from chiplog_core.model.verification import (
     VerificationPhase,
     VerificationStatus,
 )
-from chiplog_core.planner.settings import paused
-from chiplog_core.planner.verdicts import fails, holds, paused_verdict, refused
+from chiplog_core.observed.settings import paused
 from chiplog_core.problems import Problem
 from chiplog_core.spark import progress
-from chiplog_core.spark.documents import UnreadableDocument
 from chiplog_core.spark.refused_reads import RefusedRead, Witness, named, recounted
-from chiplog_core.spark.results import MAX_ACCUSED, Check, Result, Violation
 from chiplog_core.spark.runs import outcome
 from chiplog_core.spark.steps import Told
 from chiplog_core.spark.topic_choice import Unmet

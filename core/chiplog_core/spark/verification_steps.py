@@ -14,6 +14,7 @@ from chiplog_core.durations import duration_ms
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_RUN_HISTORY
 from chiplog_core.model.broker import Broker
+from chiplog_core.model.spark_result import MAX_VIOLATIONS, Result
 from chiplog_core.model.spark_run import ApplicationStatus, PastRun, RunState
 from chiplog_core.model.verification import (
     Repair,
@@ -23,12 +24,11 @@ from chiplog_core.model.verification import (
     VerificationSpec,
     VerificationStatus,
 )
-from chiplog_core.planner.settings import paused
+from chiplog_core.observed.settings import paused
 from chiplog_core.spark.following import Following, RunView
 from chiplog_core.spark.refused_reads import Witness
 from chiplog_core.spark.repair_fleet import Standing
 from chiplog_core.spark.repairs import ENDED, accused_by, after_run, next_repairs
-from chiplog_core.spark.results import MAX_VIOLATIONS, Result
 from chiplog_core.spark.runs import LOOK_AGAIN_MS, digest, is_watched
 from chiplog_core.spark.steps import Launch, Remove, Step
 from chiplog_core.spark.topic_choice import Topics, Unmet, choose_topics

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from chiplog_core import ports
 from chiplog_core.config.broker_keys import DEFAULT_REPLICATION_FACTOR
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import MIN_INSYNC_REPLICAS
@@ -11,20 +10,21 @@ from chiplog_core.durations import Duration, duration_ms
 from chiplog_core.ids import MAX_INT64
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
+from chiplog_core.model.name_pattern import read_pattern
 from chiplog_core.model.network_policy import NetworkPolicyPeer
 from chiplog_core.model.storage import MIN_VOLUME_SIZE
 from chiplog_core.model.topic_policies import TopicPolicies
-from chiplog_core.names import (
+from chiplog_core.naming import ports
+from chiplog_core.naming.names import (
     CLUSTER_NAME_MEANING,
     CLUSTER_NAME_PATTERN,
     MAX_CLUSTER_NAME_LENGTH,
 )
-from chiplog_core.policies.pattern import read_pattern
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import quantity_value
-from chiplog_core.spark.conf import check_spark
-from chiplog_core.unbuilt import Feature, unless_built
 from chiplog_core.validate.pod_template import check_pod_template
+from chiplog_core.validate.spark_conf import check_spark
+from chiplog_core.validate.unbuilt import Feature, unless_built
 
 
 def check_cluster(cluster: BrokerCluster) -> tuple[Problem, ...]:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from chiplog_core.api import GROUP
 from chiplog_core.model.pod import PodTemplate
+from chiplog_core.naming.api import GROUP
 from chiplog_core.problems import Problem
 
 DOMAINS: Final = (GROUP, "kubernetes.io", "k8s.io", "cri-o.io")

@@ -7,8 +7,8 @@ from chiplog_core.durations import duration_ms
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.rebalance import Rebalance, RebalanceMode
 from chiplog_core.problems import Problem
-from chiplog_core.spark.conf import check_spark
-from chiplog_core.unbuilt import Feature, unless_built
+from chiplog_core.validate.spark_conf import check_spark
+from chiplog_core.validate.unbuilt import Feature, unless_built
 from chiplog_core.validate.verification import not_allowed
 
 

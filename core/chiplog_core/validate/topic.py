@@ -10,7 +10,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import DeletionPolicy, Growth, GrowthStrategy, Topic, TopicSpec
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.topic_name import NAMES_OF_NO_TOPIC, collision_key, is_internal
-from chiplog_core.unbuilt import Feature, is_built, unless_built
+from chiplog_core.validate.unbuilt import Feature, is_built, unless_built
 
 MIN_ISR_FIELD = f"spec.config[{MIN_INSYNC_REPLICAS.name}]"
 

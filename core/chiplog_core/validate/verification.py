@@ -7,7 +7,7 @@ from chiplog_core.durations import duration_ms
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.verification import Repair, Verification
 from chiplog_core.problems import Problem, Reason
-from chiplog_core.spark.conf import check_spark
+from chiplog_core.validate.spark_conf import check_spark
 
 
 def check_verification(verification: Verification) -> tuple[Problem, ...]:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.admin.ownership import (
     LAST_APPLIED,
     MAX_APPLIED_LENGTH,
@@ -13,6 +12,7 @@ from chiplog_core.admin.ownership import (
     foreign_managers,
     set_by_clients_only,
 )
+from chiplog_core.naming import labels
 
 BY_CLIENTS: dict[str, object] = {f"f:key-{number}": {} for number in range(200)}
 

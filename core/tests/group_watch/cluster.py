@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.group_watch.watch import GroupPlan, GroupWatch
@@ -21,6 +20,7 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
+from chiplog_core.model.actions import Announce, Create, DeleteGroup, Report
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.group_exchange import (
@@ -42,7 +42,7 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import ConsumerGroupStatus, GroupState, Member
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
-from chiplog_core.planner.actions import Announce, Create, DeleteGroup, Report
+from chiplog_core.naming.api import API_VERSION
 
 HOME, CLUSTER = "home", "demo"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

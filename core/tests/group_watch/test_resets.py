@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.durations import Duration
 from chiplog_core.group_watch.resets import (
@@ -35,6 +34,7 @@ from chiplog_core.ids import (
     TopicId,
 )
 from chiplog_core.limits import MAX_GROUP_STATUS_PARTITIONS
+from chiplog_core.model.actions import EventType
 from chiplog_core.model.consumer_group import (
     ConsumerGroup,
     ConsumerGroupSpec,
@@ -64,7 +64,7 @@ from chiplog_core.model.group_status import (
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.references import ClusterRef
-from chiplog_core.planner.actions import EventType
+from chiplog_core.naming import labels
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

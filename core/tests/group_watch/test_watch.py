@@ -9,11 +9,11 @@ from chiplog_core.group_watch.discovery import GONE_MS
 from chiplog_core.group_watch.memory import PATIENCE_MS
 from chiplog_core.groups.at import At
 from chiplog_core.groups.placement import partition_of
-from chiplog_core.labels import DISCOVERED
 from chiplog_core.limits import MAX_GROUP_STATUS_MEMBERS
+from chiplog_core.model.actions import Report
 from chiplog_core.model.group_exchange import KEPT_FOR_EVER
 from chiplog_core.model.group_status import GroupState
-from chiplog_core.planner.actions import Report
+from chiplog_core.naming.labels import DISCOVERED
 from tests.group_watch.cluster import (
     HOME,
     NOW,

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.manifest.shapes import (
     ListShape,
     MapShape,
@@ -21,6 +20,7 @@ from chiplog_core.model.consumer_group import ConsumerGroup
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.problems import InvalidManifest
 
 KINDS: list[type[Resource]] = [BrokerCluster, Topic, ConsumerGroup, Broker, PartitionMap]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core import unbuilt
-from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterStatus
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import Quantity
+from chiplog_core.validate import unbuilt
 from chiplog_core.validate.broker_cluster import (
     check_cluster,
     check_cluster_change,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.consumer_group import ConsumerGroup
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.problems import Problem
 from chiplog_core.validate.consumer_group import (
     check_group,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core import unbuilt
-from chiplog_core.api import API_VERSION
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.problems import Problem, Reason
+from chiplog_core.validate import unbuilt
 from chiplog_core.validate.topic import (
     check_partition_count,
     check_topic,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chiplog_core import unbuilt
+from chiplog_core.validate import unbuilt
 
 
 @pytest.fixture

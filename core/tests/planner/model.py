@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from chiplog_core import names
 from chiplog_core.ids import (
     BrokerId,
     Incarnation,
@@ -18,6 +17,18 @@ from chiplog_core.ids import (
     Session,
     StorageUuid,
     TopicId,
+)
+from chiplog_core.model.actions import (
+    Action,
+    Announce,
+    Create,
+    DeleteMap,
+    Plan,
+    Replace,
+    Report,
+    RestartPod,
+    SetMetadata,
+    WriteTopic,
 )
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -33,21 +44,10 @@ from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.actions import (
-    Action,
-    Announce,
-    Create,
-    DeleteMap,
-    Plan,
-    Replace,
-    Report,
-    RestartPod,
-    SetMetadata,
-    WriteTopic,
-)
+from chiplog_core.naming import names
+from chiplog_core.observed.questions import Watch
+from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from chiplog_core.planner.plan import plan
-from chiplog_core.planner.questions import Watch
-from chiplog_core.planner.world import ClaimState, NodeState, PodState, StatefulSetState, World
 from tests.planner.invariants import check_change, check_map, is_version, knows_less
 from tests.planner.objects import CLUSTER, NOW, cluster, partitions_of
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.ids import ReplicaRef
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.partition_map import Generation, PartitionMap, PartitionState
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.topic_name import is_internal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

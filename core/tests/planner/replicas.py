@@ -16,7 +16,6 @@ from enum import Enum
 from random import Random
 from typing import TypeAlias
 
-from chiplog_core import labels
 from chiplog_core.ids import (
     BrokerId,
     Incarnation,
@@ -27,6 +26,7 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
+from chiplog_core.model.actions import Action, Announce, RestartPod
 from chiplog_core.model.broker_status import (
     BrokerStatus,
     DamagedPartition,
@@ -35,7 +35,7 @@ from chiplog_core.model.broker_status import (
     Tail,
 )
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
-from chiplog_core.planner.actions import Action, Announce, RestartPod
+from chiplog_core.naming import labels
 from tests.planner.model import Kubernetes
 from tests.planner.objects import of_users, partitions_of, topic
 

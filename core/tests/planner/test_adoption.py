@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from chiplog_core.planner.actions import Create
+from chiplog_core.model.actions import Create
 from chiplog_core.planner.adoption import PATIENCE
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic

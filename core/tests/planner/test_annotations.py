@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import annotations, labels
-from chiplog_core.annotations import (
+from chiplog_core.ids import BrokerId
+from chiplog_core.model import annotations
+from chiplog_core.model.annotations import (
     MANAGED,
     MANUAL_ROLLING_UPDATE,
     MAX_UNKNOWN,
@@ -14,10 +15,10 @@ from chiplog_core.annotations import (
     shown,
     unknown_keys,
 )
-from chiplog_core.conditions import Condition
-from chiplog_core.ids import BrokerId
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.world import StatefulSetState
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import StatefulSetState
 from chiplog_core.problems import nearest
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic

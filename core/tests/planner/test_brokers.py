@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.conditions import Condition, ConditionStatus
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
 from chiplog_core.ids import BrokerId
+from chiplog_core.model.actions import Create, RestartPod
 from chiplog_core.model.broker import BrokerIntent
-from chiplog_core.planner.actions import Create, RestartPod
+from chiplog_core.model.conditions import Condition, ConditionStatus
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import StatefulSetState
 from chiplog_core.planner.node_ports import held_by
-from chiplog_core.planner.world import StatefulSetState
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 

@@ -8,8 +8,8 @@ import pytest
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.observed.members import Life, Member, Members
 from chiplog_core.planner.comparison import AtRisk, Elected, Outcome, Terms, Waiting, compare
-from chiplog_core.planner.members import Life, Member, Members
 from tests.planner.test_elections import TOPIC, member, state
 
 ASKED = 9

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId, TopicId
 from chiplog_core.model.broker_status import Tail
+from chiplog_core.model.conditions import ConditionStatus
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from tests.planner.model import Kubernetes
 from tests.planner.objects import partitions_of, topic

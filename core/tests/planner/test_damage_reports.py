@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from chiplog_core.conditions import Condition
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex, TopicId
 from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.model.conditions import Condition
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 

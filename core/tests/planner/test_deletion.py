@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.actions import Replace
-from chiplog_core.planner.world import Unreadable
+from chiplog_core.model.actions import Replace
+from chiplog_core.model.conditions import ConditionStatus
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import Unreadable
 from chiplog_core.problems import Problem
 from tests.planner.model import Kubernetes
 from tests.planner.objects import HOME, of_users, topic

@@ -15,8 +15,8 @@ from chiplog_core.ids import (
     TopicId,
 )
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
+from chiplog_core.observed.members import Life, Member, Members
 from chiplog_core.planner.elections import changed, elect, elect_all
-from chiplog_core.planner.members import Life, Member, Members
 from tests.planner.objects import CLUSTER, NOW, ref
 
 TOPIC = TopicId((7).to_bytes(16, "big"))

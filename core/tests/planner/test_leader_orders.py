@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.conditions import ConditionType
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
+from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker import Broker, BrokerIntent
 from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.model.conditions import ConditionType
 from chiplog_core.model.rebalance_status import LeaderMove, RebalanceState
-from chiplog_core.planner.actions import Replace
+from chiplog_core.naming import labels
 from chiplog_core.planner.preferred import MOVES_AT_ONCE, REST
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.admin.answers import Verdict, from_answer
 from chiplog_core.admin.bodies import from_body, to_body
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.operations import ElectLeaders
 from chiplog_core.ids import BrokerId, Incarnation, ReplicaRef, Session
+from chiplog_core.model.actions import Replace
 from chiplog_core.model.admin import AdminRequest
 from chiplog_core.model.broker_status import Tail
-from chiplog_core.planner.actions import Replace
+from chiplog_core.naming import labels
 from chiplog_core.planner.comparison import WAIT_MS
 from chiplog_core.planner.epochs import LEAP
 from chiplog_core.planner.preferred import REST

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from chiplog_core import api, labels
-from chiplog_core.api import API_VERSION
+from chiplog_core.model.actions import SetMetadata
 from chiplog_core.model.consumer_group import ConsumerGroup
-from chiplog_core.planner.actions import SetMetadata
+from chiplog_core.naming import api, labels
+from chiplog_core.naming.api import API_VERSION
 from tests.planner.model import Kubernetes
 from tests.planner.objects import CLUSTER, HOME, NOW, topic
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.ids import BrokerId, Incarnation, PartitionIndex, ReplicaRef, Session
+from chiplog_core.model.actions import EventType, LeaderChange, News
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.actions import EventType, LeaderChange, News
 from chiplog_core.planner.news import broker_news, condition_news, election_news
 
 NORMAL, WARNING = EventType.NORMAL, EventType.WARNING

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.conditions import Condition
 from chiplog_core.ids import BrokerId, PartitionIndex
+from chiplog_core.model.actions import Create
 from chiplog_core.model.broker_cluster import BrokerClusterStatus, OffsetsTopicStatus
 from chiplog_core.model.broker_status import DamagedPartition
+from chiplog_core.model.conditions import Condition
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
-from chiplog_core.planner.actions import Create
+from chiplog_core.naming import labels
 from chiplog_core.planner.new_maps import ASSEMBLY_TIME
 from chiplog_core.problems import Problem
 from chiplog_core.topic_name import CONSUMER_OFFSETS

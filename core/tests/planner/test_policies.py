@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from chiplog_core import labels
-from chiplog_core.conditions import Condition, ConditionStatus
+from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming import labels
 from tests.planner.model import Kubernetes
 from tests.planner.objects import HOME, of_users, topic
 

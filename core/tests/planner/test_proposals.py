@@ -15,8 +15,8 @@ from chiplog_core.ids import (
 )
 from chiplog_core.model.broker_status import IsrProposal
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec
+from chiplog_core.observed.members import Life, Members
 from chiplog_core.planner.elections import can_lead, elect
-from chiplog_core.planner.members import Life, Members
 from chiplog_core.planner.proposals import Claim, is_beyond, judge, judge_all
 from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW, ref, topic

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId, Offset, PartitionEpoch, PartitionIndex, Session
+from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker_status import BrokerStatus
-from chiplog_core.planner.actions import Replace
+from chiplog_core.naming import labels
+from chiplog_core.observed.questions import Watch
 from chiplog_core.planner.comparison import WAIT_MS
-from chiplog_core.planner.questions import Watch
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import Tail
+from chiplog_core.model.conditions import ConditionStatus
 from chiplog_core.model.partition_map import PartitionMap, PartitionState
+from chiplog_core.naming import labels
 from chiplog_core.planner.regression import accepted_losses
 from tests.planner.model import Kubernetes
 from tests.planner.objects import of_users, topic

@@ -12,8 +12,9 @@ import pytest
 
 from chiplog_core.ids import LeaderEpoch
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner import comparison, elections, members, proposals, regression, sessions
-from chiplog_core.planner.members import Life, Member, Members
+from chiplog_core.observed import members, sessions
+from chiplog_core.observed.members import Life, Member, Members
+from chiplog_core.planner import comparison, elections, proposals, regression
 from tests.planner.walks import late_join, walk
 
 WALKS = 60

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from chiplog_core import api, labels
-from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId
+from chiplog_core.model.actions import Report
+from chiplog_core.model.conditions import ConditionStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import TopicStatus
-from chiplog_core.planner.actions import Report
-from chiplog_core.planner.world import Unreadable
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.world import Unreadable
 from chiplog_core.problems import Problem
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic

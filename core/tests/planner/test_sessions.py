@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.conditions import ConditionStatus
 from chiplog_core.ids import BrokerId, Session
+from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker import BrokerSpec
 from chiplog_core.model.broker_status import BrokerStatus, Tail
-from chiplog_core.planner.actions import Replace
+from chiplog_core.model.conditions import ConditionStatus
 from tests.planner.model import Kubernetes
 from tests.planner.objects import topic
 

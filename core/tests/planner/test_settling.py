@@ -9,9 +9,10 @@ from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionIndex
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.observed.members import Life, Member, Members
+from chiplog_core.observed.world import Question
 from chiplog_core.planner.comparison import WAIT_MS
 from chiplog_core.planner.epochs import LEAP
-from chiplog_core.planner.members import Life, Member, Members
 from chiplog_core.planner.proposals import Claim
 from chiplog_core.planner.regression import (
     NOTHING_ACCEPTED,
@@ -25,7 +26,6 @@ from chiplog_core.planner.regression import (
     settle_all,
     why_at_risk,
 )
-from chiplog_core.planner.world import Question
 from tests.planner.objects import ref
 from tests.planner.test_elections import TOPIC, member, members, partition_map, shown, state
 from tests.planner.test_proposals import claim

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.actions import RestartPod
+from chiplog_core.model.actions import RestartPod
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import ClaimState
 from chiplog_core.planner.stranded import PATIENCE
-from chiplog_core.planner.world import ClaimState
 from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.conditions import Condition, ConditionStatus
 from chiplog_core.config.topic_keys import Durability
+from chiplog_core.model.actions import Create, Replace, SetMetadata
+from chiplog_core.model.conditions import Condition, ConditionStatus
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
-from chiplog_core.planner.actions import Create, Replace, SetMetadata
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import Unreadable
 from chiplog_core.planner.new_maps import ASSEMBLY_TIME
-from chiplog_core.planner.world import Unreadable
 from chiplog_core.problems import Problem
 from tests.planner.model import Kubernetes
 from tests.planner.objects import of_users, topic

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from chiplog_core.conditions import Condition
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.volumes import size_reached
-from chiplog_core.planner.world import ClaimState
+from chiplog_core.model.conditions import Condition
+from chiplog_core.observed.volumes import size_reached
+from chiplog_core.observed.world import ClaimState
 from chiplog_core.quantities import Quantity
 from tests.planner.model import Kubernetes
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from chiplog_core.api import API_VERSION
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming.api import API_VERSION
 from chiplog_core.policies.rules import TopicFacts
 
 HOME = "home"

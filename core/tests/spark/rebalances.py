@@ -5,20 +5,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import Rebalance, RebalanceSpec
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
 from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.spark_result import Result, ResultState, failed
 from chiplog_core.model.spark_run import RunState
+from chiplog_core.naming import labels
 from chiplog_core.rebalance.approval import Standing
 from chiplog_core.rebalance.documents import leader_move_json
 from chiplog_core.rebalance.leaders import LeaderMove
 from chiplog_core.rebalance.measured import Broker, PartitionName
 from chiplog_core.spark.rebalance_steps import next_step
 from chiplog_core.spark.rebalance_view import RebalanceView
-from chiplog_core.spark.results import Result, ResultState, failed
 from chiplog_core.spark.runs import Seen
 from chiplog_core.spark.steps import Launch, Remove, TakeAwayAnnotation
 from chiplog_core.spark.topic_choice import Unmet

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
 from chiplog_core.manifest.constraints import Range
-from chiplog_core.spark import requests, results
-from chiplog_core.spark.documents import Flaw, UnreadableDocument
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument
+from chiplog_core.model import spark_result
+from chiplog_core.model.spark_result import Check, Result, ResultState, Violation, failed
+from chiplog_core.spark import requests
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_core.spark.results import Check, Result, ResultState, Violation, failed
 
 REQUEST = Request(
     kind=JobKind.VERIFICATION,
@@ -167,8 +168,8 @@ def test_a_result_of_another_application_does_not_count() -> None:
         ({"violationsTotal": 1}, Flaw.INVALID),
         ({"violationsTotal": -1}, Flaw.INVALID),
         ({"violations": [{"check": "Crc"}]}, Flaw.INVALID),
-        ({"violations": [{}] * (results.MAX_VIOLATIONS + 1)}, Flaw.INVALID),
-        ({"summary": {"filler": "x" * results.MAX_RESULT_BYTES}}, Flaw.TOO_LARGE),
+        ({"violations": [{}] * (spark_result.MAX_VIOLATIONS + 1)}, Flaw.INVALID),
+        ({"summary": {"filler": "x" * spark_result.MAX_RESULT_BYTES}}, Flaw.TOO_LARGE),
     ],
 )
 def test_a_wrong_result(changes: dict[str, Any], flaw: Flaw) -> None:
@@ -203,19 +204,19 @@ def test_a_figure_too_large_for_any_number_is_a_wrong_one() -> None:
 def test_a_result_fits_and_says_how_many_violations_there_are() -> None:
     many = replace(RESULT, violations=(VIOLATION,) * 250, violations_total=0)
     found = Result.from_json(many.to_json(), application="nightly-1")
-    assert len(found.violations) == results.MAX_VIOLATIONS
+    assert len(found.violations) == spark_result.MAX_VIOLATIONS
     assert found.violations_total == 250
 
 
 def test_long_texts_make_room_by_telling_of_fewer_violations() -> None:
     long = replace(VIOLATION, message="ü" * 100_000)
     text = replace(RESULT, violations=(long,) * 100, message="m" * 100_000).to_json()
-    assert len(text.encode()) <= results.MAX_RESULT_BYTES
+    assert len(text.encode()) <= spark_result.MAX_RESULT_BYTES
     found = Result.from_json(text, application="nightly-1")
     assert 10 < len(found.violations) < 100
     assert found.violations_total == 100
     assert found.violations[0].message.endswith("ü…")
-    assert len(found.message) == results.MAX_MESSAGE_LENGTH
+    assert len(found.message) == spark_result.MAX_MESSAGE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,15 @@ from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1bet
 from kubernetes import client
 from pydantic import BaseModel, ValidationError
 
-from chiplog_core.api_access import projected_volume
+from chiplog_core.model.api_access import projected_volume
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.spark.application import Application, Owner
 from chiplog_core.spark.choice import given_to, launch
-from chiplog_core.spark.conf import GIVEN
 from chiplog_core.spark.plain_job import TEMPLATE_KEY
 from chiplog_core.spark.properties import FIXED
+from chiplog_core.validate.spark_conf import GIVEN
 from tests.spark import applications, golden
-from tests.spark.test_conf import keys_of_spark
+from tests.validate.test_spark_conf import keys_of_spark
 
 Made = dict[str, Any]
 

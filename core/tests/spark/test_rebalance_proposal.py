@@ -3,12 +3,12 @@
 from hypothesis import given
 
 from chiplog_core.model.rebalance_status import RebalanceStatus
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
 from chiplog_core.rebalance.status import moves_of
 from chiplog_core.spark.rebalance_proposal import proposal_of, told
-from chiplog_core.spark.results import Result, ResultState
 from tests.rebalance.worlds import World, worlds
 from tests.spark.rebalances import NOW
 

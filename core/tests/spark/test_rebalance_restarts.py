@@ -5,8 +5,8 @@ from collections.abc import Callable
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from chiplog_core import labels
 from chiplog_core.model.spark_run import RunState
+from chiplog_core.naming import labels
 from chiplog_core.spark.runs import Seen
 from tests.spark.rebalances import World, measured
 

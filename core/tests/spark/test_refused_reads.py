@@ -16,6 +16,7 @@ from chiplog_core.model.broker_status import (
     Tail,
 )
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.spark_result import Check, Violation
 from chiplog_core.model.verification import CheckCount
 from chiplog_core.spark.refused_reads import (
     CLOCKS_DIFFER,
@@ -24,7 +25,6 @@ from chiplog_core.spark.refused_reads import (
     named,
     recounted,
 )
-from chiplog_core.spark.results import Check, Violation
 
 BEGAN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 ENDED = BEGAN + timedelta(minutes=5)

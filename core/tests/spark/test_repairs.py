@@ -35,6 +35,7 @@ from chiplog_core.model.partition_map import (
     PartitionMapSpec,
     PartitionState,
 )
+from chiplog_core.model.spark_result import Check
 from chiplog_core.model.verification import RepairState, ReplicaRepair
 from chiplog_core.spark.repair_fleet import MAX_AT_ONCE, Standing
 from chiplog_core.spark.repairs import (
@@ -46,7 +47,6 @@ from chiplog_core.spark.repairs import (
     ended_orders,
     next_repairs,
 )
-from chiplog_core.spark.results import Check
 from chiplog_core.spark.verification_report import Accused, Finding
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
 from chiplog_core.model.spark_run import Outcome, PastRun
 from chiplog_core.model.verification import Verification, VerificationSpec, VerificationStatus
+from chiplog_core.naming import labels
 from chiplog_core.spark.verification_due import due, duration, has_failed, last_complete
 
 FRIDAY = datetime(2026, 1, 30, 12, 0, tzinfo=UTC)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chiplog_core.conditions import ConditionStatus
 from chiplog_core.durations import Duration
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex, Session, StorageUuid, TopicId
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_status import (
     BrokerStatus,
@@ -19,8 +19,10 @@ from chiplog_core.model.broker_status import (
     PastDamage,
     Tail,
 )
+from chiplog_core.model.conditions import ConditionStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.spark_result import CRASHED, Check, Result, ResultState, Violation, failed
 from chiplog_core.model.spark_run import RunProgress, RunState
 from chiplog_core.model.verification import (
     Repair,
@@ -30,9 +32,7 @@ from chiplog_core.model.verification import (
     VerificationSpec,
     VerificationStatus,
 )
-from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.pod_states import DriverEnd
-from chiplog_core.spark.results import CRASHED, Check, Result, ResultState, Violation, failed
 from chiplog_core.spark.runs import START_LIMIT, Seen
 from chiplog_core.spark.steps import Launch, Remove
 from chiplog_core.spark.topic_choice import Unmet

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog_core import api
+from chiplog_core.naming import api
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record
 from e2e.clients.topics import create_topic

@@ -15,12 +15,12 @@ import pytest
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMap
+from chiplog_core.model.spark_result import RESULT_KEY, Result, ResultState
 from chiplog_core.rebalance.approval import standings
 from chiplog_core.rebalance.documents import proposal_json
 from chiplog_core.rebalance.measured import Broker, Measured, Partition
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import Settings
-from chiplog_core.spark.results import RESULT_KEY, Result, ResultState
 from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, signature
 from e2e import measured
 from e2e.clients.topics import create_topic

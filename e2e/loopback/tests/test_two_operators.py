@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from chiplog_core import labels, names
+from chiplog_core.naming import labels, names
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.layout import CHECKOUT
 from e2e.kafka.ports import LOOPBACK, free_ports

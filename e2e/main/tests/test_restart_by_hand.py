@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from e2e import measured
 from e2e.cluster.kubectl import eventually
 from e2e.main.broker_cluster import BrokerClusterUnderTest

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chiplog_core import labels, names
+from chiplog_core.naming import labels, names
 from e2e import measured
 from e2e.cluster.kubectl import eventually
 from e2e.kafka.tools import run_tool

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import ports
+from chiplog_core.naming import ports
 from e2e.cluster.helm import Helm
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.target import Target

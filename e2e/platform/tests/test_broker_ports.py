@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from chiplog_core import names, ports
+from chiplog_core.naming import names, ports
 from e2e.cluster.kubectl import Kubectl, eventually
 from e2e.cluster.reaching import reaches
 from e2e.cluster.target import Target

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from chiplog_core import ports
+from chiplog_core.naming import ports
 from chiplog_kube import kinds
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import CLUSTER, NAMESPACE, Node

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from chiplog_core.ids import Incarnation, ReplicaRef, Session
-from chiplog_core.liveness import LivenessJudge
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionState
-from chiplog_core.planner import elections, proposals, regression, sessions
+from chiplog_core.observed import sessions
+from chiplog_core.observed.liveness import LivenessJudge
+from chiplog_core.observed.members import Members
+from chiplog_core.observed.world import World
+from chiplog_core.planner import elections, proposals, regression
 from chiplog_core.planner.elections import Isr
-from chiplog_core.planner.members import Members
-from chiplog_core.planner.world import World
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import key_of

@@ -12,9 +12,9 @@ from chiplog_broker.storage.recovery import LogRecovery
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport
 from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.observed.members import Life, Members
 from chiplog_core.planner import comparison, elections, regression
 from chiplog_core.planner.comparison import Elected, Outcome, Returned, Terms, Waiting
-from chiplog_core.planner.members import Life, Members
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 

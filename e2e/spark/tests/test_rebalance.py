@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from e2e import measured
 from e2e.clients.by_librdkafka import Librdkafka
 from e2e.clients.client import Record

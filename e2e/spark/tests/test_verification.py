@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_spark.verify.hashes import PARTITIONERS
 from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client

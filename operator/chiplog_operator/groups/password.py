@@ -1,6 +1,6 @@
 """The secret that an operator shares with each cluster's brokers."""
 
-from chiplog_core import names
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi
 from chiplog_operator.caches import ClusterKey

@@ -22,6 +22,7 @@ from chiplog_core.group_watch.resets import (
 )
 from chiplog_core.group_watch.watch import Spoken
 from chiplog_core.ids import BrokerId
+from chiplog_core.model.actions import Announce
 from chiplog_core.model.consumer_group import Reset
 from chiplog_core.model.group_exchange import (
     GroupFacts,
@@ -31,7 +32,6 @@ from chiplog_core.model.group_exchange import (
     ResetAsked,
 )
 from chiplog_core.model.group_status import ResetStatus
-from chiplog_core.planner.actions import Announce
 from chiplog_operator.clock import Clock
 from chiplog_operator.together import together
 from chiplog_operator.writes import Authority, NotInCharge

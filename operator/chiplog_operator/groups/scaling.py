@@ -9,9 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_core import api as own_api
-from chiplog_core import labels
-from chiplog_core.conditions import ConditionStatus, Verdict
 from chiplog_core.group_watch.asking import FindTopic
 from chiplog_core.group_watch.deployments import (
     agrees,
@@ -31,8 +28,11 @@ from chiplog_core.group_watch.scaling import (
     step,
 )
 from chiplog_core.group_watch.watch import Spoken
+from chiplog_core.model.actions import Announce, EventType
+from chiplog_core.model.conditions import ConditionStatus, Verdict
 from chiplog_core.model.consumer_group import ConsumerGroup
-from chiplog_core.planner.actions import Announce, EventType
+from chiplog_core.naming import api as own_api
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, Forbidden, KubeApi, Manifest, NotFound
 from chiplog_kube.manifests import annotations_of

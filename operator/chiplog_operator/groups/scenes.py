@@ -1,8 +1,8 @@
 """What a look at a cluster's groups begins with, from the caches."""
 
-from chiplog_core import labels
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.model.partition_map import PartitionMapSpec
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import labels_of, metadata, uid_of

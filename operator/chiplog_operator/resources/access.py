@@ -5,9 +5,9 @@ its own Lease. It may read what brokers and topics there are in its namespace, a
 no Secret, no Topic, no pod.
 """
 
-from chiplog_core import api, names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import api, names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.objects import broker_object

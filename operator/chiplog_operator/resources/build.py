@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster, BrokerClusterStatus
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind

@@ -6,10 +6,10 @@ takes effect without a restart.
 
 from collections.abc import Mapping
 
-from chiplog_core import names
 from chiplog_core.config.broker_keys import BROKER_KEYS, LISTENERS, TOPIC_DEFAULTS
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.listeners import listeners

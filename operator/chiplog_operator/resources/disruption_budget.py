@@ -1,7 +1,7 @@
 """The PodDisruptionBudget: a node drain takes one broker at a time, and waits for its return."""
 
-from chiplog_core import names
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.objects import brokers_selector, cluster_object

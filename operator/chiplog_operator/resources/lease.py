@@ -3,9 +3,9 @@
 It has no spec: whatever stood there would be a renewal that no broker made.
 """
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.objects import broker_object

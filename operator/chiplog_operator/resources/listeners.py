@@ -1,8 +1,8 @@
 """The listeners of a cluster, as several of its objects name them."""
 
-from chiplog_core import ports
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import Listener, ListenerType
+from chiplog_core.naming import ports
 
 DEFAULT_LISTENER = Listener(name="plain", type=ListenerType.INTERNAL, port=ports.PLAIN)
 """What a cluster has that names no listener."""

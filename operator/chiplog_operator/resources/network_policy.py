@@ -7,10 +7,10 @@ Kubernetes never lets a policy keep out.
 
 from collections.abc import Sequence
 
-from chiplog_core import labels, names, ports
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.network_policy import NetworkPolicySettings
+from chiplog_core.naming import labels, names, ports
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.listeners import listeners

@@ -6,10 +6,10 @@ metadata or data (Broker, PartitionMap, volume claims) is not made here and has 
 
 from collections.abc import Mapping
 
-from chiplog_core import labels
-from chiplog_core.api import API_VERSION, BROKER_CLUSTER
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import labels
+from chiplog_core.naming.api import API_VERSION, BROKER_CLUSTER
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind
 

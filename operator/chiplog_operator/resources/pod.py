@@ -4,12 +4,12 @@ A user's template adds to it and never takes away: labels and annotations that C
 stay as they are.
 """
 
-from chiplog_core import labels, names, ports
 from chiplog_core.ids import BrokerId
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME
 from chiplog_core.model.pod import PodTemplate
+from chiplog_core.naming import labels, names, ports
 from chiplog_operator.resources.config_map import FILE_NAME
 from chiplog_operator.resources.listeners import listeners
 from chiplog_operator.resources.objects import broker_labels, brokers_selector

@@ -2,8 +2,8 @@
 
 import base64
 
-from chiplog_core import names
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.objects import cluster_object

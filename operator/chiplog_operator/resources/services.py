@@ -7,10 +7,10 @@ its peers, and a client that asks any broker learns from its metadata where to g
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from chiplog_core import names, ports
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.listener import INTERNAL_LISTENER_NAME, Listener, ListenerType
+from chiplog_core.naming import names, ports
 from chiplog_core.planner.node_ports import BOOTSTRAP, given_node_port
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest

@@ -4,9 +4,9 @@ Kubernetes starts no broker anew by itself (`OnDelete`): in which order, and whe
 planner's to say. Nor does it ever delete the volume.
 """
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 from chiplog_core.quantities import quantity_value
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from chiplog_core import names
-from chiplog_core.api_access import TOKEN_PATH, projected_volume
+from chiplog_core.model.api_access import TOKEN_PATH, projected_volume
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import names
 
 DATA_VOLUME = "data"
 """Also the first part of the volume claim's name."""

@@ -11,16 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from chiplog_core import labels, taken_names
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument
 from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.model.spark_result import RESULT_KEY, Result
 from chiplog_core.model.spark_run import ApplicationStatus, RunProgress, RunState
+from chiplog_core.naming import labels, taken_names
 from chiplog_core.spark import choice, pod_states, states
 from chiplog_core.spark.application import APPLICATION_LABEL, Application, Owner, result_key_of
-from chiplog_core.spark.documents import Flaw, UnreadableDocument
 from chiplog_core.spark.pods import object_of
 from chiplog_core.spark.progress import PROGRESS_KEY, progress_of
 from chiplog_core.spark.requests import REQUEST_KEY, Request
-from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_core.spark.runs import Seen
 from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed, signed
 from chiplog_kube import kinds

@@ -6,8 +6,8 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from chiplog_core.model.spark_result import Check
 from chiplog_core.model.verification import Verification, VerificationPhase
-from chiplog_core.spark.results import Check
 from chiplog_core.spark.verification_due import due, duration, has_failed
 from chiplog_kube.manifests import ObjectKey
 

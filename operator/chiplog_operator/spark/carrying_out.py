@@ -5,15 +5,15 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
-from chiplog_core import api, labels, names, ports
 from chiplog_core.limits import MAX_LABEL_LENGTH
+from chiplog_core.model.actions import Announce, EventType, Report
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.spark import SparkOverrides
 from chiplog_core.model.verification import Verification, VerificationStatus
-from chiplog_core.planner.actions import Announce, EventType, Report
+from chiplog_core.naming import api, labels, names, ports
 from chiplog_core.spark.application import Application, Job, Owner
 from chiplog_core.spark.choices import Allowed, in_namespace
 from chiplog_core.spark.gist import gist

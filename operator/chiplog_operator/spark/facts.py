@@ -7,14 +7,13 @@ from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import Proposal, RebalanceState
 from chiplog_core.model.spark import SparkLauncher
 from chiplog_core.model.spark_run import ApplicationStatus
+from chiplog_core.model.verdicts import told
 from chiplog_core.model.verification import Verification
-from chiplog_core.planner.verdicts import told
 from chiplog_core.problems import Problem
 from chiplog_core.rebalance.approval import Standings, standings
 from chiplog_core.rebalance.members import brokers_of
 from chiplog_core.spark.choice import choose
 from chiplog_core.spark.choices import Allowed, check_choice, check_own_choice, in_namespace
-from chiplog_core.spark.conf import check_spark
 from chiplog_core.spark.following import CLUSTER_SETTINGS
 from chiplog_core.spark.rebalance_view import RebalanceView
 from chiplog_core.spark.runs import Seen, is_watched
@@ -22,6 +21,7 @@ from chiplog_core.spark.topic_choice import Topics, Unmet
 from chiplog_core.spark.verification_steps import VerificationView
 from chiplog_core.topic_name import is_internal
 from chiplog_core.validate.rebalance import check_rebalance, check_rebalance_in_cluster
+from chiplog_core.validate.spark_conf import check_spark
 from chiplog_core.validate.verification import (
     check_verification,
     check_verification_in_cluster,

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeVar
 
-from chiplog_core.api import REBALANCE, VERIFICATION, ResourceKind
-from chiplog_core.conditions import merge
+from chiplog_core.model.actions import Report
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.model.conditions import merge
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.rebalance_status import RebalanceState, RebalanceStatus
+from chiplog_core.model.verdicts import refused
 from chiplog_core.model.verification import Repair, Verification, VerificationStatus
-from chiplog_core.planner.actions import Report
-from chiplog_core.planner.verdicts import refused
+from chiplog_core.naming.api import REBALANCE, VERIFICATION, ResourceKind
 from chiplog_core.problems import Problem
 from chiplog_core.spark import rebalance_steps, verification_steps
 from chiplog_core.spark.rebalance_view import RebalanceView

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from chiplog_core.model.actions import Replace
 from chiplog_core.model.broker import Broker, BrokerSpec
 from chiplog_core.model.verification import ReplicaRepair, Verification
-from chiplog_core.planner.actions import Replace
-from chiplog_core.planner.settings import paused
+from chiplog_core.observed.settings import paused
 from chiplog_core.spark.repair_fleet import Standing
 from chiplog_core.spark.repairs import accused_in, ended_orders
 from chiplog_core.spark.steps import OrderRefetch

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.ids import MAX_BROKER_ID, BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.names import MAX_CLUSTER_NAME_LENGTH
+from chiplog_core.naming import labels
+from chiplog_core.naming.names import MAX_CLUSTER_NAME_LENGTH
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.build import KINDS, manifests, revision, with_hash
 from chiplog_operator.resources.settings import BuildSettings

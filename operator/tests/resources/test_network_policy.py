@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from chiplog_core import labels, ports
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import labels, ports
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.settings import BuildSettings
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels, names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import labels, names
 from chiplog_kube.api import Manifest
 from chiplog_operator.resources.stateful_set import must_be_made_anew
 

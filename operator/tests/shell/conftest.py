@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_core.spark.choices import Allowed
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest

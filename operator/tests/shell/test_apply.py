@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.network_policy import NetworkPolicySettings
+from chiplog_core.naming import labels
 from chiplog_core.quantities import Quantity
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Unavailable

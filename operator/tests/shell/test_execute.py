@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import api as chiplog_api
-from chiplog_core import labels
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId
-from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
-from chiplog_core.model.metadata import Metadata
-from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
-from chiplog_core.model.topic import TopicStatus
-from chiplog_core.planner.actions import (
+from chiplog_core.model.actions import (
     Announce,
     Create,
     DeleteMap,
@@ -26,7 +20,13 @@ from chiplog_core.planner.actions import (
     SetMetadata,
     WriteTopic,
 )
-from chiplog_core.planner.world import WriteResult
+from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.model.topic import TopicStatus
+from chiplog_core.naming import api as chiplog_api
+from chiplog_core.naming import labels
+from chiplog_core.observed.world import WriteResult
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, Invalid, Unavailable
 from chiplog_operator import execute

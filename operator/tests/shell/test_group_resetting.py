@@ -9,6 +9,7 @@ import pytest
 from chiplog_core.group_watch.resets import AGAIN_MS, REFUSED_FOR_GOOD, RETRY_MS
 from chiplog_core.group_watch.watch import Spoken
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
+from chiplog_core.model.actions import Announce
 from chiplog_core.model.consumer_group import (
     ConsumerGroup,
     ConsumerGroupSpec,
@@ -26,7 +27,6 @@ from chiplog_core.model.group_exchange import (
 from chiplog_core.model.group_status import ResetOffset, ResetState, ResetStatus
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
-from chiplog_core.planner.actions import Announce
 from chiplog_operator.groups.resetting import Resetting
 from chiplog_operator.writes import NotInCharge
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.conditions import ConditionStatus, Verdict
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.durations import Duration
 from chiplog_core.group_watch.lags import Lags
@@ -20,6 +19,8 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
+from chiplog_core.model.actions import Announce
+from chiplog_core.model.conditions import ConditionStatus, Verdict
 from chiplog_core.model.consumer_group import (
     ConsumerGroup,
     ConsumerGroupSpec,
@@ -31,7 +32,6 @@ from chiplog_core.model.group_status import PartitionLag
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
 from chiplog_core.model.references import ClusterRef
-from chiplog_core.planner.actions import Announce
 from chiplog_kube import kinds
 from chiplog_kube.api import Conflict, Forbidden, Unavailable
 from chiplog_operator.groups.scaling import INTERVAL_MS, Scaling

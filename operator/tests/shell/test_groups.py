@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import names
 from chiplog_core.groups.placement import partition_of
 from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.group_exchange import (
@@ -31,6 +30,7 @@ from chiplog_core.model.group_exchange import (
     to_body,
 )
 from chiplog_core.model.group_status import GroupState
+from chiplog_core.naming import names
 from chiplog_core.planner.refusals import Identity
 from chiplog_kube import kinds
 from chiplog_operator.groups.looks import GroupPorts

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from chiplog_core import ports
 from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.naming import ports
 from chiplog_core.planner.refusals import Identity
 from chiplog_core.signature import (
     SIGNATURE_HEADER,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import ports
 from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.naming import ports
 from chiplog_core.planner.refusals import Attempt, Identity
 from chiplog_operator import refusals
 from chiplog_operator.caches import ClusterKey

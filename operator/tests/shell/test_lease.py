@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.names import OPERATOR_LEASE
+from chiplog_core.naming.names import OPERATOR_LEASE
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator import lease

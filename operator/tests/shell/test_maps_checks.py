@@ -3,8 +3,8 @@
 from itertools import count
 from typing import Any
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.maps_checks import MapsChecks

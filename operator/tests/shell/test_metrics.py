@@ -8,9 +8,9 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from chiplog_core.ids import LeaderEpoch
-from chiplog_core.labels import PAUSE
+from chiplog_core.model.actions import Replace
 from chiplog_core.model.partition_map import PartitionMap
-from chiplog_core.planner.actions import Replace
+from chiplog_core.naming.labels import PAUSE
 from chiplog_kube import kinds
 from chiplog_kube.request_meter import NO_ANSWER, About
 from chiplog_operator.caches import ClusterKey

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.names import OPERATOR_LEASE
+from chiplog_core.naming import labels
+from chiplog_core.naming.names import OPERATOR_LEASE
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Unavailable
 from chiplog_operator import other_leases

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from chiplog_core.rebalance.documents import leader_move_json
 from chiplog_core.rebalance.leaders import leader_moves
 from chiplog_core.rebalance.measured import Broker, Measured, Partition, PartitionName

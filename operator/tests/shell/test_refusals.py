@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_core.planner.refusals import BETWEEN_MS
 from chiplog_kube import kinds
 from tests.shell.pod_network import REFUSED, RESET, TIMED_OUT, UNREACHABLE, PodNetwork

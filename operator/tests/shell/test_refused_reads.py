@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from tests.shell.conftest import CLUSTER, Bench
 from tests.shell.test_repairs import Repairs

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from chiplog_core import names
-from chiplog_core.build_info import BUILD_INFO
+from chiplog_core.naming import names
+from chiplog_core.telemetry.build_info import BUILD_INFO
 from chiplog_kube import kinds
 from chiplog_kube.api import NotFound, Unavailable
 from chiplog_operator import release_check

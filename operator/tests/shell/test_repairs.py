@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Manifest, Unavailable
 from tests.shell.conftest import CLUSTER, NAMESPACE, Bench

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import names
-from chiplog_core.labels import MANIFEST_HASH, TOPIC_FINALIZER
+from chiplog_core.naming import names
+from chiplog_core.naming.labels import MANIFEST_HASH, TOPIC_FINALIZER
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Invalid, Unavailable

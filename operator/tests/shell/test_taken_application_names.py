@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.model.spark import SparkLauncher
+from chiplog_core.naming import labels
 from chiplog_core.spark.application import APPLICATION_LABEL, Application, Job, Owner, Size
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
 from chiplog_kube import kinds

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
 from chiplog_core.model.broker_cluster import BrokerCluster
+from chiplog_core.naming import labels
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.kinds import Kind

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.references import ClusterRef
+from chiplog_core.model.spark_result import Check
 from chiplog_core.model.spark_run import Coverage, Outcome
 from chiplog_core.model.verification import (
     CheckCount,
@@ -16,7 +17,6 @@ from chiplog_core.model.verification import (
     VerificationSpec,
     VerificationStatus,
 )
-from chiplog_core.spark.results import Check
 from chiplog_kube.manifests import ObjectKey
 from chiplog_operator.spark.board import VerificationBoard
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.planner.world import ClaimState, NodeState, PodState, StatefulSetState
+from chiplog_core.observed.world import ClaimState, NodeState, PodState, StatefulSetState
 from chiplog_kube import kinds
 from chiplog_operator import views
 from chiplog_operator.caches import Caches, ClusterKey

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from chiplog_core.ids import MAX_INT64
 from chiplog_core.manifest.constraints import Items, Length, Range
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument, object_of, text_of
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.references import TopicName
 from chiplog_core.problems import InvalidManifest
-from chiplog_core.spark.documents import Flaw, UnreadableDocument, object_of, text_of
 
 MAX_COMMIT_BYTES: Final = 64 * 2**20
 MAX_FILES: Final = 200_000

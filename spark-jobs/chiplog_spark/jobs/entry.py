@@ -22,10 +22,10 @@ from typing import Final, NoReturn, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from chiplog_core.log_lines import JsonFormatter
-from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.manifest.documents import UnreadableDocument
+from chiplog_core.model.spark_result import CRASHED, Result, ResultState, failed
 from chiplog_core.spark.requests import JobKind, Request
-from chiplog_core.spark.results import CRASHED, Result, ResultState, failed
+from chiplog_core.telemetry.log_lines import JsonFormatter
 from chiplog_core.version import VERSION
 from chiplog_spark.jobs import orders, reporting
 from chiplog_spark.jobs.refused import Refused

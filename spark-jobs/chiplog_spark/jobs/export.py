@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.spark.requests import JobKind, Request
-from chiplog_core.spark.results import Result, ResultState
 from chiplog_spark.export.delta import CONF, DeltaTable
 from chiplog_spark.export.hadoop import HadoopFiles
 from chiplog_spark.export.plan import Held

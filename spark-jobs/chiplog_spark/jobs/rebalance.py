@@ -15,13 +15,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.rebalance.documents import Json, proposal_json
 from chiplog_core.rebalance.job import RebalanceJob
 from chiplog_core.rebalance.measured import Measured, PartitionName
 from chiplog_core.rebalance.proposal import propose
 from chiplog_core.rebalance.settings import RebalanceRefused
 from chiplog_core.spark.requests import JobKind, Request
-from chiplog_core.spark.results import Result, ResultState
 from chiplog_spark.jobs.entry import main as enter
 from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.reporting import teller

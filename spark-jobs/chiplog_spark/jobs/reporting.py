@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from chiplog_core.model.spark_result import RESULT_KEY, Result
 from chiplog_core.model.spark_run import RunProgress
 from chiplog_core.spark.progress import PROGRESS_KEY, progress_text
 from chiplog_core.spark.requests import Request
-from chiplog_core.spark.results import RESULT_KEY, Result
 from chiplog_core.spark.signing import KEY_FOLDER, KEY_NAME, SIGNATURE_KEY, signature
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable

@@ -4,8 +4,8 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
+from chiplog_core.model.spark_result import Result
 from chiplog_core.spark.requests import JobKind, Request
-from chiplog_core.spark.results import Result
 from chiplog_spark.jobs import entry
 from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.reporting import teller

@@ -7,7 +7,7 @@ or empty with the number of what it would hold.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chiplog_core.spark.results import MAX_ACCUSED, REPAIRABLE
+from chiplog_core.model.spark_result import MAX_ACCUSED, REPAIRABLE
 from chiplog_spark.verify.facts import UNKNOWN, PartitionFacts
 from chiplog_spark.verify.judge import Accusation, Place
 

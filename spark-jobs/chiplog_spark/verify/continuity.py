@@ -9,7 +9,7 @@ fewer records than offsets shows it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 

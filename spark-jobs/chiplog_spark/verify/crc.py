@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import UNKNOWN, Batch, EpochHistory, EpochStart, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 

@@ -9,7 +9,7 @@ later than the leader has lost its first segments only if retention cannot have 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import PartitionFacts, ReplicaFacts
 from chiplog_spark.verify.findings import Finding
 

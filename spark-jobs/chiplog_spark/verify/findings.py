@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chiplog_core.ids import BrokerId, Offset, PartitionIndex
-from chiplog_core.spark.results import Check, Violation
+from chiplog_core.model.spark_result import Check, Violation
 from chiplog_spark.verify.facts import UNKNOWN
 
 

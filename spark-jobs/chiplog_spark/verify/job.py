@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Protocol
 
 from chiplog_core.manifest.constraints import Items, Range
 from chiplog_core.model.references import TopicName
+from chiplog_core.model.spark_result import MAX_VIOLATIONS, Check, Result, ResultState
 from chiplog_core.model.topic import Partitioner
-from chiplog_core.spark.results import MAX_VIOLATIONS, Check, Result, ResultState
 from chiplog_spark.source.splits import Split
 from chiplog_spark.verify.accused import accused
 from chiplog_spark.verify.judge import (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import PartitionFacts
 from chiplog_spark.verify.findings import Finding, explained_by_retention
 from chiplog_spark.verify.placement import Chosen, Tally, choose, notices

@@ -8,7 +8,7 @@ from typing import Final
 from chiplog_broker.records.batch import BatchHeader
 from chiplog_broker.records.errors import RecordsError
 from chiplog_broker.records.scan import ScannedRecord, payload_of, rest_of, scan_payload
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.placement import Placement

@@ -10,7 +10,7 @@ does not hold where another does is a missing segment there; what nobody holds i
 
 from collections.abc import Iterator, Mapping
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.continuity import Continuity
 from chiplog_spark.verify.covered import Covered
 from chiplog_spark.verify.crc import check_crc

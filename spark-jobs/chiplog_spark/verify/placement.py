@@ -23,7 +23,7 @@ from hashlib import blake2b
 from math import sqrt
 from typing import Any, Final, NamedTuple
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.hashes import IGNORES_EMPTY_KEY, PARTITIONERS

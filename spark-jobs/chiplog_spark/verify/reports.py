@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.placement import Tally
 from chiplog_spark.verify.surviving import Suspicion

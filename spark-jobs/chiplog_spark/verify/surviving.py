@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import UNKNOWN, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 from chiplog_spark.verify.majority import odd_ones

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chiplog_broker.records.batch import NO_TIMESTAMP
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
 

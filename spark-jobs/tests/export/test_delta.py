@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pyarrow.parquet
 import pytest
 
-from chiplog_core.spark.results import Result, ResultState
+from chiplog_core.model.spark_result import Result, ResultState
 from e2e.clients.topics import create_topic
 from e2e.kafka.jars import jars
 from e2e.kafka.process import BrokerProcess

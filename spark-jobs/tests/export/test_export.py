@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from chiplog_core.model.spark_result import Result
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_core.spark.results import Result
 from chiplog_spark.jobs.export import work
 from chiplog_spark.jobs.refused import Refused
 from e2e.clients.by_librdkafka import QUIET

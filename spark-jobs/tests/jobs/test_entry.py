@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from chiplog_core.spark.documents import Flaw, UnreadableDocument
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_core.spark.results import Result, ResultState
 from chiplog_spark.jobs import entry
 from chiplog_spark.jobs.refused import Refused
 from chiplog_spark.jobs.reporting import NotReported

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_core.spark.results import Result, ResultState
 from chiplog_core.spark.signing import KEY_NAME, SIGNATURE_KEY, is_signed
 from chiplog_kube.connection import Connection, Token
 from chiplog_kube.http_api import HttpKubeApi

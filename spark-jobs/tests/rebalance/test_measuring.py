@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chiplog_core.manifest.writing import write
+from chiplog_core.model.spark_result import Result
 from chiplog_core.rebalance.job import RebalanceJob
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_core.spark.results import Result
 from chiplog_spark.jobs.refused import Refused
 from e2e.clients.topics import create_topic
 from e2e.kafka.process import BrokerProcess

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chiplog_core.spark.results import Result
+from chiplog_core.model.spark_result import Result
 from chiplog_spark.source.splits import Split
 from chiplog_spark.verify.job import Job, verify
 from chiplog_spark.verify.judge import Judge

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chiplog_broker.records.batch import read_header
 from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
-from chiplog_core.spark.results import MAX_ACCUSED, Check
+from chiplog_core.model.spark_result import MAX_ACCUSED, Check
 from chiplog_spark.verify import job
 from chiplog_spark.verify.accused import accused
 from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts

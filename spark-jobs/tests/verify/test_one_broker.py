@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chiplog_core.spark.results import Result
+from chiplog_core.model.spark_result import Result
 from chiplog_spark.verify.hashes import PARTITIONERS
 from chiplog_spark.wire.access import Access, addresses_of
 from chiplog_spark.wire.client import Client

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core.spark.results import Check
+from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.covered import Covered, Range
 from chiplog_spark.verify.epochs import history_of, next_epoch_to_ask
 from chiplog_spark.verify.facts import UNKNOWN, EpochStart

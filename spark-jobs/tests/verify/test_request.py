@@ -2,9 +2,9 @@
 
 import pytest
 
-from chiplog_core.spark.documents import UnreadableDocument
+from chiplog_core.manifest.documents import UnreadableDocument
+from chiplog_core.model.spark_result import Check
 from chiplog_core.spark.requests import JobKind, Request, ResultPlace
-from chiplog_core.spark.results import Check
 from chiplog_spark.verify.job import Job
 
 PLACE = ResultPlace(config_map="nightly-result")

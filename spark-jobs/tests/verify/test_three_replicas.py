@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from chiplog_core import api
 from chiplog_core.model.broker import Broker
+from chiplog_core.model.spark_result import Result
+from chiplog_core.naming import api
 from chiplog_core.spark.refused_reads import Witness
-from chiplog_core.spark.results import Result
 from chiplog_core.spark.verification_report import finding_of
 from chiplog_spark.verify.hashes import PARTITIONERS
 from chiplog_spark.wire.access import Access, addresses_of

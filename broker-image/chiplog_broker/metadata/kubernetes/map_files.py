@@ -7,10 +7,10 @@ import logging
 
 from chiplog_broker.metadata.json_files import read_json, write_json
 from chiplog_broker.ports.disk import Disk
-from chiplog_core.api import API_VERSION
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
-from chiplog_core.names import object_name
+from chiplog_core.naming.api import API_VERSION
+from chiplog_core.naming.names import object_name
 from chiplog_core.problems import InvalidManifest
 
 logger = logging.getLogger(__name__)

@@ -34,8 +34,8 @@ from chiplog_broker.ports.machine import Machine
 from chiplog_broker.ports.metadata import Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_core.ids import Session, StorageUuid
-from chiplog_core.last_words import LastWords
 from chiplog_core.model.broker import Broker
+from chiplog_core.model.last_words import LastWords
 from chiplog_core.model.partition_map import PartitionMapSpec
 from chiplog_core.problems import InvalidManifest
 from chiplog_kube.api import ApiError, KubeApi, Manifest

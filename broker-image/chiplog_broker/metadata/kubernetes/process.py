@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from chiplog_broker.ports.rng import Rng
-from chiplog_core import names
 from chiplog_core.ids import BrokerId, Incarnation, ReplicaRef, Session
+from chiplog_core.naming import names
 
 FIELD_MANAGER = "chiplog-broker"
 """Of what brokers write, in the managedFields of objects."""

@@ -19,7 +19,7 @@ from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.whole_files import read_file
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from chiplog_kube.api import ApiError, KubeApi, Manifest, NotFound
 from chiplog_kube.kinds import LEASES
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
-from chiplog_core import labels
+from chiplog_core.naming import labels
 from chiplog_kube.api import Manifest
 from chiplog_kube.cache import ObjectCache, OnChange
 from chiplog_kube.kinds import Kind

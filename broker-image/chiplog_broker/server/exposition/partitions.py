@@ -12,7 +12,7 @@ from chiplog_broker.metadata.view import ClusterView, PartitionView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.server.exposition.topics import SIZE_SERIES
-from chiplog_core.series import Rows, Series, of_partition
+from chiplog_core.telemetry.series import Rows, Series, of_partition
 
 
 class Led(NamedTuple):

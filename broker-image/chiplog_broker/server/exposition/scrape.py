@@ -24,9 +24,9 @@ from chiplog_broker.server.exposition.requests import RequestCollector
 from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES, topic_rows
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
-from chiplog_core.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
-from chiplog_core.series import written
+from chiplog_core.telemetry.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUILD_LABELS
+from chiplog_core.telemetry.series import written
 
 FRESH_S: Final = 1.0
 """Who scrapes more often is told the same again."""

@@ -11,7 +11,7 @@ from typing import Final
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
 from chiplog_broker.partitions.counters import PartitionCounters
 from chiplog_broker.partitions.partition import Partition
-from chiplog_core.series import Rows, Series, labels
+from chiplog_core.telemetry.series import Rows, Series, labels
 
 
 class TopicTotals(PartitionCounters):

@@ -18,10 +18,10 @@ from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
 from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.naming import names
 from chiplog_kube.api import KubeApi
 from chiplog_kube.kinds import LEASES
 

@@ -21,10 +21,10 @@ from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_core import labels, names
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
 from chiplog_core.model.broker_status import BrokerStatus
+from chiplog_core.naming import labels, names
 from chiplog_kube.api import (
     Conflict,
     EventType,

@@ -9,8 +9,8 @@ import pytest
 from chiplog_broker.metadata.kubernetes import status_room
 from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
 from chiplog_core.ids import TopicId
-from chiplog_core.labels import RENEWAL
 from chiplog_core.model.broker_status import Tail
+from chiplog_core.naming.labels import RENEWAL
 
 if TYPE_CHECKING:
     from tests.metadata.kubernetes.conftest import MemberKit

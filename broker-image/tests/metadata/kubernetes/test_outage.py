@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_core import names
 from chiplog_core.ids import BrokerId
+from chiplog_core.naming import names
 from chiplog_kube.kinds import BROKERS, LEASES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from chiplog_broker.metadata.kubernetes.renewals import (
     published_as,
 )
 from chiplog_core.ids import BrokerId, Incarnation
-from chiplog_core.labels import RENEWAL
+from chiplog_core.naming.labels import RENEWAL
 from chiplog_kube.api import KubeApi, NotFound, Unavailable
 from tests.storage.memory_disk import ManualClock, MemoryDisk
 

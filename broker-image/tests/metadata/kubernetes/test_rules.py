@@ -16,10 +16,10 @@ from chiplog_broker.metadata.kubernetes.readiness import behind
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones
 from chiplog_broker.metadata.kubernetes.session_file import SessionRecord
 from chiplog_broker.metadata.kubernetes.topic_views import topic_view
-from chiplog_core.api import API_VERSION
 from chiplog_core.ids import BrokerId, ReplicaRef, Session, TopicId
 from chiplog_core.model.broker_status import Tail
 from chiplog_core.model.partition_map import PartitionMap, PartitionMapSpec
+from chiplog_core.naming.api import API_VERSION
 
 ONE = BrokerId(1)
 TOPIC = "BBBBBBBBBBBBBBBBBBBBBQ"

@@ -23,6 +23,7 @@ from chiplog_core.ids import (
     Session,
     TopicId,
 )
+from chiplog_core.model.actions import WriteTopic
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_core.model.broker import Broker, BrokerIntent, BrokerSpec
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -35,9 +36,8 @@ from chiplog_core.model.partition_map import (
     PartitionState,
 )
 from chiplog_core.model.topic import Topic
-from chiplog_core.planner.actions import WriteTopic
+from chiplog_core.observed.world import Unreadable, World, WriteResult
 from chiplog_core.planner.admin_requests import AdminPlan, answer_requests
-from chiplog_core.planner.world import Unreadable, World, WriteResult
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NAMESPACE = "kafka"

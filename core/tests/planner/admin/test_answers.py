@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_core import api, labels
 from chiplog_core.admin.answers import TopicCounts
 from chiplog_core.admin.codes import Code
 from chiplog_core.admin.config_change import Change, ConfigChange
@@ -22,8 +21,9 @@ from chiplog_core.ids import BrokerId, Incarnation, TopicId
 from chiplog_core.model.admin import AdminAnswer, AdminOperation
 from chiplog_core.model.metadata import Metadata
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming import api, labels
+from chiplog_core.observed.world import Unreadable, WriteResult
 from chiplog_core.planner.admin_requests import answer_requests
-from chiplog_core.planner.world import Unreadable, WriteResult
 
 if TYPE_CHECKING:
     from tests.planner.admin.conftest import Kubernetes

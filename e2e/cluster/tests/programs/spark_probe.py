@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.functions import col, count, sha2
 
+from chiplog_core.model.spark_result import Result, ResultState
 from chiplog_core.spark.requests import JobKind, Request
-from chiplog_core.spark.results import Result, ResultState
 from chiplog_spark.jobs import entry
 
 ROWS = 1_000

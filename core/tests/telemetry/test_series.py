@@ -1,6 +1,6 @@
 """The text that Prometheus reads: heads, slices, labels."""
 
-from chiplog_core.series import SLICE, Series, labels, of_partition, written
+from chiplog_core.telemetry.series import SLICE, Series, labels, of_partition, written
 
 
 def test_many_series_come_in_slices() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chiplog_core import labels
-from chiplog_core.taken_names import Identity, identity_of, why_not_ours
+from chiplog_core.naming import labels
+from chiplog_core.naming.taken_names import Identity, identity_of, why_not_ours
 
 OWNER = {
     "apiVersion": "chiplog.dev/v1alpha1",

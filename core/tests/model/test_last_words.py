@@ -3,7 +3,7 @@
 import pytest
 
 from chiplog_core.ids import Incarnation
-from chiplog_core.last_words import LastWords, read_last_words
+from chiplog_core.model.last_words import LastWords, read_last_words
 
 INCARNATION = Incarnation("0123456789abcdef" * 2)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId
-from chiplog_core.placement import Load, Placement, place
+from chiplog_core.planner.placement import Load, Placement, place
 
 THREE_ZONES = {BrokerId(1): "a", BrokerId(2): "b", BrokerId(3): "c"}
 

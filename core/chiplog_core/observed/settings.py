@@ -7,7 +7,6 @@ default in its place. What was in force before then stays, and the Broker object
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chiplog_core.annotations import MANAGED, PAUSE
 from chiplog_core.config.broker_keys import (
     DEFAULT_REPLICATION_FACTOR,
     METRICS_PARTITIONS,
@@ -16,10 +15,11 @@ from chiplog_core.config.broker_keys import (
 from chiplog_core.config.effective import broker_value, topic_defaults
 from chiplog_core.config.given import given_broker_config
 from chiplog_core.config.topic_keys import DURABILITY
+from chiplog_core.model.annotations import MANAGED, PAUSE
 from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.metadata import Metadata
-from chiplog_core.planner.volumes import volume_problems
-from chiplog_core.planner.world import World
+from chiplog_core.observed.volumes import volume_problems
+from chiplog_core.observed.world import World
 from chiplog_core.problems import Problem
 from chiplog_core.validate.broker_cluster import check_cluster
 

@@ -1,6 +1,6 @@
 """The token a pod gets: by what the API server makes of its lifetime."""
 
-from chiplog_core.api_access import projected_volume
+from chiplog_core.model.api_access import projected_volume
 
 LEAST_S = 600
 """The API server gives no shorter one."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chiplog_core.ids import BrokerId, Incarnation
-from chiplog_core.liveness import LEASE_MS, STALL_MS, LivenessJudge
+from chiplog_core.observed.liveness import LEASE_MS, STALL_MS, LivenessJudge
 
 STEP_MS = 500
 

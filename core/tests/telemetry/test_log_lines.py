@@ -3,7 +3,7 @@
 import json
 import logging
 
-from chiplog_core.log_lines import JsonFormatter
+from chiplog_core.telemetry.log_lines import JsonFormatter
 
 
 def test_a_log_line_is_an_event_with_facts() -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from chiplog_core import api
 from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerClusterStatus
@@ -16,6 +15,7 @@ from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance_status import RebalanceStatus
 from chiplog_core.model.topic import Topic, TopicStatus
 from chiplog_core.model.verification import VerificationStatus
+from chiplog_core.naming import api
 
 
 class EventType(StrEnum):

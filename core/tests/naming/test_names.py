@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core import api, names
 from chiplog_core.ids import BrokerId
 from chiplog_core.limits import MAX_LABEL_LENGTH, MAX_NAME_LENGTH
+from chiplog_core.naming import api, names
 from chiplog_core.topic_name import TOPIC_NAME_PATTERN, collision_key, is_internal
 
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

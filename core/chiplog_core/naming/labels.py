@@ -1,6 +1,6 @@
 """The labels, annotations and finalizers by which Chiplog's objects are found and steered."""
 
-from chiplog_core import api
+from chiplog_core.naming import api
 
 CLUSTER = f"{api.GROUP}/cluster"
 """Label: name of the BrokerCluster an object belongs to."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
 from chiplog_core.model.broker import Broker, BrokerSpec
 from chiplog_core.model.broker_status import Tail
-from chiplog_core.planner.world import World
+from chiplog_core.observed.world import World
 
 
 def awaiting_admission(world: World) -> frozenset[BrokerId]:

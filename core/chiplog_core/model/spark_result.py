@@ -14,12 +14,12 @@ from typing import Annotated, Any, TypeVar
 from chiplog_core.ids import MAX_INT64, BrokerId, Offset, PartitionIndex
 from chiplog_core.limits import MAX_REFETCHES
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
+from chiplog_core.manifest.documents import Flaw, UnreadableDocument, object_of, text_of
 from chiplog_core.manifest.reading import Unknown, read
 from chiplog_core.manifest.shapes import object_shape
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.references import ObjectName, TopicName
 from chiplog_core.problems import InvalidManifest
-from chiplog_core.spark.documents import Flaw, UnreadableDocument, object_of, text_of
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from chiplog_core.model.spark import (
     SparkSettings,
 )
 from chiplog_core.model.spark_scheduling import BatchScheduler, SparkScheduling
-from chiplog_core.spark import conf
-from chiplog_core.spark.conf import check_spark, memory_mib
+from chiplog_core.validate import spark_conf
+from chiplog_core.validate.spark_conf import check_spark, memory_mib
 
 
 @cache
@@ -47,14 +47,14 @@ def known() -> frozenset[str]:
     return keys_of_spark()
 
 
-@pytest.mark.parametrize("key", sorted({*conf.OURS, *conf.GIVEN}))
+@pytest.mark.parametrize("key", sorted({*spark_conf.OURS, *spark_conf.GIVEN}))
 def test_every_key_of_ours_is_one_of_sparks(key: str, known: frozenset[str]) -> None:
     # Keys under spark.kubernetes.authenticate. are put together when they are used.
     stem = "spark.kubernetes.authenticate.driver"
     assert key in known or (key.startswith(stem) and stem in known), f"Spark has no {key}"
 
 
-@pytest.mark.parametrize("prefix", conf.GIVEN_PREFIXES)
+@pytest.mark.parametrize("prefix", spark_conf.GIVEN_PREFIXES)
 def test_every_prefix_of_ours_is_one_of_sparks(prefix: str, known: frozenset[str]) -> None:
     assert prefix in known
 

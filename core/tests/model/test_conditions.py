@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_core.conditions import Condition, ConditionStatus, ConditionType, Verdict, merge
+from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType, Verdict, merge
 
 START = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 LATER = START + timedelta(minutes=5)

@@ -10,7 +10,7 @@ deleted with `--cascade=orphan`.
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from chiplog_core import labels
+from chiplog_core.naming import labels
 
 ObjectMetadata: TypeAlias = Mapping[str, Any]
 """`metadata` of an object, as the API server sends it."""

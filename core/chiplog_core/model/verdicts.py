@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from chiplog_core import labels
-from chiplog_core.annotations import MANAGED, PAUSE, Switch
-from chiplog_core.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.limits import MAX_MESSAGE_LENGTH
+from chiplog_core.model.annotations import MANAGED, PAUSE, Switch
+from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.naming import labels
 from chiplog_core.problems import Problem
 
 FAILED_APPLY = "FailedApply"

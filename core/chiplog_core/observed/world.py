@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from chiplog_core import api
 from chiplog_core.ids import BrokerId, Incarnation, PartitionEpoch, PartitionIndex, TopicId
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.broker_cluster import BrokerCluster
@@ -14,6 +13,7 @@ from chiplog_core.model.metadata import Metadata, Uid
 from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.model.rebalance import Rebalance
 from chiplog_core.model.topic import Topic
+from chiplog_core.naming import api
 from chiplog_core.problems import Problem
 from chiplog_core.quantities import Quantity
 

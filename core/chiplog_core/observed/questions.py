@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chiplog_core.ids import PartitionEpoch
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.partition_map import PartitionMap
-from chiplog_core.planner.world import Question
+from chiplog_core.observed.world import Question
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chiplog_core.policies.pattern import (
+from chiplog_core.model.name_pattern import (
     MAX_DEPTH,
     NAME_CHARACTERS,
     SHARED_SYNTAX,

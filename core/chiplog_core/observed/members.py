@@ -13,7 +13,7 @@ from enum import Enum
 from chiplog_core.ids import BrokerId, PartitionIndex, ReplicaRef, Session, TopicId
 from chiplog_core.model.broker import Broker, BrokerIntent
 from chiplog_core.model.broker_status import DamagedPartition
-from chiplog_core.planner.world import World
+from chiplog_core.observed.world import World
 
 
 class Life(Enum):

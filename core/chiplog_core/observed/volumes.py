@@ -7,7 +7,7 @@ that a size that can never be had is refused as a whole, and taken back without 
 from collections.abc import Iterable
 
 from chiplog_core.model.broker_cluster import BrokerCluster
-from chiplog_core.planner.world import ClaimState, World
+from chiplog_core.observed.world import ClaimState, World
 from chiplog_core.problems import Problem, Reason
 from chiplog_core.quantities import Quantity, quantity_value
 

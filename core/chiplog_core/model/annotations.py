@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_core import labels
-from chiplog_core.api import GROUP
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.naming import labels
+from chiplog_core.naming.api import GROUP
 from chiplog_core.problems import Problem, nearest
 
 MAX_UNKNOWN = 5

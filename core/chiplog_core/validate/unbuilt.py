@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chiplog_core import api
+from chiplog_core.naming import api
 from chiplog_core.problems import Problem, Reason
 
 
