@@ -186,9 +186,10 @@ def clean_point(partition: Partition, index: int) -> object:
     log = partition.log
     offset = NO_OFFSET
     if log.may_have_gaps:
+        cleaner_offset = log.compaction.cleaner_offset
         # A point outside the log means nothing: records were deleted, or cut off.
-        is_within = log.log_start_offset <= log.cleaner_offset <= log.end_offset
-        offset = log.cleaner_offset if is_within else 0
+        is_within = log.log_start_offset <= cleaner_offset <= log.end_offset
+        offset = cleaner_offset if is_within else 0
     return answers(ApiKey.LIST_OFFSETS).ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.none,

@@ -471,7 +471,7 @@ class Replicas:
         if log is None or log.topic_id != topic_id or self._directory.is_refetching(name):
             return False
         if log.damage is None:
-            log.condemn(why)
+            log.checks.condemn(why)
         await asyncio.gather(*self._quarantining, return_exceptions=True)
         return True
 

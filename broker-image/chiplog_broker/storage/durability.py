@@ -31,7 +31,6 @@ class LogSync:
         "_round_end",
         "_snapshots",
         "_unsynced",
-        "truncating_to",
         "unsynced_since_ms",
     )
 
@@ -57,8 +56,6 @@ class LogSync:
         self._round_end = durable_end_offset
         self._commit = GroupCommit(self._sync_round, durable_end_offset)
         self._epoch_commit = GroupCommit(self._save_epochs)
-        self.truncating_to: int | None = None
-        """While a truncation is under way: what lies above counts as gone already."""
 
     @property
     def durable_end_offset(self) -> int:

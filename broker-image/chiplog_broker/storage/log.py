@@ -1,8 +1,10 @@
-"""The log of one partition on one broker.
+"""The log of one partition on one broker: what it consists of, wired together.
 
-Appends and reads are synchronous and only touch the page cache; `make_durable` waits for
-the device. `log_state` holds what a log consists of, `log_surgery` takes something away,
-`log_compaction` what is outdated.
+`log_state` is what a log consists of. Its collaborators, each in a file of its own, append
+(`log_appender`), read (`log_reader`), begin segments (`log_rolling`), make durable
+(`log_flushing`), take something away (`log_surgery`), compact (`log_compaction`) and check
+(`log_checks`). Appends and reads are synchronous and only touch the page cache; `make_durable`
+waits for the device.
 
 Invariants:
 
@@ -13,41 +15,25 @@ Invariants:
 * the producer states are the fold of all batches below `end_offset`.
 """
 
-from enum import IntEnum
-from typing import NamedTuple
+from collections.abc import Iterator
+from uuid import UUID
 
-from chiplog_broker.ports.disk import File
-from chiplog_broker.records.batch import (
-    BatchHeader,
-    check_crc,
-    iter_batches,
-    read_header,
-    set_place,
-    stamp_append_time,
-)
-from chiplog_broker.records.errors import BatchTooLargeError
-from chiplog_broker.records.scan import check_keys_quickly
-from chiplog_broker.records.validate import TimestampType, validate_produced
-from chiplog_broker.records.writer import recompress
-from chiplog_broker.steps import Steps, at_once
+from chiplog_broker.steps import Steps
+from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochEnd
-from chiplog_broker.storage.errors import (
-    OffsetOutOfRangeError,
-    RecordsTruncatedError,
-    UnexpectedEpochError,
-    UnexpectedOffsetError,
-)
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.loaded_log import LoadedLog
+from chiplog_broker.storage.log_appender import AppendResult, LogAppender
+from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_compaction import LogCompaction
-from chiplog_broker.storage.producers import SentBatch
-from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET, Segment
-from chiplog_broker.storage.timestamps import (
-    Access,
-    MovedError,
-    TimestampOffset,
-    first_at_or_after,
-    may_hold_newest,
-    newest_in,
-)
+from chiplog_broker.storage.log_flushing import LogFlushing
+from chiplog_broker.storage.log_reader import ListOffset, LogReader, LogSlice
+from chiplog_broker.storage.log_rolling import SegmentRoller
+from chiplog_broker.storage.log_state import LogEnvironment, LogState
+from chiplog_broker.storage.log_surgery import LogSurgery
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_broker.storage.producers import ProducerEntry
+from chiplog_broker.storage.timestamps import TimestampOffset
 
 __all__ = [
     "AppendResult",
@@ -58,307 +44,232 @@ __all__ = [
     "TimestampOffset",
 ]
 
-NO_APPEND_TIME = -1
-_SEARCHES = 5
-"""How often a search begins again because segments were cut, compacted or deleted meanwhile."""
 
-
-class AppendResult(NamedTuple):
-    """Where an append went. A tuple: one is made per produce request."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    """-1 where the topic keeps the producers' own timestamps."""
-    log_start_offset: int
-    duplicate: bool
-    """The batch was in the log already; the offsets are those it got then."""
-
-
-class LogSlice(NamedTuple):
-    """Whole batches that lie side by side in one file. Use it before the next await."""
-
-    file: File
-    position: int
-    size_bytes: int
-    """0: there is nothing at this offset yet."""
-    next_offset: int
-    """Where reading goes on."""
-
-    def read(self) -> bytes:
-        """The batches as bytes of their own."""
-        return self.file.read(self.position, self.size_bytes)
-
-    def after(self, size_bytes: int) -> "LogSlice":
-        """What is left where so many bytes were sent."""
-        return self._replace(
-            position=self.position + size_bytes, size_bytes=self.size_bytes - size_bytes
-        )
-
-    def read_into(self, buffer: memoryview) -> int:
-        """The batches into the beginning of a buffer that is large enough."""
-        return self.file.read_into(self.position, buffer[: self.size_bytes])
-
-
-class ListOffset(IntEnum):
-    """The timestamps that mean a place, not a time, in ListOffsets."""
-
-    LATEST = -1
-    EARLIEST = -2
-    MAX_TIMESTAMP = -3
-
-
-class PartitionLog(LogCompaction):
+class PartitionLog:
     """One replica. Made by `LogDirectory`."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_appender",
+        "_flushing",
+        "_reader",
+        "_roller",
+        "_state",
+        "_surgery",
+        "append_as_follower",
+        "append_as_leader",
+        "checks",
+        "compaction",
+        "partition",
+        "read",
+        "topic_id",
+    )
 
-    # --- writing ---------------------------------------------------------------
+    def __init__(
+        self,
+        env: LogEnvironment,
+        partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        loaded: LoadedLog,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self._state = state = LogState(env, partition, topic_id, config, loaded)
+        self.checks = checks = LogChecks(state)
+        """For those who look for damage, or were told of it."""
+        self._roller = roller = SegmentRoller(state)
+        self._appender = appender = LogAppender(state, roller)
+        self._reader = reader = LogReader(state, checks)
+        # What every produce and fetch calls goes straight to the collaborator.
+        self.append_as_leader = appender.append_as_leader
+        self.append_as_follower = appender.append_as_follower
+        self.read = reader.read
+        self._flushing = LogFlushing(state)
+        self._surgery = LogSurgery(state, roller, checks)
+        self.compaction = LogCompaction(state, roller, checks)
+        """For the cleaner."""
+        self._announce(config)
 
-    def append_as_leader(
-        self, batch: memoryview, leader_epoch: int, now_ms: int, *, keys_are_checked: bool = False
-    ) -> AppendResult:
-        """Check one produced batch, give it its place, write it.
+    # --- what it is --------------------------------------------------------------
 
-        Offset and epoch are set in `batch` itself if it can be written to. Raises
-        `RecordsError` or `StorageError`, and then the log is as it was; also `TakesLong`, unless
-        `check_keys` was found to be content with it before.
-        """
-        self._check_writable()
-        header = validate_produced(batch, self._limits, now_ms)
-        if header.producer_id >= 0:
-            earlier = self._producers.check(header)
-            if earlier is not None:
-                return self._duplicate(earlier)
-        if batch.readonly:
-            batch = memoryview(bytearray(batch))
-        if self._rewrites:
-            batch, header = self._rewrite(batch, header, now_ms, keys_are_checked)
-        size_bytes = len(batch)
-        self._room.for_producer(size_bytes)
-        if leader_epoch != self._epochs.last_epoch:
-            self.begin_epoch(leader_epoch)
-        base_offset = self.end_offset
-        last_offset = base_offset + header.last_offset_delta
-        max_timestamp_ms = header.max_timestamp_ms
-        set_place(batch, base_offset, header.length_bytes, leader_epoch)
-        if self._roll_is_due(last_offset, max_timestamp_ms, size_bytes, now_ms):
-            self.roll(now_ms)
-        self._write(batch, now_ms)
-        self._segments.active.count(last_offset, max_timestamp_ms, size_bytes)
-        self.end_offset = last_offset + 1
-        if header.producer_id >= 0:
-            self._pass_time()
-        self._producers.record(header, base_offset)
-        append_time_ms = max_timestamp_ms if header.is_log_append_time else NO_APPEND_TIME
-        return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
+    @property
+    def config(self) -> LogConfig:
+        return self._state.config
 
-    def append_as_follower(
-        self, batches: memoryview, leader_epoch: int, now_ms: int
-    ) -> AppendResult:
-        """Write whole batches as the leader of this epoch has them; they must continue this log.
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._state.log_start_offset
 
-        All are checked before the first is written. If the disk fills up on the way, those
-        that fitted stay. Raises `UnexpectedEpochError` where the epochs go back, or beyond
-        the leader's own: no leader has records of a reign that comes after its.
-        """
-        self._check_writable()
-        self._room.for_follower(len(batches))
-        base_offset = self.end_offset
-        run: list[BatchHeader] = []
-        run_start = position = 0
-        for header in self._check_replicated(batches, leader_epoch):
-            added_bytes = position - run_start + header.size_bytes
-            if self._roll_is_due(header.last_offset, header.max_timestamp_ms, added_bytes, now_ms):
-                self._write_run(batches[run_start:position], run, now_ms)
-                run, run_start = [], position
-                self.roll(now_ms)
-            run.append(header)
-            position += header.size_bytes
-        self._write_run(batches[run_start:position], run, now_ms)
-        return AppendResult(
-            base_offset, self.end_offset - 1, NO_APPEND_TIME, self.log_start_offset, False
-        )
+    @property
+    def end_offset(self) -> int:
+        """The next offset to be written."""
+        return self._state.end_offset
 
-    # --- reading -----------------------------------------------------------------
+    @property
+    def durable_end_offset(self) -> int:
+        """Everything below survives a power cut."""
+        return self._state.durable_end_offset
 
-    def read(
-        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool = True
-    ) -> LogSlice:
-        """Whole batches from the one that holds `offset` on, out of one segment.
+    @property
+    def recovery_point(self) -> int:
+        """What the checkpoint may say is durable, a truncation under way considered."""
+        return self._state.recovery_point
 
-        They end at or before `up_to_offset` and within `max_bytes`, except that with
-        `min_one` the first batch is given whole.
-        """
-        self._check_open()
-        if not self.log_start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} of {self.partition} is not within "
-                f"{self.log_start_offset} to {self.end_offset}"
-            )
-        segment = self._segments.holding(offset)
-        if offset >= up_to_offset or offset == self.end_offset:
-            return LogSlice(segment.log, 0, 0, offset)
-        with self._looking_into(segment):
-            found = segment.slice_from(offset, max_bytes, up_to_offset, min_one=min_one)
-            if found.size_bytes:
-                self._check_slice(segment, found.position, found.size_bytes, offset)
-        return LogSlice(segment.log, *found)
+    @property
+    def countable_end_offset(self) -> int:
+        """What this replica may vouch for under the topic's durability."""
+        return self._state.countable_end_offset
 
-    def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
-        """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
-        return at_once(self.find_timestamp(timestamp_ms, up_to_offset))
+    @property
+    def last_epoch(self) -> int:
+        """The newest leader epoch in the log; -1 if there is none."""
+        return self._state.epochs.last_epoch
 
-    def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
-        """The same in steps: a search may have to look at many batches.
+    @property
+    def size_bytes(self) -> int:
+        return self._state.segments.size_bytes
 
-        Raises `RecordsTruncatedError` where the log changes again and again.
-        """
-        self._check_open()
-        match timestamp_ms:
-            case ListOffset.LATEST:
-                offset = min(up_to_offset, self.end_offset)
-                return TimestampOffset(-1, offset, self._epochs.epoch_at(offset))
-            case ListOffset.EARLIEST:
-                offset = self.log_start_offset
-                return TimestampOffset(-1, offset, self._epochs.epoch_at(offset))
-        for _ in range(_SEARCHES):
-            try:
-                found = yield from self._search(timestamp_ms)
-            except MovedError:
-                yield None
-            else:
-                return found if found is not None and found.offset < up_to_offset else None
-        raise RecordsTruncatedError(f"{self.partition} changed while a time was looked for")
+    @property
+    def segment_count(self) -> int:
+        return len(self._state.segments)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether an append could be tried now: not closed, not being truncated, not damaged."""
+        return self._state.is_writable
+
+    @property
+    def damage(self) -> DamagedLogError | None:
+        """What was found wrong with it since it was opened; nothing is read or added after that."""
+        return self._state.damage
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether compaction may have been here, or where this log is copied from."""
+        return self._state.may_have_gaps
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch under which `offset` was written; -1 if not known."""
-        return self._epochs.epoch_at(offset)
+        return self._state.epochs.epoch_at(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
         """Where `leader_epoch` ends in this log; (-1, -1) where it cannot say."""
-        return self._epochs.end_offset_for(leader_epoch, self.end_offset)
+        return self._state.epochs.end_offset_for(leader_epoch, self._state.end_offset)
 
-    # --- inner workings ----------------------------------------------------------
+    @property
+    def producer_count(self) -> int:
+        return len(self._state.producers)
 
-    def _search(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
-        """Raises `MovedError` where the log changed meanwhile, `LogClosedError`."""
-        cuts = self._cuts
+    def producers(self) -> Iterator[tuple[int, ProducerEntry]]:
+        """The producers that are remembered here, by id."""
+        return iter(self._state.producers)
 
-        def check(segment: Segment) -> None:
-            self._check_open()
-            if self._cuts != cuts or self._busy or segment.retired:
-                raise MovedError
+    def forget_idle_producers(self, expiration_ms: int) -> None:
+        """Forget the producers that have written nothing here for so long."""
+        self._state.pass_time()
+        self._state.producers.forget_idle(expiration_ms)
 
-        access = Access(self._read_batch, check)
-        if timestamp_ms == ListOffset.MAX_TIMESTAMP:
-            return (yield from self._newest(access))
-        return (yield from self._first_at_or_after(timestamp_ms, access))
+    # --- settings ----------------------------------------------------------------
 
-    def _newest(self, access: Access) -> Steps[TimestampOffset | None]:
-        best: TimestampOffset | None = None
-        for segment in may_hold_newest(self._segments.as_list(), self.log_start_offset):
-            with self._looking_into(segment):
-                found = yield from newest_in(segment, self.log_start_offset, access)
-            if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
-                best = found
-        return best
+    def configure(self, config: LogConfig) -> None:
+        """Obey these settings from now on."""
+        self._state.configure(config)
+        self._appender.configure(config)
+        self._roller.configure(config)
+        self._announce(config)
 
-    def _first_at_or_after(
-        self, timestamp_ms: int, access: Access
-    ) -> Steps[TimestampOffset | None]:
-        start_offset = self.log_start_offset
-        for segment in self._segments.as_list():
-            if segment.end_offset > start_offset:
-                with self._looking_into(segment):
-                    found = yield from first_at_or_after(
-                        segment, timestamp_ms, start_offset, access
-                    )
-                if found is not None:
-                    return found
-        return None
+    def _announce(self, config: LogConfig) -> None:
+        if config.compacts:
+            self._state.env.compacting()
 
-    def _roll_is_due(
-        self, last_offset: int, max_timestamp_ms: int, added_bytes: int, now_ms: int
-    ) -> bool:
-        """Kafka's conditions; time is record time, or ours where records carry none."""
-        segment = self._segments.active
-        first_ms = segment.first_timestamp_ms
-        waited_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
-        return (
-            segment.size_bytes + added_bytes > self._roll_bytes
-            or (waited_ms > self._roll_ms and segment.size_bytes > 0)
-            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            or segment.index_full
-        )
+    async def allow_gaps(self) -> None:
+        """Remember, durably, that compaction may have been here, before it is."""
+        await self.compaction.allow_gaps()
 
-    def _write(self, data: memoryview, now_ms: int) -> None:
-        segment = self._segments.active
-        try:
-            segment.write(data)
-        except OSError as error:
-            self._health.write_failed(error)
-        self._room.taken(len(data))
-        if not segment.unsynced:
-            self._sync.wrote_to(segment, now_ms)
+    # --- writing -----------------------------------------------------------------
 
-    def _write_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
-        """One write for many batches; nothing if there are none."""
-        if not run:
-            return
-        self._write(data, now_ms)
-        segment = self._segments.active
-        self._pass_time()
-        for header in run:
-            self._epochs.assign(header.leader_epoch, header.base_offset)
-            segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
-            self.end_offset = header.last_offset + 1
-            self._producers.record(header, header.base_offset)
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """What follows is written under this epoch, which starts at the log end."""
+        self._appender.begin_epoch(leader_epoch)
 
-    def _check_replicated(self, batches: memoryview, leader_epoch: int) -> list[BatchHeader]:
-        headers = []
-        expected, epoch = self.end_offset, self._epochs.last_epoch
-        for position, header in iter_batches(batches):
-            check_crc(batches[position:], header)
-            if not epoch <= header.leader_epoch <= leader_epoch:
-                raise UnexpectedEpochError(
-                    f"{self.partition} has epoch {header.leader_epoch} at {header.base_offset} "
-                    f"after epoch {epoch}, from the leader of epoch {leader_epoch}"
-                )
-            is_gap = header.base_offset > expected and self.may_have_gaps
-            if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
-                raise UnexpectedOffsetError(
-                    f"{self.partition} goes on at {expected}, not {header.base_offset}",
-                    header.base_offset,
-                )
-            expected, epoch = header.last_offset + 1, header.leader_epoch
-            headers.append(header)
-        return headers
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end, unless the newest is empty still."""
+        self._roller.roll(now_ms)
 
-    def _duplicate(self, earlier: SentBatch) -> AppendResult:
-        stamped = self._config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-        return AppendResult(
-            earlier.first_offset,
-            earlier.last_offset,
-            earlier.timestamp_ms if stamped else NO_APPEND_TIME,
-            self.log_start_offset,
-            True,
-        )
+    # --- reading -----------------------------------------------------------------
 
-    def _rewrite(
-        self, batch: memoryview, header: BatchHeader, now_ms: int, keys_are_checked: bool
-    ) -> tuple[memoryview, BatchHeader]:
-        """What the topic asks of a batch beyond storing it: keys, another codec, our clock."""
-        if self._config.compacts and not keys_are_checked:
-            check_keys_quickly(batch, header)
-        codec = self._config.compression_type
-        if codec is not None and codec is not header.codec:
-            batch = memoryview(recompress(batch, header, codec))
-            if len(batch) > self._config.max_message_bytes:
-                raise BatchTooLargeError(
-                    f"as {codec.name} the batch has {len(batch)} bytes, "
-                    f"max.message.bytes is {self._config.max_message_bytes}"
-                )
-        if self._config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
-            stamp_append_time(batch, now_ms)
-        return batch, read_header(batch)
+    def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
+        """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
+        return self._reader.offset_for_timestamp(timestamp_ms, up_to_offset)
+
+    def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
+        """The same in steps; see `LogReader`."""
+        return self._reader.find_timestamp(timestamp_ms, up_to_offset)
+
+    # --- durability --------------------------------------------------------------
+
+    async def make_durable(self, offset: int) -> None:
+        """Return once everything below `offset` may count under the topic's durability."""
+        await self._flushing.make_durable(offset)
+
+    async def flush(self) -> None:
+        """Make durable all there is now, whatever the topic's durability."""
+        await self._flushing.flush()
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether `flush.ms`, `flush.messages` or a finished segment ask for a flush."""
+        return self._flushing.is_due(now_ms)
+
+    # --- taking away -------------------------------------------------------------
+
+    async def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
+        await self._surgery.truncate_to(offset, now_ms)
+
+    async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything; the log is empty and begins at `offset`."""
+        await self._surgery.truncate_fully_and_start_at(offset, now_ms)
+
+    async def delete_records_before(self, offset: int, now_ms: int) -> int:
+        """Raise the log start, durably; returns it. Segments wholly below go with it."""
+        return await self._surgery.delete_records_before(offset, now_ms)
+
+    async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:
+        """Let expired segments go, none above the high watermark; returns how many."""
+        return await self._surgery.enforce_retention(high_watermark, now_ms)
+
+    def remove_expired_files(self, now_ms: int) -> int:
+        """Remove files of segments that left `file.delete.delay.ms` ago."""
+        return self._state.segments.remove_retired(now_ms)
+
+    # --- the end -----------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Make everything durable, so that the next open need not read it; then let go."""
+        state = self._state
+        async with state.surgery:
+            state.check_writable()
+            state.is_closed = True
+            active = state.segments.active
+            try:
+                active.seal()
+            except OSError as error:
+                state.health.write_failed(error)
+            self._roller.snapshot_producers()
+            active.sealed = True
+            state.sync.wrote_to(active, 0)
+            state.sync.names_changed()
+            await state.sync.flush()
+            await state.sync.idle()
+        self.release()
+
+    async def stop(self) -> None:
+        """Write nothing more; returns when no sync is under way. Files stay open."""
+        async with self._state.surgery:
+            self._state.is_closed = True
+            await self._state.sync.idle()
+
+    def release(self) -> None:
+        """Close the files: nobody may be reading any more."""
+        self._state.segments.close()

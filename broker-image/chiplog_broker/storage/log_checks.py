@@ -23,10 +23,13 @@ _buffer = memoryview(bytearray(_CHUNK_BYTES))
 used again and again costs no page faults, which were a third of a check."""
 
 
-class LogChecks(LogState):
-    """What reads and checks."""
+class LogChecks:
+    """Checks what is read from one log, and ends the log where it is damaged."""
 
-    __slots__ = ()
+    __slots__ = ("_state",)
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
 
     def scrub(self, offset: int, max_bytes: int) -> tuple[int, int | None]:
         """Check what is durable from `offset` on, within one segment, one batch at least.
@@ -35,18 +38,19 @@ class LogChecks(LogState):
         An offset, since positions are others after a truncation. Raises `DamagedLogError`, and
         `LogClosedError` where there is nothing to check any more.
         """
-        self._check_open()
-        durable_end = self._sync.durable_end_offset
-        offset = max(offset, self._segments.first.base_offset)
+        state = self._state
+        state.check_open()
+        durable_end = state.durable_end_offset
+        offset = max(offset, state.segments.first.base_offset)
         if offset >= durable_end:
             return 0, None
-        segment = self._segments.holding(offset)
-        with self._looking_into(segment):
+        segment = state.segments.holding(offset)
+        with self.looking_into(segment):
             start = segment.position_of(offset)
             end = segment.position_of(min(durable_end, segment.end_offset))
             if start >= end:
                 # Of what follows in this segment nothing is durable, or nothing is left.
-                return 0, None if segment is self._segments.active else segment.end_offset
+                return 0, None if segment is state.segments.active else segment.end_offset
             position, following = start, offset
             while position < min(start + max_bytes, end):
                 rest_bytes = start + max_bytes - position
@@ -75,32 +79,34 @@ class LogChecks(LogState):
 
         From now on it is as after damage that was found here: nothing is read or added any more.
         """
-        if self._damage is None:
-            self._damage = DamagedLogError(why)
-            self._env.on_damage(self.partition, self._damage)
+        state = self._state
+        if state.damage is None:
+            state.damage = DamagedLogError(why)
+            state.env.on_damage(state.partition, state.damage)
 
     # --- for the rest of the log ---------------------------------------------------
 
     @contextmanager
-    def _looking_into(self, segment: Segment) -> Iterator[None]:
+    def looking_into(self, segment: Segment) -> Iterator[None]:
         """What is wrong with this segment, or its disk, is known to everybody afterwards."""
         try:
             yield
         except CorruptBatchError as error:
-            raise self._damaged(segment, error) from error
+            raise self.found_damaged(segment, error) from error
         except OSError as error:
-            self._health.read_failed(error)
+            self._state.health.read_failed(error)
 
-    def _check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
+    def check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
         """Check whole batches of which the first one holds `offset`. Raises `DamagedBatchError`."""
-        if offset >= self._sync.durable_end_offset and self._counts_synced:
+        state = self._state
+        if state.counts_synced and offset >= state.sync.durable_end_offset:
             return
         end = position + size_bytes
         while position < end:
             _, checked = self._check_chunk(segment, position, end, offset)
             position, offset = position + checked.size_bytes, checked.next_offset
 
-    def _read_batch(self, segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
+    def read_batch(self, segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
         """One whole batch, checked. Raises `DamagedBatchError`."""
         data = segment.log.read(position, size_bytes)
         try:
@@ -109,9 +115,10 @@ class LogChecks(LogState):
             raise DamagedBatchError(str(error), position, error.offset) from error
         return data
 
-    def _damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
-        """The error to raise; the first one is remembered and told."""
-        if self._damage is None:
+    def found_damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
+        """The error to raise: this log ends here. The first one is remembered and reported."""
+        state = self._state
+        if state.damage is None:
             flaw = self._located(segment, error)
             where = "" if flaw.position is None else f" at byte {flaw.position}"
             which = "" if flaw.offset is None else f", offset {flaw.offset}"
@@ -122,9 +129,9 @@ class LogChecks(LogState):
                 offset=segment.base_offset if flaw.offset is None else flaw.offset,
                 is_cut=flaw.is_cut,
             )
-            self._damage = found
-            self._env.on_damage(self.partition, found)
-        return self._damage
+            state.damage = found
+            state.env.on_damage(state.partition, found)
+        return state.damage
 
     # --- inner workings ------------------------------------------------------------
 
@@ -132,7 +139,7 @@ class LogChecks(LogState):
         try:
             return locate(segment, error, self._history(segment))
         except OSError as failure:
-            self._health.read_failed(failure)
+            self._state.health.read_failed(failure)
 
     def _check_chunk(
         self,
@@ -174,6 +181,7 @@ class LogChecks(LogState):
             wanted_bytes = min(max(batch_end(data), wanted_bytes + 1), end - position)
 
     def _history(self, segment: Segment) -> History:
+        state = self._state
         return History(
-            self._epochs.span_at, self.log_start_offset, self.may_have_gaps, segment.end_offset
+            state.epochs.span_at, state.log_start_offset, state.may_have_gaps, segment.end_offset
         )

@@ -1,31 +1,25 @@
-"""What one log consists of, and how it is kept: segments, epochs, producers, settings.
+"""What one log consists of, as plain data that its collaborators share.
 
-This is the part that appending, reading and taking away share: rolling to a new segment,
-making durable, stopping.
+Nothing here waits, reads a file or writes one. Each field says who changes it; everything else
+only reads it. What the properties say is derived from the fields alone.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.records.validate import TimestampType
 from chiplog_broker.storage.checkpoints import DirectoryCheckpoints
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.durability import LogSync
-from chiplog_broker.storage.errors import (
-    DamagedLogError,
-    FencedLeaderEpochError,
-    LogClosedError,
-)
+from chiplog_broker.storage.errors import DamagedLogError, LogClosedError
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.names import TopicPartition
-from chiplog_broker.storage.producer_snapshot import encode_snapshot
-from chiplog_broker.storage.producers import ProducerEntry
+from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.room import DiskRoom
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
@@ -55,29 +49,24 @@ class LogState:
     """The state of one replica's log."""
 
     __slots__ = (
-        "_busy",
-        "_closed",
-        "_config",
-        "_counts_synced",
-        "_cuts",
-        "_damage",
-        "_directory",
-        "_env",
-        "_epochs",
-        "_health",
-        "_limits",
-        "_producers",
-        "_rewrites",
-        "_roll_bytes",
-        "_roll_ms",
-        "_room",
-        "_segments",
-        "_surgery",
-        "_sync",
+        "config",
+        "counts_synced",
+        "cut_count",
+        "damage",
+        "directory",
         "end_offset",
+        "env",
+        "epochs",
+        "health",
+        "is_closed",
         "log_start_offset",
         "partition",
+        "producers",
+        "segments",
+        "surgery",
+        "sync",
         "topic_id",
+        "truncating_to",
     )
 
     def __init__(
@@ -88,251 +77,116 @@ class LogState:
         config: LogConfig,
         loaded: LoadedLog,
     ) -> None:
+        self.env = env
+        self.health = env.health
         self.partition = partition
         self.topic_id = topic_id
+        self.directory = partition.directory
+        self.config: LogConfig
+        """Changed by `configure`."""
+        self.segments = LogSegments(env.disk, self.directory, loaded.segments)
+        self.epochs = loaded.epochs
+        self.producers: ProducerStates = loaded.producers
+        """The fold of all batches. The appender adds to it, surgery replaces it."""
         self.log_start_offset = loaded.log_start_offset
+        """The first offset that may be read. Changed by surgery."""
         self.end_offset = loaded.segments[-1].end_offset
-        self._env = env
-        self._health = env.health
-        self._room = env.room
-        self._directory = partition.directory
-        self._segments = LogSegments(env.disk, self._directory, loaded.segments)
-        self._epochs = loaded.epochs
-        self._producers = loaded.producers
-        self._sync = LogSync(
+        """The next offset to be written. The appender raises it, surgery lowers it."""
+        self.sync = LogSync(
             env.disk,
-            self._directory,
+            self.directory,
             env.health,
             loaded.epochs,
             durable_end_offset=loaded.durable_end_offset,
             end_offset=lambda: self.end_offset,
         )
-        self._busy = False
-        self._closed = False
-        self._damage: DamagedLogError | None = None
-        self._cuts = 0
-        self._surgery = asyncio.Lock()
+        self.surgery = asyncio.Lock()
+        """Held by whoever takes segments away, replaces them, or closes the log."""
+        self.truncating_to: int | None = None
+        """While a truncation is under way nobody may append, and what lies above counts as gone
+        already. Changed by surgery."""
+        self.cut_count = 0
+        """How often the end of the log was cut off since it was opened. Changed by surgery."""
+        self.is_closed = False
+        self.damage: DamagedLogError | None = None
+        """What was found wrong with the log since it was opened. Set by its checks, once."""
         for segment in loaded.unsynced:
-            self._sync.wrote_to(segment, 0)
-            self._sync.names_changed()
+            self.sync.wrote_to(segment, 0)
+            self.sync.names_changed()
         for offset, snapshot in loaded.snapshots.items():
-            self._sync.add_snapshot(offset, snapshot)
+            self.sync.add_snapshot(offset, snapshot)
         self.configure(config)
 
-    @property
-    def config(self) -> LogConfig:
-        return self._config
+    def configure(self, config: LogConfig) -> None:
+        """These settings are in force from now on."""
+        self.config = config
+        self.counts_synced = config.durability is Durability.FSYNC
 
     @property
     def durable_end_offset(self) -> int:
         """Everything below survives a power cut."""
-        return self._sync.durable_end_offset
-
-    @property
-    def recovery_point(self) -> int:
-        """What the checkpoint may say is durable, a truncation under way considered."""
-        durable = self._sync.durable_end_offset
-        limit = self._sync.truncating_to
-        return durable if limit is None else min(durable, limit)
+        return self.sync.durable_end_offset
 
     @property
     def countable_end_offset(self) -> int:
         """What this replica may vouch for under the topic's durability."""
-        if self._counts_synced:
-            return self._sync.durable_end_offset
-        if self._sync.epochs_saved:
+        if self.counts_synced:
+            return self.sync.durable_end_offset
+        if self.sync.epochs_saved:
             return self.end_offset
-        return self._epochs.entries[-1].start_offset if self._epochs.entries else 0
-
-    @property
-    def last_epoch(self) -> int:
-        """The newest leader epoch in the log; -1 if there is none."""
-        return self._epochs.last_epoch
-
-    @property
-    def size_bytes(self) -> int:
-        return self._segments.size_bytes
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments)
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether an append could be tried now: not closed, not being truncated, not damaged."""
-        return not (self._busy or self._closed) and self._damage is None
-
-    @property
-    def damage(self) -> DamagedLogError | None:
-        """What was found wrong with it since it was opened; nothing is read or added after that."""
-        return self._damage
+        return self.epochs.entries[-1].start_offset if self.epochs.entries else 0
 
     @property
     def may_have_gaps(self) -> bool:
         """Whether compaction may have been here, or where this log is copied from."""
-        return self._env.checkpoints.cleaner_offsets.get(self.partition) is not None
+        return self.env.checkpoints.cleaner_offsets.get(self.partition) is not None
 
     @property
-    def producer_count(self) -> int:
-        return len(self._producers)
+    def recovery_point(self) -> int:
+        """What the checkpoint may say is durable, a truncation under way considered."""
+        durable = self.sync.durable_end_offset
+        limit = self.truncating_to
+        return durable if limit is None else min(durable, limit)
 
-    def producers(self) -> Iterator[tuple[int, ProducerEntry]]:
-        """The producers that are remembered here, by id."""
-        return iter(self._producers)
+    @property
+    def is_truncating(self) -> bool:
+        """Whether surgery waits in the middle of a truncation."""
+        return self.truncating_to is not None
 
-    def forget_idle_producers(self, expiration_ms: int) -> None:
-        """Forget the producers that have written nothing here for so long."""
-        self._pass_time()
-        self._producers.forget_idle(expiration_ms)
+    @property
+    def is_writable(self) -> bool:
+        """Whether an append could be tried now: not closed, not being truncated, not damaged."""
+        return not (self.is_truncating or self.is_closed) and self.damage is None
 
-    def configure(self, config: LogConfig) -> None:
-        """Obey these settings from now on."""
-        self._config = config
-        self._counts_synced = config.durability is Durability.FSYNC
-        self._limits = config.produce_limits()
-        self._rewrites = (
-            config.compression_type is not None
-            or config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-            or config.compacts
-        )
-        self._roll_bytes = config.segment_bytes
-        self._roll_ms = config.roll_ms - self._jitter_ms()
-        self._segments.active.index_settings = index_settings(config)
-        if config.compacts:
-            self._env.compacting()
+    def new_segment(self, base_offset: int, mark: str = "") -> Segment:
+        """One that has no files yet, under the settings in force; `mark` as `Segment` says."""
+        settings = index_settings(self.config)
+        return Segment(self.env.disk, self.directory, base_offset, settings, mark)
 
-    # --- writing ---------------------------------------------------------------
-
-    def begin_epoch(self, leader_epoch: int) -> None:
-        """What follows is written under this epoch, which starts at the log end."""
-        self._check_writable()
-        if leader_epoch < self._epochs.last_epoch:
-            raise FencedLeaderEpochError(
-                f"{self.partition} has records of epoch {self._epochs.last_epoch}, "
-                f"{leader_epoch} is over"
-            )
-        self._epochs.assign(leader_epoch, self.end_offset)
-
-    def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log end, unless the newest is empty still."""
-        active = self._segments.active
-        if active.size_bytes == 0:
-            return
-        segment = Segment(
-            self._env.disk, self._directory, self.end_offset, index_settings(self._config)
-        )
-        try:
-            active.seal()
-            segment.create(now_ms)
-        except OSError as error:
-            self._health.write_failed(error)
-        self._sync.wrote_to(active, now_ms)
-        self._sync.names_changed()
-        self._snapshot_producers()
-        self._segments.add(segment)
-        self._roll_ms = self._config.roll_ms - self._jitter_ms()
-
-    # --- durability --------------------------------------------------------------
-
-    async def make_durable(self, offset: int) -> None:
-        """Return once everything below `offset` may count under the topic's durability.
-
-        `Fsync`: once it was synced, in one round with whatever else came meanwhile.
-        `PageCache`: at once, but for the epoch history and `flush.messages`.
-        """
-        self._check_open()
-        unsynced_records = self.end_offset - self._sync.durable_end_offset
-        if (
-            self._config.durability is Durability.FSYNC
-            or unsynced_records >= self._config.flush_messages
-        ):
-            await self._sync.reach(offset)
-        elif not self._sync.epochs_saved:
-            await self._sync.save_epochs()
-
-    async def flush(self) -> None:
-        """Make durable all there is now, whatever the topic's durability."""
-        await self._sync.flush()
-
-    def flush_is_due(self, now_ms: int) -> bool:
-        """Whether `flush.ms`, `flush.messages` or a finished segment ask for a flush."""
-        sync = self._sync
-        if sync.holds_more_than_tail:
-            return True
-        since_ms = sync.unsynced_since_ms
-        if since_ms is not None and now_ms - since_ms >= self._config.flush_ms:
-            return True
-        return self.end_offset - sync.durable_end_offset >= self._config.flush_messages
-
-    def remove_expired_files(self, now_ms: int) -> int:
-        """Remove files of segments that left `file.delete.delay.ms` ago."""
-        return self._segments.remove_retired(now_ms)
-
-    # --- the end -----------------------------------------------------------------
-
-    async def close(self) -> None:
-        """Make everything durable, so that the next open need not read it; then let go."""
-        async with self._surgery:
-            self._check_writable()
-            self._closed = True
-            active = self._segments.active
-            try:
-                active.seal()
-            except OSError as error:
-                self._health.write_failed(error)
-            self._snapshot_producers()
-            active.sealed = True
-            self._sync.wrote_to(active, 0)
-            self._sync.names_changed()
-            await self._sync.flush()
-            await self._sync.idle()
-        self.release()
-
-    async def stop(self) -> None:
-        """Write nothing more; returns when no sync is under way. Files stay open."""
-        async with self._surgery:
-            self._closed = True
-            await self._sync.idle()
-
-    def release(self) -> None:
-        """Close the files: nobody may be reading any more."""
-        self._segments.close()
-
-    # --- inner workings ----------------------------------------------------------
-
-    def _check_open(self) -> None:
-        if self._damage is not None:
-            found = self._damage
+    def check_open(self) -> None:
+        """Raises `DamagedLogError`, `LogClosedError`."""
+        if self.damage is not None:
+            found = self.damage
             raise DamagedLogError(
                 str(found), file=found.file, offset=found.offset, is_cut=found.is_cut
             )
-        if self._closed:
+        if self.is_closed:
             raise LogClosedError(f"{self.partition} is closed")
 
-    def _check_writable(self) -> None:
-        if self._health.failure is not None:
-            self._health.check()
-        if self._closed or self._damage is not None:
-            self._check_open()
-        if self._busy:
+    def check_writable(self) -> None:
+        """As `check_open`, and raises where the disk failed or a truncation is under way."""
+        if self.health.failure is not None:
+            self.health.check()
+        if self.is_closed or self.damage is not None:
+            self.check_open()
+        if self.truncating_to is not None:
             raise RuntimeError(f"{self.partition} is being truncated")
 
-    def _snapshot_producers(self) -> None:
-        self._pass_time()
-        snapshot = encode_snapshot(self._producers, self._env.clock.now_ms())
-        self._sync.add_snapshot(self.end_offset, snapshot)
-
-    def _pass_time(self) -> None:
+    def pass_time(self) -> None:
         """Producers are idle by the monotonic clock, whatever records or the wall clock say."""
-        self._producers.pass_time(int(self._env.clock.monotonic_s() * 1_000))
-
-    def _jitter_ms(self) -> int:
-        """A random part of `segment.jitter.ms`, so that not all logs roll at once."""
-        widest_ms = min(self._config.segment_jitter_ms, self._config.roll_ms)
-        if widest_ms <= 0:
-            return 0
-        return int.from_bytes(self._env.rng.token(8), "big") % widest_ms
+        self.producers.pass_time(int(self.env.clock.monotonic_s() * 1_000))
 
 
 def index_settings(config: LogConfig) -> IndexSettings:
+    """How the index of a new segment is to be under these settings."""
     return IndexSettings.of(config.index_interval_bytes, config.segment_index_bytes)

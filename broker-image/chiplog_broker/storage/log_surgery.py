@@ -11,77 +11,86 @@ from contextlib import asynccontextmanager, suppress
 
 from chiplog_broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from chiplog_broker.storage.log_checks import LogChecks
-from chiplog_broker.storage.log_state import index_settings
+from chiplog_broker.storage.log_rolling import SegmentRoller
+from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.producer_replay import load_snapshot, replay
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.retention import count_expired
-from chiplog_broker.storage.segment import Segment
 
 
-class LogSurgery(LogChecks):
-    """What removes records."""
+class LogSurgery:
+    """Takes records away from one log."""
 
-    __slots__ = ()
+    __slots__ = ("_checks", "_roller", "_state")
+
+    def __init__(self, state: LogState, roller: SegmentRoller, checks: LogChecks) -> None:
+        self._state = state
+        self._roller = roller
+        self._checks = checks
 
     async def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
-        end_offset = self._batch_start(offset) if offset >= self.log_start_offset else offset
-        if end_offset < self.log_start_offset:
+        state = self._state
+        end_offset = self._batch_start(offset) if offset >= state.log_start_offset else offset
+        if end_offset < state.log_start_offset:
             # The batch began before the log start: no part of it can stay. A log that only
             # ends at its start is another matter: it still knows who wrote what was deleted.
-            start_offset = min(offset, self.log_start_offset)
+            start_offset = min(offset, state.log_start_offset)
             await self.truncate_fully_and_start_at(start_offset, now_ms)
             return
         async with self._no_writers(end_offset):
-            if end_offset < self.end_offset:
+            if end_offset < state.end_offset:
                 await self._lower_checkpoints(end_offset)
                 await self._cut(end_offset, now_ms)
-            self._epochs.truncate_end(end_offset)
+            state.epochs.truncate_end(end_offset)
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything; the log is empty and begins at `offset`."""
-        floor = min(offset, self.log_start_offset)
+        state = self._state
+        floor = min(offset, state.log_start_offset)
         async with self._no_writers(floor):
             # Nothing counts as durable any more, so recovery may drop what is left of the
             # old segments wherever the power fails; the new start is known before they go.
             await self._lower_checkpoints(floor)
-            await self._env.checkpoints.log_starts.put(self.partition, offset)
+            await state.env.checkpoints.log_starts.put(state.partition, offset)
             self._check_descriptors()
             self._start_over(offset, now_ms)
-        await self.flush()
+        await state.sync.flush()
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Raise the log start, durably; returns it. Segments wholly below go with it."""
-        self._check_writable()
-        if offset > self.end_offset:
-            raise OffsetOutOfRangeError(f"{offset} is past the end of {self.partition}")
-        async with self._surgery:
-            if offset > self.log_start_offset:
+        state = self._state
+        state.check_writable()
+        if offset > state.end_offset:
+            raise OffsetOutOfRangeError(f"{offset} is past the end of {state.partition}")
+        async with state.surgery:
+            if offset > state.log_start_offset:
                 # Counted before: one that ends meanwhile has no snapshot to follow it yet.
-                passed = sum(1 for segment in self._segments if segment.end_offset <= offset)
-                count = min(passed, len(self._segments) - 1)
+                passed = sum(1 for segment in state.segments if segment.end_offset <= offset)
+                count = min(passed, len(state.segments) - 1)
                 await self._raise_log_start(offset)
                 self._retire_oldest(count, now_ms)
-        return self.log_start_offset
+        return state.log_start_offset
 
     async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:
         """Let expired segments go, none above the high watermark; returns how many."""
-        self._check_writable()
-        async with self._surgery:
+        state = self._state
+        state.check_writable()
+        async with state.surgery:
             expired = count_expired(
-                self._segments.as_list(),
-                self._config,
+                state.segments.as_list(),
+                state.config,
                 now_ms=now_ms,
                 high_watermark=high_watermark,
-                log_start_offset=self.log_start_offset,
+                log_start_offset=state.log_start_offset,
             )
             if expired == 0:
                 return 0
-            if expired == len(self._segments):
+            if expired == len(state.segments):
                 # An empty segment at the log end keeps the next offset.
-                self.roll(now_ms)
-            new_start = self._segments.as_list()[expired].base_offset
-            await self._raise_log_start(max(new_start, self.log_start_offset))
+                self._roller.roll(now_ms)
+            new_start = state.segments.as_list()[expired].base_offset
+            await self._raise_log_start(max(new_start, state.log_start_offset))
             self._retire_oldest(expired, now_ms)
         return expired
 
@@ -90,110 +99,117 @@ class LogSurgery(LogChecks):
     @asynccontextmanager
     async def _no_writers(self, offset: int) -> AsyncIterator[None]:
         """The only one to change the log, and what lies above `offset` counts as gone."""
-        async with self._surgery:
-            self._check_writable()
-            self._busy = True
-            self._sync.truncating_to = offset
+        state = self._state
+        async with state.surgery:
+            state.check_writable()
+            state.truncating_to = offset
             try:
                 yield
             finally:
-                self._busy = False
-                self._sync.truncating_to = None
+                state.truncating_to = None
 
     async def _lower_checkpoints(self, offset: int) -> None:
         """The next start must not miss what we are about to remove: neither as durable, nor as
         compacted, nor, where the loss of acknowledged records was accepted, as acknowledged."""
-        checkpoints = self._env.checkpoints
+        state = self._state
+        checkpoints = state.env.checkpoints
         for one in (
             checkpoints.recovery_points,
             checkpoints.high_watermarks,
             checkpoints.cleaner_offsets,
             checkpoints.cut_tails,
         ):
-            if (one.get(self.partition) or 0) > offset:
-                await one.put(self.partition, offset)
+            if (one.get(state.partition) or 0) > offset:
+                await one.put(state.partition, offset)
 
     def _batch_start(self, offset: int) -> int:
         """The first offset of the batch that holds `offset`; itself if none does.
 
         In a gap, which compaction leaves, it is where the last batch before it ends.
         """
-        if offset >= self.end_offset:
+        state = self._state
+        if offset >= state.end_offset:
             return offset
-        segment = self._segments.holding(offset)
-        with self._looking_into(segment):
+        segment = state.segments.holding(offset)
+        with self._checks.looking_into(segment):
             base_offset = segment.header_at(segment.position_of(offset)).base_offset
             return base_offset if base_offset <= offset else segment.end_at_or_below(offset)
 
     async def _cut(self, end_offset: int, now_ms: int) -> None:
-        self._cuts += 1
-        with self._looking_into(self._segments.holding(end_offset)):
+        state = self._state
+        state.cut_count += 1
+        with self._checks.looking_into(state.segments.holding(end_offset)):
             await self._cut_readable(end_offset, now_ms)
 
     async def _cut_readable(self, end_offset: int, now_ms: int) -> None:
+        state = self._state
         producers = load_snapshot(
-            self._env.disk,
-            self._directory,
-            self._segments.first.base_offset,
+            state.env.disk,
+            state.directory,
+            state.segments.first.base_offset,
             end_offset,
         )
-        for _ in replay(producers, self._segments.as_list(), end_offset):
-            await self._env.clock.sleep(0)
+        for _ in replay(producers, state.segments.as_list(), end_offset):
+            await state.env.clock.sleep(0)
         # From here to the end nothing waits: other tasks see the log before or after.
-        holding = self._segments.holding(end_offset)
+        holding = state.segments.holding(end_offset)
         position = holding.position_of(end_offset)
         holding.open_files()
-        remove_at_ms = now_ms + self._config.file_delete_delay_ms
+        remove_at_ms = now_ms + state.config.file_delete_delay_ms
         try:
-            self._segments.retire_above(end_offset, remove_at_ms)
-            self._segments.remove_snapshots_above(end_offset)
-            self._segments.active.truncate(position, end_offset)
+            state.segments.retire_above(end_offset, remove_at_ms)
+            state.segments.remove_snapshots_above(end_offset)
+            state.segments.active.truncate(position, end_offset)
         except OSError as error:
-            self._health.take_offline(error)
-        self.end_offset = end_offset
-        self._producers = producers
-        self._sync.wrote_to(self._segments.active, now_ms)
-        self._sync.names_changed()
-        self._sync.cut_at(end_offset)
+            state.health.take_offline(error)
+        state.end_offset = end_offset
+        state.producers = producers
+        state.sync.wrote_to(state.segments.active, now_ms)
+        state.sync.names_changed()
+        state.sync.cut_at(end_offset)
 
     def _check_descriptors(self) -> None:
         """Raises `NoDescriptorError` where no file can be opened, while nothing is changed yet."""
+        state = self._state
         try:
-            self._env.disk.open(self._segments.active.log_path).close()
+            state.env.disk.open(state.segments.active.log_path).close()
         except OSError as error:
-            self._health.read_failed(error)
+            state.health.read_failed(error)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
-        self._cuts += 1
-        segment = Segment(self._env.disk, self._directory, offset, index_settings(self._config))
-        remove_at_ms = now_ms + self._config.file_delete_delay_ms
+        state = self._state
+        state.cut_count += 1
+        segment = state.new_segment(offset)
+        remove_at_ms = now_ms + state.config.file_delete_delay_ms
         try:
-            self._segments.replace_all(segment, remove_at_ms)
-            self._segments.remove_snapshots_above(-1)
+            state.segments.replace_all(segment, remove_at_ms)
+            state.segments.remove_snapshots_above(-1)
             segment.create(now_ms)
         except OSError as error:
-            self._health.take_offline(error)
-        self._epochs.clear()
-        self._producers = ProducerStates(offset)
-        self.log_start_offset = self.end_offset = offset
-        self._sync.wrote_to(segment, now_ms)
-        self._sync.names_changed()
-        self._sync.cut_at(min(offset, self._sync.durable_end_offset))
+            state.health.take_offline(error)
+        state.epochs.clear()
+        state.producers = ProducerStates(offset)
+        state.log_start_offset = state.end_offset = offset
+        state.sync.wrote_to(segment, now_ms)
+        state.sync.names_changed()
+        state.sync.cut_at(min(offset, state.sync.durable_end_offset))
 
     async def _raise_log_start(self, offset: int) -> None:
-        if self._sync.holds_more_than_tail:
+        state = self._state
+        if state.sync.holds_more_than_tail:
             # Once the records are gone only snapshots know who wrote them.
             with suppress(DiskFullError):
-                await self._sync.flush()
-        await self._env.checkpoints.log_starts.put(self.partition, offset)
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self._epochs.truncate_start(offset)
+                await state.sync.flush()
+        await state.env.checkpoints.log_starts.put(state.partition, offset)
+        if offset > state.log_start_offset:
+            state.log_start_offset = offset
+            state.epochs.truncate_start(offset)
 
     def _retire_oldest(self, count: int, now_ms: int) -> None:
+        state = self._state
         if count > 0:
             try:
-                self._segments.retire_oldest(count, now_ms + self._config.file_delete_delay_ms)
+                state.segments.retire_oldest(count, now_ms + state.config.file_delete_delay_ms)
             except OSError as error:
-                self._health.take_offline(error)
-            self._sync.names_changed()
+                state.health.take_offline(error)
+            state.sync.names_changed()

@@ -86,7 +86,7 @@ class Scrubber:
         if log is None or not log.is_writable:
             return 0, None  # gone, or being truncated: the next round sees it
         try:
-            return log.scrub(self._offset, max_bytes)
+            return log.checks.scrub(self._offset, max_bytes)
         except StorageError:
             return 0, None  # whoever is to know has been told
 

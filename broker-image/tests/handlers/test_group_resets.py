@@ -347,7 +347,7 @@ def test_what_does_not_fit_into_one_batch_is_refused_whole(kit: "Kit") -> None:
         member = await group.be_alone()
         end = partition_of(kit).log.end_offset
         log = partition_of(kit).log
-        log._config = replace(log.config, max_message_bytes=400)
+        log._state.config = replace(log.config, max_message_bytes=400)
         refused = await ask(kit, FENCE)
         assert refused.state is ResetState.REFUSED
         assert "2 partitions do not fit into one batch" in refused.message

@@ -152,7 +152,7 @@ def test_a_file_that_ends_too_early_ends_the_connection(
 
     It was whole when it was read to be checked.
     """
-    monkeypatch.setattr(LogChecks, "_check_slice", lambda *_: None)
+    monkeypatch.setattr(LogChecks, "check_slice", lambda *_: None)
 
     async def scenario() -> None:
         async with kit.running() as client:

@@ -54,7 +54,7 @@ def flips(first: int, last: int) -> Iterator[tuple[int, int]]:
 def test_no_bit_of_a_batch_changes_unnoticed(kit: "StorageKit", log: PartitionLog) -> None:
     """Every byte, the ones outside the checksum too."""
     data = bytearray(kit.disk.content(kit.path(SEALED)))
-    history = History(log._epochs.span_at, 0)
+    history = History(log._state.epochs.span_at, 0)
     assert check_batches(memoryview(data), 6, history) == (3 * BATCH_BYTES, 12)
     for byte, bit in flips(0, len(data)):
         data[byte] ^= 1 << bit
@@ -69,7 +69,7 @@ def test_a_batch_cut_off_is_left_for_later_only_where_more_follows(
     kit: "StorageKit", log: PartitionLog
 ) -> None:
     data = memoryview(kit.disk.content(kit.path(SEALED)))[:250]
-    history = History(log._epochs.span_at, 0)
+    history = History(log._state.epochs.span_at, 0)
     assert check_batches(data, 6, history, more_follows=True) == (2 * BATCH_BYTES, 10)
     with pytest.raises(DamagedBatchError):
         check_batches(data, 6, history)
@@ -78,11 +78,11 @@ def test_a_batch_cut_off_is_left_for_later_only_where_more_follows(
 def test_after_a_compaction_batches_may_begin_later(kit: "StorageKit", log: PartitionLog) -> None:
     data = bytes(kit.disk.content(kit.path(SEALED)))
     thinned = memoryview(data[:BATCH_BYTES] + data[2 * BATCH_BYTES :])
-    history = History(log._epochs.span_at, 0, has_gaps=True)
+    history = History(log._state.epochs.span_at, 0, has_gaps=True)
     assert check_batches(thinned, 6, history).next_offset == 12
     with pytest.raises(DamagedBatchError, match="offsets 10 to 11 where 8 belongs"):
-        check_batches(thinned, 6, History(log._epochs.span_at, 0))
-    bounded = History(log._epochs.span_at, 0, has_gaps=True, end_offset=11)
+        check_batches(thinned, 6, History(log._state.epochs.span_at, 0))
+    bounded = History(log._state.epochs.span_at, 0, has_gaps=True, end_offset=11)
     with pytest.raises(DamagedBatchError, match="offsets 10 to 11 where 8 belongs"):
         check_batches(thinned, 6, bounded)
     backwards = memoryview(data[BATCH_BYTES:] + data[:BATCH_BYTES])
@@ -170,7 +170,7 @@ def test_whoever_stumbles_over_it_the_first_wrong_batch_is_named(
         kit.config = LogConfig(segment_bytes=400, index_interval_bytes=150)
         log = kit.run(filled(kit, kit.run(kit.open()), make_batch))
         # What it remembers of appends would keep it from looking.
-        for segment in log._segments.as_list():
+        for segment in log._state.segments.as_list():
             segment._boundaries.clear()
         kit.disk.flip_bit(kit.path(SEALED), byte, 6)
         with suppress(DamagedLogError):
@@ -205,7 +205,7 @@ def test_a_batch_larger_than_a_chunk_is_checked_whole(
         await log.flush()
         size_bytes = log.size_bytes
         assert log.read(0, 2**30, 3).size_bytes == size_bytes
-        assert log.scrub(0, 2**30) == (size_bytes, 3)
+        assert log.checks.scrub(0, 2**30) == (size_bytes, 3)
         kit.disk.flip_bit(kit.path("00000000000000000000.log"), size_bytes // 2, 0)
         with pytest.raises(DamagedLogError) as found:
             log.read(0, 2**30, 3)
@@ -240,7 +240,7 @@ def test_a_scrub_reads_all_that_is_durable(
     kit.disk.flip_bit(kit.path(ACTIVE), BATCH_BYTES + 70, 0)
     offset, read_bytes, steps = 0, 0, []
     while True:
-        size_bytes, following = log.scrub(offset, 150)
+        size_bytes, following = log.checks.scrub(offset, 150)
         read_bytes += size_bytes
         if following is None:
             break
@@ -252,12 +252,12 @@ def test_a_scrub_reads_all_that_is_durable(
 
 def test_a_scrub_goes_on_after_a_truncation(kit: "StorageKit", log: PartitionLog) -> None:
     kit.run(log.truncate_to(7, NOW))
-    assert log.scrub(16, 1000) == (0, None)
-    assert log.scrub(4, 1000) == (BATCH_BYTES, 6)
-    assert log.scrub(6, 1000) == (0, None)
+    assert log.checks.scrub(16, 1000) == (0, None)
+    assert log.checks.scrub(4, 1000) == (BATCH_BYTES, 6)
+    assert log.checks.scrub(6, 1000) == (0, None)
     kit.run(log.stop())
     with pytest.raises(LogClosedError):
-        log.scrub(0, 1000)
+        log.checks.scrub(0, 1000)
 
 
 def scrubbed(kit: "StorageKit", directory: LogDirectory, seconds: int, pace: Pace) -> None:

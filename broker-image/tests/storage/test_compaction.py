@@ -305,7 +305,7 @@ def test_the_map_of_keys_is_bounded(kit: "StorageKit") -> None:
             one.append((b"%d" % (n % 10), b"%d" % n))
         cleaner_offsets = []
         while await one.clean(max_keys=4):
-            cleaner_offsets.append(one.log.cleaner_offset)
+            cleaner_offsets.append(one.log.compaction.cleaner_offset)
             latest = dict(one.values().values())
             assert latest == {b"%d" % (n % 10): b"%d" % n for n in range(30)}
         assert cleaner_offsets[0] == 4
@@ -371,7 +371,7 @@ def test_segments_are_joined_and_lead_up_to_each_other(kit: "StorageKit") -> Non
         one.append((b"other", b"v"))
         assert await one.clean()
         assert one.log.segment_count == 2
-        (cleaned, active) = list(one.log._segments)
+        (cleaned, active) = list(one.log._state.segments)
         assert cleaned.end_offset == active.base_offset == 101
         assert sorted(one.values()) == [95, 96, 97, 98, 99, 100]
         kit.clock.time_ms += 60
@@ -487,10 +487,10 @@ def test_truncation_below_what_was_compacted(kit: "StorageKit") -> None:
         one.append((b"end", b"1"))
         assert await one.clean()
         assert sorted(one.values()) == [15, 17, 19, 20]
-        assert one.log.cleaner_offset == 21
+        assert one.log.compaction.cleaner_offset == 21
         await one.log.truncate_to(13, one.now_ms)
         assert one.log.end_offset == 0
-        assert one.log.cleaner_offset <= 13
+        assert one.log.compaction.cleaner_offset <= 13
         again = await restarted(one)
         assert again.log.end_offset == 0
 

@@ -101,10 +101,10 @@ class CompactedLog(RuleBasedStateMachine):
         limits = CleanerSettings(
             dedupe_buffer_bytes=max_keys * ENTRY_BYTES, io_max_bytes_per_second=float("inf")
         )
-        before = self.log.cleaner_offset
+        before = self.log.compaction.cleaner_offset
         cleaner = LogCleaner(self.directory, self.kit.clock)
         cleaned = self.run(cleaner.clean_dirtiest({self.log.partition: self.end}, limits))
-        self.clean_below = self.log.cleaner_offset
+        self.clean_below = self.log.compaction.cleaner_offset
         assert cleaned == (self.clean_below > before)
         self._check_clean_part()
 
@@ -204,7 +204,7 @@ class CompactedLog(RuleBasedStateMachine):
         assert not self.directory.quarantined
         self.log = self.directory.logs[self.kit.orders]
         assert self.durable <= self.log.end_offset <= self.end
-        assert self.log.cleaner_offset == self.clean_below
+        assert self.log.compaction.cleaner_offset == self.clean_below
         self.end = self.durable = self.log.end_offset
         self.written = {one: record for one, record in self.written.items() if one < self.end}
 

@@ -221,7 +221,7 @@ async def check_survivor(kit: "StorageKit", make_batch: "MakeBatch", witness: Wi
     log = directory.logs[kit.orders]
     witness.check(log)
     assert log.durable_end_offset == log.end_offset
-    assert last_batches(log._producers).items() >= producers_by_folding(log).items()
+    assert last_batches(log._state.producers).items() >= producers_by_folding(log).items()
     # And it goes on: a new leader appends, a clean stop and start find everything.
     result = log.append_as_leader(make_batch([b"after"]), 50, kit.clock.now_ms())
     records = all_records(log)

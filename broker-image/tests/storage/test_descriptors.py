@@ -95,7 +95,7 @@ def test_what_finds_no_descriptor_can_be_tried_again(
     async def scenario() -> None:
         directory, log = await three_segments(kit)
         # As of a broker that has just started: finished segments are not open.
-        for segment in log._segments.as_list()[:-1]:
+        for segment in log._state.segments.as_list()[:-1]:
             segment.close()
         with shortage(kit.disk, number, calls), pytest.raises(NoDescriptorError):
             await done(act, log)

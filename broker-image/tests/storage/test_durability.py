@@ -78,7 +78,6 @@ def test_a_log_begins_with_what_it_was_found_with(kit: "StorageKit") -> None:
     assert found.sync.durable_end_offset == 7
     assert found.sync.nothing_to_do
     assert not found.sync.holds_more_than_tail
-    assert found.sync.truncating_to is None
     found.sync.cut_at(5)
     assert found.sync.durable_end_offset == 5
 

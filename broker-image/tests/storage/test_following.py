@@ -313,7 +313,7 @@ def test_a_high_watermark_does_not_outlive_its_records(run: Run, kit: "StorageKi
     async def scenario(one: Follower) -> None:
         await one.begin(3)
         await one.give(one.batch(0, b"a", b"b", epoch=1), high_watermark=2)
-        checkpoint = one.log._env.checkpoints.high_watermarks
+        checkpoint = one.log._state.env.checkpoints.high_watermarks
         await checkpoint.put(one.log.partition, 2)
         await one.begin(EPOCH, unclean_epoch=EPOCH)
         await one.give(diverging_epoch=EpochEndOffset(1, 0))

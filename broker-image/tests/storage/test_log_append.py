@@ -148,7 +148,7 @@ def test_rolls_by_record_time(kit: "StorageKit", make_batch: "MakeBatch") -> Non
     _, log = kit.run(kit.new_log())
     for timestamp_ms in (NOW, NOW + 1_000, NOW - 5_000, NOW + 1_001):
         log.append_as_leader(make_batch([b"x"], timestamp_ms=timestamp_ms), 0, NOW)
-    assert [segment.base_offset for segment in log._segments] == [0, 3]
+    assert [segment.base_offset for segment in log._state.segments] == [0, 3]
 
 
 def test_rolls_by_our_clock_without_timestamps(kit: "StorageKit", make_batch: "MakeBatch") -> None:
@@ -156,18 +156,18 @@ def test_rolls_by_our_clock_without_timestamps(kit: "StorageKit", make_batch: "M
     _, log = kit.run(kit.new_log())
     for now_ms in (NOW, NOW + 1_000, NOW + 1_001):
         log.append_as_leader(make_batch([b"x"], timestamp_ms=-1), 0, now_ms)
-    assert [segment.base_offset for segment in log._segments] == [0, 2]
+    assert [segment.base_offset for segment in log._state.segments] == [0, 2]
 
 
 def test_rolls_with_jitter(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     kit.config = LogConfig(segment_ms=1_000, segment_jitter_ms=1_000)
     _, log = kit.run(kit.new_log())
-    assert 0 < log._roll_ms <= 1_000
+    assert 0 < log._roller._roll_ms <= 1_000
     seen = set()
     for _ in range(5):
         log.append_as_leader(make_batch([b"x"]), 0, NOW)
         log.roll(NOW)
-        seen.add(log._roll_ms)
+        seen.add(log._roller._roll_ms)
     assert len(seen) == 5
 
 
@@ -177,7 +177,7 @@ def test_rolls_when_an_index_is_full(kit: "StorageKit", make_batch: "MakeBatch")
     for number in range(12):
         log.append_as_leader(make_batch([b"x"], timestamp_ms=NOW + number), 0, NOW)
     assert log.segment_count > 2
-    for segment in log._segments:
+    for segment in log._state.segments:
         assert len(segment.offset_index) <= 4
 
 
@@ -186,9 +186,9 @@ def test_rolls_before_a_relative_offset_overflows(
 ) -> None:
     _, log = kit.run(kit.new_log())
     log.append_as_leader(make_batch([b"x"]), 0, NOW)
-    log.end_offset = 2**31  # as if that many had been appended
+    log._state.end_offset = 2**31  # as if that many had been appended
     log.append_as_leader(make_batch([b"y"]), 0, NOW)
-    assert [segment.base_offset for segment in log._segments] == [0, 2**31]
+    assert [segment.base_offset for segment in log._state.segments] == [0, 2**31]
 
 
 def test_an_empty_segment_is_not_rolled(kit: "StorageKit") -> None:
@@ -222,7 +222,7 @@ def test_a_follower_holds_the_leaders_bytes(kit: "StorageKit", make_batch: "Make
         result = follower.append_as_follower(memoryview(data), 3, NOW)
         assert result.last_offset == follower.end_offset - 1
     assert values_in(follower) == values_in(leader)
-    assert follower._epochs.entries == leader._epochs.entries
+    assert follower._state.epochs.entries == leader._state.epochs.entries
     assert follower.segment_count == leader.segment_count
     again = make_batch([b"value 19"], producer=Producer(producer_id=3, epoch=0, base_sequence=19))
     assert follower.append_as_leader(again, 9, NOW).duplicate

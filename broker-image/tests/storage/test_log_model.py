@@ -182,7 +182,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        nothing_lost = self.log._sync.epochs_saved
+        nothing_lost = self.log._state.sync.epochs_saved
         self.kit.kill()
         self._open()
         if nothing_lost:
@@ -288,7 +288,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def _read_all(self) -> None:
         """By searching, not by what the log remembers of its batch boundaries."""
-        for segment in self.log._segments:
+        for segment in self.log._state.segments:
             segment._boundaries.clear()
         for entry in self.entries:
             data = self.log.read(entry.offset, 1, self.end).read()

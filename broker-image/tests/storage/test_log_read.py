@@ -16,6 +16,7 @@ from chiplog_broker.storage.errors import (
     RecordsTruncatedError,
 )
 from chiplog_broker.storage.log import ListOffset, PartitionLog
+from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.segment import LARGEST_INTERVAL_BYTES, IndexSettings, Segment
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def log(kit: "StorageKit", make_batch: "MakeBatch") -> PartitionLog:
         batch = make_batch(values, timestamp_ms=NOW + 10 * number)
         assert len(batch) == 101
         log.append_as_leader(batch, number // 4, NOW)
-    assert [segment.base_offset for segment in log._segments] == [0, 6, 12, 18]
+    assert [segment.base_offset for segment in log._state.segments] == [0, 6, 12, 18]
     return log
 
 
@@ -95,14 +96,14 @@ def test_reading_into_a_buffer(log: PartitionLog) -> None:
 def test_a_reader_that_follows_needs_no_search(kit: "StorageKit", log: PartitionLog) -> None:
     """Where an append or a slice ended is remembered: no index, no walk."""
     log.read(18, 10_000, 20)
-    segment = log._segments.active
+    segment = log._state.segments.active
     segment.offset_index.close()
     assert segment._boundaries[20] == segment.size_bytes
     assert log.read(20, 10_000, 20).size_bytes == 0
 
 
 def test_damage_found_by_reading(kit: "StorageKit", log: PartitionLog) -> None:
-    segment = log._segments.holding(6)
+    segment = log._state.segments.holding(6)
     segment._boundaries.clear()
     kit.disk.content(kit.path("00000000000000000006.log"))[16] = 9
     with pytest.raises(DamagedLogError):
@@ -249,13 +250,13 @@ def test_a_search_looks_at_so_many_records_whatever_headers_claim(
     monkeypatch.setattr(timestamps, "MAX_RECORDS", 3_000)
     opened: list[int] = []
     _, log = kit.run(kit.new_log())
-    read_batch = log._read_batch
+    read_batch = log.checks.read_batch
 
     def counted(segment: Segment, position: int, size_bytes: int, offset: int) -> bytes:
         opened.append(offset)
         return read_batch(segment, position, size_bytes, offset)
 
-    monkeypatch.setattr(PartitionLog, "_read_batch", lambda _, *given: counted(*given))
+    monkeypatch.setattr(LogChecks, "read_batch", lambda _, *given: counted(*given))
     for _ in range(10):
         log.append_as_leader(lying(50, 2_000, count=900), 0, NOW)
     log.append_as_leader(make_batch([b"x"], timestamp_ms=1_500), 0, NOW)
@@ -339,7 +340,7 @@ def test_a_search_in_a_segment_that_went_begins_again(
 def test_a_search_in_a_log_that_never_rests_gives_up(with_a_lie: PartitionLog) -> None:
     def search() -> None:
         for _ in with_a_lie.find_timestamp(90, 3):
-            with_a_lie._cuts += 1
+            with_a_lie._state.cut_count += 1
 
     with pytest.raises(RecordsTruncatedError):
         search()

@@ -77,14 +77,14 @@ def test_truncating_anywhere(kit: "StorageKit", make_batch: "MakeBatch", offset:
 
 def check_all(log: PartitionLog) -> None:
     """Every offset is found by searching, and every segment's time index says what is there."""
-    for segment in log._segments:
+    for segment in log._state.segments:
         segment._boundaries.clear()
     for offset in range(log.log_start_offset, log.end_offset):
         data = log.read(offset, 1, log.end_offset).read()
         header = read_header(data)
         assert header.base_offset <= offset <= header.last_offset
         check_crc(memoryview(data), header)
-    for segment in log._segments:
+    for segment in log._state.segments:
         newest = max(
             (header.max_timestamp_ms for _, header in iter_batches(segment.log.read(0, 10**6))),
             default=-1,
@@ -279,7 +279,7 @@ def test_deleting_records(kit: "StorageKit", make_batch: "MakeBatch") -> None:
         _, log = await filled(kit, make_batch)
         assert await log.delete_records_before(13, NOW) == 13
         assert await log.delete_records_before(7, NOW) == 13
-        assert log._segments.first.base_offset == 12
+        assert log._state.segments.first.base_offset == 12
         assert log.epoch_at(13) == 1
         with pytest.raises(OffsetOutOfRangeError):
             log.read(12, 1_000, 20)
@@ -351,7 +351,7 @@ def test_offsets_are_not_used_again_after_everything_expired(
 def test_retention_by_size(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
-        segment_bytes = log._segments.first.size_bytes
+        segment_bytes = log._state.segments.first.size_bytes
         log.configure(replace(SMALL, retention_bytes=log.size_bytes - segment_bytes + 1))
         assert await log.enforce_retention(20, NOW) == 0
         log.configure(replace(SMALL, retention_bytes=log.size_bytes - segment_bytes))
@@ -404,14 +404,14 @@ def test_a_truncation_is_known_to_the_next_start(
         directory, log = await filled(kit, make_batch)
         await log.flush()
         await log.allow_gaps()
-        await log.compacted_up_to(12, log.cut_count)
+        await log.compaction.compacted_up_to(12, log.compaction.cut_count)
         await directory.checkpoint({kit.orders: 20})
         await log.truncate_to(8, NOW)
         kit.kill()
         again = await kit.open()
         assert not again.quarantined
         assert again.logs[kit.orders].end_offset == 8
-        assert again.logs[kit.orders].cleaner_offset == 8
+        assert again.logs[kit.orders].compaction.cleaner_offset == 8
         assert again.high_watermark(kit.orders) == 8
 
 
@@ -434,16 +434,17 @@ def test_every_cut_is_told_from_the_one_before(kit: "StorageKit", make_batch: "M
 
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
-        counts = [log._cuts]
+        assert log._state.truncating_to is None
+        counts = [log._state.cut_count]
         for offset in (18, 16):
             await log.truncate_to(offset, NOW)
-            counts.append(log._cuts)
+            counts.append(log._state.cut_count)
         await log.truncate_to(log.end_offset, NOW)
-        assert log._cuts == counts[-1], "nothing was cut"
+        assert log._state.cut_count == counts[-1], "nothing was cut"
         await log.truncate_fully_and_start_at(30, NOW)
-        counts.append(log._cuts)
+        counts.append(log._state.cut_count)
         await log.truncate_fully_and_start_at(40, NOW)
-        counts.append(log._cuts)
+        counts.append(log._state.cut_count)
         assert len(set(counts)) == 5
 
     kit.run(scenario())
@@ -472,7 +473,7 @@ def test_checkpoints_say_so_before_records_go(kit: "StorageKit", make_batch: "Ma
     async def scenario() -> None:
         directory, log = await filled(kit, make_batch)
         await directory.checkpoint({kit.orders: 18})
-        checkpoints = log._env.checkpoints
+        checkpoints = log._state.env.checkpoints
         assert checkpoints.recovery_points.get(kit.orders) == 20
         await log.truncate_to(12, NOW)
         assert checkpoints.recovery_points.get(kit.orders) == 12
@@ -517,7 +518,7 @@ def test_deleting_to_the_end_keeps_the_newest_segment(
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
         await log.delete_records_before(20, NOW)
-        assert (log.segment_count, log._segments.first.base_offset) == (1, 18)
+        assert (log.segment_count, log._state.segments.first.base_offset) == (1, 18)
         assert log.append_as_leader(sent(make_batch, 10), 9, NOW).base_offset == 20
 
     kit.run(scenario())
@@ -529,7 +530,7 @@ def test_what_a_cut_leaves_waits_for_its_sync_from_then_on(
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
         await log.truncate_to(8, NOW + 5)
-        assert log._sync.unsynced_since_ms == NOW + 5
+        assert log._state.sync.unsynced_since_ms == NOW + 5
 
     kit.run(scenario())
 
@@ -540,7 +541,7 @@ def test_producers_of_an_empty_log_begin_where_it_begins(
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
         await log.truncate_fully_and_start_at(500, NOW)
-        assert log._producers.end_offset == 500
+        assert log._state.producers.end_offset == 500
         log.append_as_leader(sent(make_batch, 3), 9, NOW)
         assert log.producer_count == 1
 
@@ -561,8 +562,8 @@ def test_an_error_of_the_disk_ends_the_directory_and_is_named(
         }
         with pytest.raises(DirectoryOfflineError):
             await cuts[cut]()
-        assert log._health.failure is not None
-        assert log._health.failure.errno == errno.EIO
+        assert log._state.health.failure is not None
+        assert log._state.health.failure.errno == errno.EIO
 
     kit.run(scenario())
 
@@ -592,13 +593,13 @@ def test_cutting_in_a_gap_and_behind_it(
 def test_damage_that_a_cut_comes_upon_is_noted(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     async def scenario() -> None:
         _, log = await filled(kit, make_batch)
-        segment = log._segments.holding(9)
+        segment = log._state.segments.holding(9)
         position = segment.position_of(8)
         segment._boundaries.clear()
         kit.disk.damage(kit.path(f"{6:020d}.log"), position, bytes(8))
         with pytest.raises(DamagedLogError):
             await log.truncate_to(9, NOW)
-        assert not log.is_writable or log._damage is not None
+        assert not log.is_writable or log._state.damage is not None
 
     kit.run(scenario())
 

@@ -54,12 +54,12 @@ def reopen(kit: "StorageKit") -> PartitionReport:
     else:
         log = directory.logs[kit.orders]
         assert log.durable_end_offset == log.end_offset == report.end_offset
-        *older, newest = log._segments
+        *older, newest = log._state.segments
         assert [one.sealed for one in older] == [True] * len(older)
         assert newest.sealed is False
         # How old they are is not known: it counts from the start.
-        assert {one.created_ms for one in log._segments} == {kit.clock.now_ms()}
-        data = b"".join(segment.log.read(0, segment.size_bytes) for segment in log._segments)
+        assert {one.created_ms for one in log._state.segments} == {kit.clock.now_ms()}
+        data = b"".join(segment.log.read(0, segment.size_bytes) for segment in log._state.segments)
         offsets = [header.base_offset for _, header in iter_batches(data)]
         assert offsets == list(range(0, log.end_offset, 2))
     return report
@@ -304,7 +304,7 @@ def test_segments_whose_producers_are_in_no_snapshot_stay(
     kit.kill()
     directory = kit.run(kit.open())
     assert stems(kit) == {f"{base:020d}" for base in bases}
-    assert directory.logs[kit.orders]._producers.get(5) is not None
+    assert directory.logs[kit.orders]._state.producers.get(5) is not None
 
 
 def test_a_segment_stays_only_where_it_leads_up_to_the_next_one(
@@ -353,8 +353,8 @@ def test_what_lies_wholly_below_the_log_start_goes(
         assert (report.verdict, report.reason) == (verdict, reason)
         assert (report.log_start_offset, report.end_offset) == (log_start, log_start)
         log = directory.logs[kit.orders]
-        assert log._producers.end_offset == log_start
-        assert (log._producers.get(5) is None) is (log_start == 30)
+        assert log._state.producers.end_offset == log_start
+        assert (log._state.producers.get(5) is None) is (log_start == 30)
         log.append_as_leader(make_batch([b"x"]), 9, NOW)
         await log.flush()
 
@@ -436,7 +436,7 @@ def test_a_lost_epoch_history_is_learned_from_the_batches(
     for _ in range(2):
         kit.kill()
         log = kit.run(kit.open()).logs[kit.orders]
-        assert log._epochs.entries == ((0, 0), (1, 8), (2, 16))
+        assert log._state.epochs.entries == ((0, 0), (1, 8), (2, 16))
 
 
 def test_a_batch_that_cannot_be_read_is_damage_after_a_clean_shutdown_too(
@@ -484,7 +484,7 @@ def test_an_empty_log_is_whole_and_keeps_its_last_epoch(kit: "StorageKit", clean
     report = reopen(kit)
     assert (report.verdict, report.end_offset, report.cut_bytes) == (Verdict.INTACT, 0, 0)
     kit.kill()
-    assert kit.run(kit.reopened())._epochs.entries == ((4, 0),)
+    assert kit.run(kit.reopened())._state.epochs.entries == ((4, 0),)
 
 
 def test_an_epoch_that_wrote_nothing_after_others_is_forgotten(
@@ -498,7 +498,7 @@ def test_an_epoch_that_wrote_nothing_after_others_is_forgotten(
 
     kit.run(lead())
     kit.kill()
-    assert kit.run(kit.reopened())._epochs.entries == ((1, 0),)
+    assert kit.run(kit.reopened())._state.epochs.entries == ((1, 0),)
 
 
 def test_a_sealed_segment_that_does_not_lead_up_to_the_next_one_is_damaged(
@@ -646,7 +646,7 @@ def test_a_history_that_the_first_batch_refutes_is_not_kept(
     assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 0)
     kit.kill()
     log = kit.run(kit.open()).logs[kit.orders]
-    assert log._epochs.entries == ()
+    assert log._state.epochs.entries == ()
 
 
 def test_the_last_epoch_of_a_log_whose_new_epoch_was_not_saved_is_kept(
@@ -701,7 +701,7 @@ def test_a_snapshot_above_the_recovery_point_is_not_believed(
 
     async def use() -> None:
         directory = await kit.open()
-        entry = directory.logs[kit.orders]._producers.get(5)
+        entry = directory.logs[kit.orders]._state.producers.get(5)
         assert entry is not None
         assert [batch.last_sequence for batch in entry.batches if batch.last_sequence > 19] == []
         assert entry.batches[-1].last_sequence == 19

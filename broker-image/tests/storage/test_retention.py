@@ -26,7 +26,7 @@ async def filled(
     for number in range(10):
         batch = make_batch([b"%020d" % number, b""], timestamp_ms=timestamp_ms)
         log.append_as_leader(batch, 0, NOW)
-    found = log._segments.as_list()
+    found = log._state.segments.as_list()
     assert [one.end_offset for one in found] == ENDS
     return found
 

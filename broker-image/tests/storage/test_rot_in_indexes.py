@@ -127,7 +127,7 @@ def test_the_newest_segment_is_opened_by_its_batches_where_its_index_is_wrong(
 
     async def reopened() -> tuple[int, int]:
         log = await kit.reopened()
-        newest = log._segments.active
+        newest = log._state.segments.active
         return log.end_offset, newest.max_timestamp_ms
 
     for name in (f"{last}.index", f"{last}.timeindex"):

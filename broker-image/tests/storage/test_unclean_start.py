@@ -80,7 +80,7 @@ def test_only_what_lies_above_the_recovery_point_is_written_again(
 ) -> None:
     """It becomes a segment of its own; what is durable keeps its place and its bytes."""
     _, log = kit.run(write(kit, make_batch, checkpointed=18))
-    active = log._segments.active
+    active = log._state.segments.active
     before = {
         name: bytes(kit.disk.content(kit.path(name)))
         for name in kit.disk.names(kit.orders.directory)
@@ -165,9 +165,9 @@ def test_the_segments_of_a_split_are_sealed_but_for_the_newest(
         kit.run(write(kit, make_batch, checkpointed=checkpointed))
         kit.kill()
         log = kit.run(kit.open()).logs[kit.orders]
-        assert [one.sealed for one in log._segments] == [True] * (count - 1) + [False]
-        assert {one.created_ms for one in log._segments} == {kit.clock.now_ms()}
-        for one in list(log._segments)[:-1]:
+        assert [one.sealed for one in log._state.segments] == [True] * (count - 1) + [False]
+        assert {one.created_ms for one in log._state.segments} == {kit.clock.now_ms()}
+        for one in list(log._state.segments)[:-1]:
             assert one.indexes_are_whole()
         kit.disk = type(kit.disk)()
 
@@ -270,7 +270,7 @@ def test_a_log_that_was_cut_says_so_until_it_is_in_sync_again(
 ) -> None:
     """Also after another start, which finds nothing wrong with it any more."""
     _, log = kit.run(write(kit, make_batch))
-    flip(kit, log._segments.active.log_path, 70)
+    flip(kit, log._state.segments.active.log_path, 70)
     kit.kill()
     first = kit.run(kit.open())
     assert first.report.partitions[0].verdict is Verdict.TAIL_CUT
@@ -293,7 +293,7 @@ def test_a_cut_is_remembered_before_it_is_made(
     for step in range(1, 40):
         machine = kits()
         _, log = machine.run(write(machine, make_batch))
-        flip(machine, log._segments.active.log_path, 70)
+        flip(machine, log._state.segments.active.log_path, 70)
         machine.kill()
         machine.disk.cut_power_at(step)
         with suppress(power_cut):
@@ -309,7 +309,7 @@ def test_a_log_that_ends_below_what_was_committed_says_so(
     directory, log = kit.run(write(kit, make_batch))
     kit.run(directory.checkpoint({kit.orders: RECORDS}))
     kit.disk.remove("recovery-point-offset-checkpoint")
-    active = log._segments.active
+    active = log._state.segments.active
     kit.disk.open(active.log_path).truncate(0)
     kit.kill()
 
@@ -345,7 +345,7 @@ def test_what_was_cut_is_not_counted_on_after_an_accepted_loss(
     """The replica follows a leader that never had it."""
     directory, log = kit.run(write(kit, make_batch))
     kit.run(directory._checkpoints.high_watermarks.put(kit.orders, 12))
-    flip(kit, log._segments.active.log_path, 70)
+    flip(kit, log._state.segments.active.log_path, 70)
     kit.kill()
     directory = kit.run(kit.open())
     assert directory.committed_before_cut(kit.orders) == 12

@@ -15,7 +15,7 @@ from chiplog_broker.storage import log_surgery, producers
 from chiplog_broker.storage.compaction.rewrite import Survival
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
-from chiplog_broker.storage.log import LogSlice, PartitionLog
+from chiplog_broker.storage.log import LogSlice
 from chiplog_broker.storage.log_surgery import LogSurgery
 from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
 from chiplog_broker.storage.segment import Segment
@@ -30,8 +30,8 @@ _sound_take_part = Replicas._take_part  # noqa: SLF001
 
 def _lead_without_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
     if view.leader_epoch != partition.leader_epoch:
-        log = partition.log
-        log._producers = ProducerStates(log.end_offset)  # noqa: SLF001
+        state = partition.log._state  # noqa: SLF001
+        state.producers = ProducerStates(state.end_offset)
     _sound_lead(partition, view, min_isr)
 
 
@@ -75,7 +75,7 @@ def _read_or_out_of_range(
 def _lead_with_safe_producers(partition: Partition, view: PartitionView, min_isr: int) -> None:
     """The leader before had acknowledged more than the high watermark that is known here."""
     if view.leader_epoch != partition.leader_epoch:
-        entries = partition.log._producers._entries  # noqa: SLF001
+        entries = partition.log._state.producers._entries  # noqa: SLF001
         for producer_id, entry in list(entries.items()):
             known = [one for one in entry.batches if one.last_offset < partition.high_watermark]
             entry.batches = deque(known, RETAINED_BATCHES)
@@ -84,10 +84,11 @@ def _lead_with_safe_producers(partition: Partition, view: PartitionView, min_isr
     _sound_lead(partition, view, min_isr)
 
 
-async def _cut_only(log: PartitionLog, end_offset: int, now_ms: int) -> None:
-    producers = log._producers  # noqa: SLF001
-    await _sound_cut(log, end_offset, now_ms)
-    log._producers = producers  # noqa: SLF001
+async def _cut_only(surgery: LogSurgery, end_offset: int, now_ms: int) -> None:
+    state = surgery._state  # noqa: SLF001
+    producers = state.producers
+    await _sound_cut(surgery, end_offset, now_ms)
+    state.producers = producers
 
 
 class _EntryOfOneBatch(producers.ProducerEntry):

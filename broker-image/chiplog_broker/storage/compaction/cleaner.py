@@ -109,7 +109,7 @@ class LogCleaner:
             if high_watermark is None or not log.is_writable:
                 continue
             try:
-                dirt = log.dirt(high_watermark, now_ms)
+                dirt = log.compaction.dirt(high_watermark, now_ms)
             except DirectoryOfflineError:
                 raise
             except StorageError as refused:
@@ -134,7 +134,9 @@ class LogCleaner:
     async def _clean(self, dirty: DirtyLog, settings: CleanerSettings) -> None:
         begin_s = self._clock.monotonic_s()
         pace = Pace(self._clock, settings.io_max_bytes_per_second, lambda: self._is_over)
-        one_pass = CleaningPass(dirty.log, dirty.dirt, settings.dedupe_buffer_bytes, pace)
+        one_pass = CleaningPass(
+            dirty.log.compaction, dirty.dirt, settings.dedupe_buffer_bytes, pace
+        )
         result = await one_pass.run(self._clock.now_ms())
         self._note(result, self._clock.monotonic_s() - begin_s)
         logger.info(

@@ -1,0 +1,220 @@
+"""Adding to a log: what producers send to a leader, and what a follower copies from it.
+
+Appends are synchronous and only touch the page cache. Whatever is refused is refused before the
+first byte is written, and leaves the log as it was.
+"""
+
+from typing import NamedTuple
+
+from chiplog_broker.records.batch import (
+    BatchHeader,
+    check_crc,
+    iter_batches,
+    read_header,
+    set_place,
+    stamp_append_time,
+)
+from chiplog_broker.records.errors import BatchTooLargeError
+from chiplog_broker.records.scan import check_keys_quickly
+from chiplog_broker.records.validate import TimestampType, validate_produced
+from chiplog_broker.records.writer import recompress
+from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.errors import (
+    FencedLeaderEpochError,
+    UnexpectedEpochError,
+    UnexpectedOffsetError,
+)
+from chiplog_broker.storage.log_rolling import SegmentRoller
+from chiplog_broker.storage.log_state import LogState
+from chiplog_broker.storage.producers import SentBatch
+from chiplog_broker.storage.segment import Segment
+
+NO_APPEND_TIME = -1
+
+
+class AppendResult(NamedTuple):
+    """Where an append went. A tuple: one is made per produce request."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 where the topic keeps the producers' own timestamps."""
+    log_start_offset: int
+    duplicate: bool
+    """The batch was in the log already; the offsets are those it got then."""
+
+
+class LogAppender:
+    """Writes at the end of one log."""
+
+    __slots__ = ("_limits", "_rewrites", "_roller", "_room", "_state")
+
+    def __init__(self, state: LogState, roller: SegmentRoller) -> None:
+        self._state = state
+        self._room = state.env.room
+        self._roller = roller
+        self.configure(state.config)
+
+    def configure(self, config: LogConfig) -> None:
+        """These settings are in force from now on."""
+        self._limits = config.produce_limits()
+        self._rewrites = (
+            config.compression_type is not None
+            or config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+            or config.compacts
+        )
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """What follows is written under this epoch, which starts at the log end."""
+        state = self._state
+        state.check_writable()
+        if leader_epoch < state.epochs.last_epoch:
+            raise FencedLeaderEpochError(
+                f"{state.partition} has records of epoch {state.epochs.last_epoch}, "
+                f"{leader_epoch} is over"
+            )
+        state.epochs.assign(leader_epoch, state.end_offset)
+
+    def append_as_leader(
+        self, batch: memoryview, leader_epoch: int, now_ms: int, *, keys_are_checked: bool = False
+    ) -> AppendResult:
+        """Check one produced batch, give it its place, write it.
+
+        Offset and epoch are set in `batch` itself if it can be written to. Raises
+        `RecordsError` or `StorageError`, and then the log is as it was; also `TakesLong`, unless
+        `check_keys` was found to be content with it before.
+        """
+        state = self._state
+        state.check_writable()
+        header = validate_produced(batch, self._limits, now_ms)
+        if header.producer_id >= 0:
+            earlier = state.producers.check(header)
+            if earlier is not None:
+                return self._duplicate(earlier)
+        if batch.readonly:
+            batch = memoryview(bytearray(batch))
+        if self._rewrites:
+            batch, header = self._rewrite(batch, header, now_ms, keys_are_checked)
+        size_bytes = len(batch)
+        self._room.for_producer(size_bytes)
+        if leader_epoch != state.epochs.last_epoch:
+            self.begin_epoch(leader_epoch)
+        base_offset = state.end_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp_ms = header.max_timestamp_ms
+        set_place(batch, base_offset, header.length_bytes, leader_epoch)
+        if self._roller.is_due(last_offset, max_timestamp_ms, size_bytes, now_ms):
+            self._roller.roll(now_ms)
+        segment = state.segments.active
+        self._write(segment, batch, now_ms)
+        segment.count(last_offset, max_timestamp_ms, size_bytes)
+        state.end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            state.pass_time()
+        state.producers.record(header, base_offset)
+        append_time_ms = max_timestamp_ms if header.is_log_append_time else NO_APPEND_TIME
+        return AppendResult(base_offset, last_offset, append_time_ms, state.log_start_offset, False)
+
+    def append_as_follower(
+        self, batches: memoryview, leader_epoch: int, now_ms: int
+    ) -> AppendResult:
+        """Write whole batches as the leader of this epoch has them; they must continue this log.
+
+        All are checked before the first is written. If the disk fills up on the way, those
+        that fitted stay. Raises `UnexpectedEpochError` where the epochs go back, or beyond
+        the leader's own: no leader has records of an epoch that comes after its own.
+        """
+        state, roller = self._state, self._roller
+        state.check_writable()
+        self._room.for_follower(len(batches))
+        base_offset = state.end_offset
+        run: list[BatchHeader] = []
+        run_start = position = 0
+        for header in self._check_replicated(batches, leader_epoch):
+            added_bytes = position - run_start + header.size_bytes
+            if roller.is_due(header.last_offset, header.max_timestamp_ms, added_bytes, now_ms):
+                self._write_run(batches[run_start:position], run, now_ms)
+                run, run_start = [], position
+                roller.roll(now_ms)
+            run.append(header)
+            position += header.size_bytes
+        self._write_run(batches[run_start:position], run, now_ms)
+        return AppendResult(
+            base_offset, state.end_offset - 1, NO_APPEND_TIME, state.log_start_offset, False
+        )
+
+    # --- inner workings ----------------------------------------------------------
+
+    def _write(self, segment: Segment, data: memoryview, now_ms: int) -> None:
+        try:
+            segment.write(data)
+        except OSError as error:
+            self._state.health.write_failed(error)
+        self._room.taken(len(data))
+        if not segment.unsynced:
+            self._state.sync.wrote_to(segment, now_ms)
+
+    def _write_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
+        """One write for many batches; nothing if there are none."""
+        if not run:
+            return
+        state = self._state
+        segment = state.segments.active
+        self._write(segment, data, now_ms)
+        state.pass_time()
+        for header in run:
+            state.epochs.assign(header.leader_epoch, header.base_offset)
+            segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
+            state.end_offset = header.last_offset + 1
+            state.producers.record(header, header.base_offset)
+
+    def _check_replicated(self, batches: memoryview, leader_epoch: int) -> list[BatchHeader]:
+        state = self._state
+        headers = []
+        expected, epoch = state.end_offset, state.epochs.last_epoch
+        for position, header in iter_batches(batches):
+            check_crc(batches[position:], header)
+            if not epoch <= header.leader_epoch <= leader_epoch:
+                raise UnexpectedEpochError(
+                    f"{state.partition} has epoch {header.leader_epoch} at {header.base_offset} "
+                    f"after epoch {epoch}, from the leader of epoch {leader_epoch}"
+                )
+            is_gap = header.base_offset > expected and state.may_have_gaps
+            if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
+                raise UnexpectedOffsetError(
+                    f"{state.partition} goes on at {expected}, not {header.base_offset}",
+                    header.base_offset,
+                )
+            expected, epoch = header.last_offset + 1, header.leader_epoch
+            headers.append(header)
+        return headers
+
+    def _duplicate(self, earlier: SentBatch) -> AppendResult:
+        state = self._state
+        stamped = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        return AppendResult(
+            earlier.first_offset,
+            earlier.last_offset,
+            earlier.timestamp_ms if stamped else NO_APPEND_TIME,
+            state.log_start_offset,
+            True,
+        )
+
+    def _rewrite(
+        self, batch: memoryview, header: BatchHeader, now_ms: int, keys_are_checked: bool
+    ) -> tuple[memoryview, BatchHeader]:
+        """What the topic asks of a batch beyond storing it: keys, another codec, our clock."""
+        config = self._state.config
+        if config.compacts and not keys_are_checked:
+            check_keys_quickly(batch, header)
+        codec = config.compression_type
+        if codec is not None and codec is not header.codec:
+            batch = memoryview(recompress(batch, header, codec))
+            if len(batch) > config.max_message_bytes:
+                raise BatchTooLargeError(
+                    f"as {codec.name} the batch has {len(batch)} bytes, "
+                    f"max.message.bytes is {config.max_message_bytes}"
+                )
+        if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            stamp_append_time(batch, now_ms)
+        return batch, read_header(batch)

@@ -1,0 +1,158 @@
+"""Reading a log: batches from an offset, and offsets by time. Synchronous, from the page cache."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from chiplog_broker.ports.disk import File
+from chiplog_broker.steps import Steps, at_once
+from chiplog_broker.storage.errors import OffsetOutOfRangeError, RecordsTruncatedError
+from chiplog_broker.storage.log_checks import LogChecks
+from chiplog_broker.storage.log_state import LogState
+from chiplog_broker.storage.segment import Segment
+from chiplog_broker.storage.timestamps import (
+    Access,
+    MovedError,
+    TimestampOffset,
+    first_at_or_after,
+    may_hold_newest,
+    newest_in,
+)
+
+_SEARCHES = 5
+"""How often a search begins again because segments were cut, compacted or deleted meanwhile."""
+
+
+class LogSlice(NamedTuple):
+    """Whole batches that lie side by side in one file. Use it before the next await."""
+
+    file: File
+    position: int
+    size_bytes: int
+    """0: there is nothing at this offset yet."""
+    next_offset: int
+    """Where reading goes on."""
+
+    def read(self) -> bytes:
+        """The batches as bytes of their own."""
+        return self.file.read(self.position, self.size_bytes)
+
+    def after(self, size_bytes: int) -> "LogSlice":
+        """What is left where so many bytes were sent."""
+        return self._replace(
+            position=self.position + size_bytes, size_bytes=self.size_bytes - size_bytes
+        )
+
+    def read_into(self, buffer: memoryview) -> int:
+        """The batches into the beginning of a buffer that is large enough."""
+        return self.file.read_into(self.position, buffer[: self.size_bytes])
+
+
+class ListOffset(IntEnum):
+    """The timestamps that mean a place, not a time, in ListOffsets."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+
+
+class LogReader:
+    """Reads one log."""
+
+    __slots__ = ("_checks", "_state")
+
+    def __init__(self, state: LogState, checks: LogChecks) -> None:
+        self._state = state
+        self._checks = checks
+
+    def read(
+        self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool = True
+    ) -> LogSlice:
+        """Whole batches from the one that holds `offset` on, out of one segment.
+
+        They end at or before `up_to_offset` and within `max_bytes`, except that with
+        `min_one` the first batch is given whole.
+        """
+        state = self._state
+        state.check_open()
+        if not state.log_start_offset <= offset <= state.end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {state.partition} is not within "
+                f"{state.log_start_offset} to {state.end_offset}"
+            )
+        segment = state.segments.holding(offset)
+        if offset >= up_to_offset or offset == state.end_offset:
+            return LogSlice(segment.log, 0, 0, offset)
+        checks = self._checks
+        with checks.looking_into(segment):
+            found = segment.slice_from(offset, max_bytes, up_to_offset, min_one=min_one)
+            if found.size_bytes:
+                checks.check_slice(segment, found.position, found.size_bytes, offset)
+        return LogSlice(segment.log, *found)
+
+    def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
+        """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
+        return at_once(self.find_timestamp(timestamp_ms, up_to_offset))
+
+    def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
+        """The same in steps: a search may have to look at many batches.
+
+        Raises `RecordsTruncatedError` where the log changes again and again.
+        """
+        state = self._state
+        state.check_open()
+        match timestamp_ms:
+            case ListOffset.LATEST:
+                offset = min(up_to_offset, state.end_offset)
+                return TimestampOffset(-1, offset, state.epochs.epoch_at(offset))
+            case ListOffset.EARLIEST:
+                offset = state.log_start_offset
+                return TimestampOffset(-1, offset, state.epochs.epoch_at(offset))
+        for _ in range(_SEARCHES):
+            try:
+                found = yield from self._search(timestamp_ms)
+            except MovedError:
+                yield None
+            else:
+                return found if found is not None and found.offset < up_to_offset else None
+        raise RecordsTruncatedError(f"{state.partition} changed while a time was looked for")
+
+    # --- inner workings ----------------------------------------------------------
+
+    def _search(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
+        """Raises `MovedError` where the log changed meanwhile, `LogClosedError`."""
+        state = self._state
+        cut_count = state.cut_count
+
+        def check(segment: Segment) -> None:
+            state.check_open()
+            if state.cut_count != cut_count or state.is_truncating or segment.retired:
+                raise MovedError
+
+        access = Access(self._checks.read_batch, check)
+        if timestamp_ms == ListOffset.MAX_TIMESTAMP:
+            return (yield from self._newest(access))
+        return (yield from self._first_at_or_after(timestamp_ms, access))
+
+    def _newest(self, access: Access) -> Steps[TimestampOffset | None]:
+        state = self._state
+        best: TimestampOffset | None = None
+        for segment in may_hold_newest(state.segments.as_list(), state.log_start_offset):
+            with self._checks.looking_into(segment):
+                found = yield from newest_in(segment, state.log_start_offset, access)
+            if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
+                best = found
+        return best
+
+    def _first_at_or_after(
+        self, timestamp_ms: int, access: Access
+    ) -> Steps[TimestampOffset | None]:
+        start_offset = self._state.log_start_offset
+        for segment in self._state.segments.as_list():
+            if segment.end_offset > start_offset:
+                with self._checks.looking_into(segment):
+                    found = yield from first_at_or_after(
+                        segment, timestamp_ms, start_offset, access
+                    )
+                if found is not None:
+                    return found
+        return None
