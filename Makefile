@@ -161,7 +161,7 @@ spark-throughput: setup ## What 1, 2 and 4 splits of a partition bring to Spark 
 
 .PHONY: fuzz
 fuzz: setup ## Long form: a million mutated frames, 1,000 random messages of each API and version
-	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 broker-image/tests/protocol
+	CHIPLOG_FUZZ_FRAMES=1000000 CHIPLOG_CODEC_MESSAGES=1000 $(BIN)/pytest --timeout=1800 wire/tests/protocol
 
 .PHONY: test
 test: ## Everything, short forms: what CI runs

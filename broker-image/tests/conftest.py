@@ -18,12 +18,13 @@ from chiplog_broker.broker import Broker, Ports
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import SystemClock
-from chiplog_broker.ports.disk import Buffer, DiskUsage, File
+from chiplog_broker.ports.disk import DiskUsage, File
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 PLAINTEXT = Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)
 

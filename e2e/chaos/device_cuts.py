@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from chiplog_broker.records.batch import BatchHeader, iter_batches
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.checkpoint_text import parse_offsets
 from chiplog_broker.storage.names import LOG_SUFFIX, RECOVERY_POINTS
 from chiplog_core.ids import BrokerId
 from chiplog_core.naming.ports import HEALTH
+from chiplog_wire.records.batch import BatchHeader, iter_batches
+from chiplog_wire.records.errors import CorruptBatchError
 from e2e.chaos.last_reader import read_everything
 from e2e.chaos.ledger import Ledger
 from e2e.chaos.power import PoweredCluster

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from chiplog_broker.records.batch import HEADER_BYTES, read_header
+from chiplog_wire.records.batch import HEADER_BYTES, read_header
 from e2e.chaos.scene import Scene, bit
 from e2e.cluster.kubectl import eventually
 from e2e.cluster.shell import run

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from chiplog_broker.records.batch import check_crc, iter_batches
-from chiplog_broker.records.reader import read_records
 from chiplog_broker.storage.names import LOG_SUFFIX
+from chiplog_wire.records.batch import check_crc, iter_batches
+from chiplog_wire.records.reader import read_records
 from e2e.chaos.ledger import name_of
 from e2e.sim.history import Batch, Replica
 

@@ -160,12 +160,13 @@ class Component:
 
 CORE = layout.CHECKOUT / "core" / "chiplog_core"
 KUBE = layout.CHECKOUT / "kube" / "chiplog_kube"
+WIRE = layout.CHECKOUT / "wire" / "chiplog_wire"
 COMPONENTS = (
     Component(
         "chiplog/broker",
         layout.CHECKOUT / "broker-image" / "Dockerfile",
         layout.CHECKOUT / "requirements" / "broker.lock",
-        (CORE, KUBE, layout.CHECKOUT / "broker-image" / "chiplog_broker"),
+        (CORE, KUBE, WIRE, layout.CHECKOUT / "broker-image" / "chiplog_broker"),
     ),
     Component(
         "chiplog/operator",

@@ -23,16 +23,7 @@ FOLDER = layout.CHECKOUT / "spark-jobs"
 JARS = FOLDER / "pom.xml"
 """What Spark itself does not have: Delta Lake."""
 UNUSED = FOLDER / "runtime" / "unused.txt"
-BROKER = layout.CHECKOUT / "broker-image" / "chiplog_broker"
-OF_BROKER = ("__init__.py", "py.typed", "ports", "protocol", "records", "steps.py")
-PACKAGES = (
-    images.CORE,
-    images.KUBE,
-    FOLDER / "chiplog_spark",
-    # Of the broker what reads and writes bytes, and what that is declared with: nothing serves.
-    *(BROKER / name for name in OF_BROKER),
-    *(BROKER / "security" / name for name in ("__init__.py", "scram.py")),
-)
+PACKAGES = (images.CORE, images.KUBE, images.WIRE, FOLDER / "chiplog_spark")
 
 
 def build() -> Image:

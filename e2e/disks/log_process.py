@@ -15,14 +15,14 @@ from uuid import UUID
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_broker.records.batch import HEADER_BYTES, read_header
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.errors import StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_wire.records.batch import HEADER_BYTES, read_header
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")

@@ -9,7 +9,7 @@ import struct
 from types import TracebackType
 from typing import Self
 
-from chiplog_broker.records.writer import NewRecord, build_batch
+from chiplog_wire.records.writer import NewRecord, build_batch
 from e2e.kafka.probe import Reader, exactly
 
 PRODUCE, VERSION = 0, 7

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-TOPS: Final = ("core", "broker-image")
+TOPS: Final = ("core", "broker-image", "wire")
 """Folders of the repository that are on Python's path: a module's name begins below them."""
 
 

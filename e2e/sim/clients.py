@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.batch import Codec
-from chiplog_broker.records.reader import Header
-from chiplog_broker.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
-from chiplog_broker.records.writer import Producer as ProducerState
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import Codec
+from chiplog_wire.records.reader import Header
+from chiplog_wire.records.writer import NOT_IDEMPOTENT, BatchOptions, NewRecord, build_batch
+from chiplog_wire.records.writer import Producer as ProducerState
 from e2e.sim.history import Event, History, Kind, SequenceRefused
 from e2e.sim.wire import (
     EARLIEST,

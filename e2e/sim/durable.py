@@ -5,9 +5,9 @@ The strictest outcome: of all that was not synced, of bytes and of names, nothin
 
 from typing import TYPE_CHECKING, Any, Final
 
-from chiplog_broker.records.batch import read_header
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.names import LOG_SUFFIX, SWAP_SUFFIX, offset_in_name
+from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.errors import CorruptBatchError
 
 if TYPE_CHECKING:
     from tests.storage.memory_disk import MemoryDisk

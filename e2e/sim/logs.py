@@ -9,9 +9,6 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from chiplog_broker.records.batch import check_crc, iter_batches, read_header
-from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.records.reader import read_records
 from chiplog_broker.storage.names import (
     LOG_SUFFIX,
     PARTITION_METADATA,
@@ -19,6 +16,9 @@ from chiplog_broker.storage.names import (
     partition_in_name,
 )
 from chiplog_broker.storage.partition_metadata import decode_partition_metadata
+from chiplog_wire.records.batch import check_crc, iter_batches, read_header
+from chiplog_wire.records.errors import CorruptBatchError
+from chiplog_wire.records.reader import read_records
 from e2e.sim.disk import Disks
 from e2e.sim.history import Append, Batch, Replica
 from e2e.sim.loop import PROCESS

@@ -5,8 +5,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.codec.schema import Shape, defaults, request_class, shapes
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec.schema import Shape, defaults, request_class, shapes
 
 
 def request(key: ApiKey, version: int, values: Mapping[str, Any]) -> object:

@@ -13,8 +13,8 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from chiplog_broker.records.batch import Codec
-from chiplog_broker.records.writer import Producer as ProducerState
+from chiplog_wire.records.batch import Codec
+from chiplog_wire.records.writer import Producer as ProducerState
 from e2e.sim.clients import DUPLICATE, FOR_GOOD, LOST_STATE, Answer, Producer
 from e2e.sim.history import Kind
 from e2e.sim.wire import TopicPartition

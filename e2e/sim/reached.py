@@ -15,7 +15,7 @@ from typing import Any, Final
 from coverage import Coverage
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("chiplog_core", "chiplog_broker", "chiplog_operator")
+PACKAGES: Final = ("chiplog_core", "chiplog_broker", "chiplog_operator", "chiplog_wire")
 LEAST: Final = 0.85
 SHOWN: Final = 100
 """So many characters of the lines that did not run."""

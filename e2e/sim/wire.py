@@ -15,12 +15,12 @@ from kio.serial import entity_reader
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError
 from chiplog_broker.ports.net import SystemNet
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import outgoing, schema
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.batch import check_crc, read_header
-from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.records.reader import Record, read_records
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import outgoing, schema
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import check_crc, read_header
+from chiplog_wire.records.errors import CorruptBatchError
+from chiplog_wire.records.reader import Record, read_records
 from e2e.sim.messages import request
 
 TIMEOUT_S: Final = 5.0

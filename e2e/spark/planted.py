@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from chiplog_broker.records.batch import HEADER, HEADER_BYTES, iter_batches, seal
-from chiplog_broker.records.reader import Record, read_records
-from chiplog_broker.records.scan import scan_payload
 from chiplog_broker.storage.checkpoint_text import format_offsets, parse_offsets
 from chiplog_broker.storage.names import LOG_START_OFFSETS, LOG_SUFFIX, SEGMENT_SUFFIXES
+from chiplog_wire.records.batch import HEADER, HEADER_BYTES, iter_batches, seal
+from chiplog_wire.records.reader import Record, read_records
+from chiplog_wire.records.scan import scan_payload
 from e2e.loopback.damage import flip_a_bit
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.security.credentials import REREAD_AFTER_S, Credentials, FileCredentials
-from chiplog_broker.security.scram import Mechanism, derived_keys
 from chiplog_core.telemetry.log_lines import JsonFormatter
 from chiplog_kube.connection import Connection, Identity, Token
 from chiplog_operator.apply import _Known
 from chiplog_operator.resources.settings import BuildSettings
+from chiplog_wire.scram import Mechanism, derived_keys
 from e2e.platform.canary import Canary
 
 PASSWORDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=12, max_size=43)

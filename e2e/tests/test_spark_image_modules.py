@@ -7,8 +7,8 @@ from pathlib import Path
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.spark_image import PACKAGES
 
-OURS = ("chiplog_broker", "chiplog_core", "chiplog_kube", "chiplog_spark")
-ROOTS = [CHECKOUT / name for name in ("broker-image", "core", "kube", "spark-jobs")]
+OURS = ("chiplog_broker", "chiplog_core", "chiplog_kube", "chiplog_spark", "chiplog_wire")
+ROOTS = [CHECKOUT / name for name in ("broker-image", "core", "kube", "spark-jobs", "wire")]
 
 
 def packaged() -> set[Path]:
@@ -58,4 +58,4 @@ def test_no_module_is_missing() -> None:
                 ahead.append(needed)
 
     assert missing == set()
-    assert len(seen) > len(list(jobs.rglob("*.py"))), "nothing of the broker was followed"
+    assert len(seen) > len(list(jobs.rglob("*.py"))), "nothing of the other packages was followed"

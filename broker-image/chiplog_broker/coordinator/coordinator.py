@@ -13,12 +13,12 @@ from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
 from chiplog_core.groups.limits import Limits
 from chiplog_core.groups.placement import partition_of
 from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 

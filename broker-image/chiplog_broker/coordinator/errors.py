@@ -3,8 +3,8 @@
 from typing import Final
 
 from chiplog_broker.partitions.errors import PartitionError, Refusal, code_of
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.groups.codes import Code
+from chiplog_wire.protocol.errors import ErrorCode
 
 
 class GroupError(Exception):

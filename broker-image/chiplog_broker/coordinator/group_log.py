@@ -12,9 +12,9 @@ from chiplog_broker.groups.batches import read_mark, to_batches
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.errors import BatchTooLargeError
-from chiplog_broker.records.writer import NewRecord
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.errors import BatchTooLargeError
+from chiplog_wire.records.writer import NewRecord
 
 logger = logging.getLogger(__name__)
 

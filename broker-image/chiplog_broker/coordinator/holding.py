@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from chiplog_broker.coordinator.errors import told
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 
 TIMEOUT_S = 5.0
 """Kafka's offsets.commit.timeout.ms, which nobody changes."""

@@ -12,9 +12,9 @@ from chiplog_broker.groups.batches import commit_records, group_record, reset_re
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
-from chiplog_broker.records.writer import NewRecord
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.records.writer import NewRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,6 @@ from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.answers import Answer, Effect, Joined, Left, Store, Synced
 from chiplog_core.groups.codes import Code
@@ -36,6 +35,7 @@ from chiplog_core.groups.requests import UNKNOWN_MEMBER, Identity, Join, Leaving
 from chiplog_core.groups.stored import StoredGroup, nobody
 from chiplog_core.limits import MAX_GROUP_ID_LENGTH
 from chiplog_core.model.group_status import GroupState
+from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 

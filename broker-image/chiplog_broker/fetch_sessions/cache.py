@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from chiplog_broker.fetch_sessions.session import NO_SESSION, FetchSession, Owner, next_epoch
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import FetchRequest, FetchResponse
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import FetchRequest, FetchResponse
 
 STALE_AFTER_S: Final = 120.0
 MAX_SESSION_PARTITIONS: Final = 20_000

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
-from chiplog_broker.protocol.messages import (
+from chiplog_wire.protocol.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchTopic,

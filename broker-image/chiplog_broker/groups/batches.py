@@ -20,12 +20,12 @@ from chiplog_broker.groups.keys import (
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
 from chiplog_broker.groups.reset_value import DoneReset, encode_reset_value
 from chiplog_broker.groups.retention_value import encode_retention_value
-from chiplog_broker.protocol.reader import INT16
-from chiplog_broker.records.batch import HEADER_BYTES
-from chiplog_broker.records.errors import BatchTooLargeError
-from chiplog_broker.records.writer import NewRecord, build_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.protocol.reader import INT16
+from chiplog_wire.records.batch import HEADER_BYTES
+from chiplog_wire.records.errors import BatchTooLargeError
+from chiplog_wire.records.writer import NewRecord, build_batch
 
 _FRAME_BYTES_MAX: Final = 32
 """A record beside its key and value: attributes, number of headers, and five varints of at most 5

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from chiplog_broker.groups.fields import UNREADABLE
-from chiplog_broker.protocol.reader import Reader
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_wire.protocol.reader import Reader
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from chiplog_broker.groups.errors import UnreadableGroupRecordError, UnstorableGroupRecordError
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.reader import INT16, MALFORMED, Reader
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.reader import INT16, MALFORMED, Reader
 
 T = TypeVar("T")
 

@@ -28,12 +28,12 @@ from chiplog_broker.groups.offset_value import CommittedOffset, decode_offset_va
 from chiplog_broker.groups.reset_value import DoneReset, decode_reset_value
 from chiplog_broker.groups.retention_value import decode_retention_value
 from chiplog_broker.groups.transactions import OpenTransactions
-from chiplog_broker.ports.disk import Buffer
-from chiplog_broker.records.batch import BatchHeader, check_crc, iter_batches
-from chiplog_broker.records.errors import InvalidRecordError
-from chiplog_broker.records.reader import Record, read_records
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.batch import BatchHeader, check_crc, iter_batches
+from chiplog_wire.records.errors import InvalidRecordError
+from chiplog_wire.records.reader import Record, read_records
 
 _CONTROL_KEY: Final = Struct(">hh")
 """A marker's key: its version, and what it says."""

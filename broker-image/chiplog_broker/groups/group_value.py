@@ -6,10 +6,10 @@ Schema: Apache Kafka 4.3.1, which writes version 3, and so do we.
 from typing import Final
 
 from chiplog_broker.groups.fields import FLEXIBLE_VERSION, read_value, storing
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.reader import INT16, INT32, INT64, Reader
-from chiplog_broker.protocol.writer import nullable_string, string
 from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup, StoredMember
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.reader import INT16, INT32, INT64, Reader
+from chiplog_wire.protocol.writer import nullable_string, string
 
 _WRITTEN_VERSION: Final = 3
 _NO_TIMEOUT: Final = -1

@@ -11,8 +11,8 @@ from typing import Final
 from uuid import UUID
 
 from chiplog_broker.groups.fields import FLEXIBLE_VERSION, read_value
-from chiplog_broker.protocol.reader import INT16, INT32, INT64, Reader
-from chiplog_broker.protocol.writer import compact_string, tagged_fields, uuid
+from chiplog_wire.protocol.reader import INT16, INT32, INT64, Reader
+from chiplog_wire.protocol.writer import compact_string, tagged_fields, uuid
 
 NO_LEADER_EPOCH: Final = -1
 _NO_TIMESTAMP: Final = -1

@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from chiplog_broker.groups.fields import read_value, storing
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.reader import INT16, INT32, INT64, Reader
-from chiplog_broker.protocol.writer import string
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.reader import INT16, INT32, INT64, Reader
+from chiplog_wire.protocol.writer import string
 
 _VERSION: Final = 0
 

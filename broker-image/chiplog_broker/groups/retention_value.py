@@ -9,8 +9,8 @@ Value, version 0: `int64` milliseconds, -1 for ever.
 from typing import Final
 
 from chiplog_broker.groups.fields import read_value
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.reader import INT16, INT64, Reader
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.reader import INT16, INT64, Reader
 
 KEPT_FOR_EVER: Final = -1
 

@@ -8,10 +8,10 @@ from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.turns import Turns
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.producers import NO_TRANSACTION, ProducerEntry
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 NOTHING = -1
 

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from chiplog_broker.protocol.requests import RequestHeader
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.requests import RequestHeader
 
 logger = logging.getLogger(__name__)
 

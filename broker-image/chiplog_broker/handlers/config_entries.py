@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chiplog_broker.protocol.apis import KAFKA_VERSION
 from chiplog_core.config.broker_keys import BROKER_KEYS
 from chiplog_core.config.effective import ConfigEntry, ConfigSource, TopicConfig
 from chiplog_core.config.key import ConfigKey
 from chiplog_core.config.topic_keys import TOPIC_KEYS
 from chiplog_core.config.value_types import STRING
+from chiplog_wire.protocol.apis import KAFKA_VERSION
 
 SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: 1,

@@ -20,13 +20,13 @@ from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import ConfigureTopic
 from chiplog_core.admin.topic_names import code_of_unknown
 from chiplog_core.config.value_types import ConfigType
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 
 class ResourceType(IntEnum):

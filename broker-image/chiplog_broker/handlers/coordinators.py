@@ -11,11 +11,11 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import NodeEndpoint
 from chiplog_core.topic_name import CONSUMER_OFFSETS
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import NodeEndpoint
 
 GROUP = 0
 TRANSACTION = 1

@@ -12,12 +12,12 @@ from chiplog_broker.handlers.call import Call
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.operations import ElectLeaders
 from chiplog_core.ids import TopicId
 from chiplog_core.limits import MAX_ADMIN_RESULTS
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers, milliseconds
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

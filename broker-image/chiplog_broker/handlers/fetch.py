@@ -21,16 +21,16 @@ from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.handlers.session_reading import SessionReading
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
-    FetchRequest,
-    FetchResponse,
-    FetchTopicResponse,
-)
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.turns import LongWork
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.groups.description import Description, MemberDescription
 from chiplog_core.model.group_status import GroupState
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 CLASSIC = "classic"
 NOT_FOUND_FROM_VERSION = 6

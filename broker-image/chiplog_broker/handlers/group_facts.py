@@ -23,7 +23,6 @@ from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.turns import Turns
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.description import Description
 from chiplog_core.ids import BrokerId, LeaderEpoch
@@ -37,6 +36,7 @@ from chiplog_core.model.group_exchange import (
     PartitionAnswered,
 )
 from chiplog_core.model.group_status import GroupState
+from chiplog_wire.protocol.errors import ErrorCode
 
 ANSWERED_ITEMS: Final = 5_000
 """Offsets and members after which an answer ends: about half a megabyte."""

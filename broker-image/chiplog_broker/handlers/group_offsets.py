@@ -16,8 +16,12 @@ from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.turns import LongWork, Turns
 from chiplog_broker.metadata.view import ClusterView, TopicView
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.offset_messages import (
+from chiplog_broker.settings import setting
+from chiplog_broker.storage.names import TopicPartition
+from chiplog_core.config import broker_keys as keys
+from chiplog_core.groups.requests import Identity
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.offset_messages import (
     IDS_FROM_VERSION,
     NO_LEADER_EPOCH,
     RETENTION_OF_BROKER,
@@ -33,11 +37,7 @@ from chiplog_broker.protocol.offset_messages import (
     WantedGroup,
     WantedTopic,
 )
-from chiplog_broker.settings import setting
-from chiplog_broker.steps import Steps, at_once
-from chiplog_broker.storage.names import TopicPartition
-from chiplog_core.config import broker_keys as keys
-from chiplog_core.groups.requests import Identity
+from chiplog_wire.steps import Steps, at_once
 
 NO_OFFSET = -1
 GROUP_ERRORS_FROM_VERSION = 2

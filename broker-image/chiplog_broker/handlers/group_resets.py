@@ -20,7 +20,6 @@ from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset, MovedOffset
 from chiplog_broker.handlers.group_facts import refusal_of
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.at import At
 from chiplog_core.groups.reset import Standing
@@ -45,6 +44,7 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
 from chiplog_core.topic_name import is_internal
+from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 

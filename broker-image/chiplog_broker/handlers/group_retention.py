@@ -7,13 +7,13 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.handlers.at_once import all_of
 from chiplog_broker.handlers.group_facts import refusal_of
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.model.group_exchange import (
     GroupRetention,
     RetentionAnswer,
     RetentionAsked,
     RetentionStored,
 )
+from chiplog_wire.protocol.errors import ErrorCode
 
 
 class GroupRetentionHandler:

@@ -9,12 +9,12 @@ from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.handlers.call import Answer, Call
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers, milliseconds
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.groups.answers import Joined, Left, Synced
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.requests import Identity, Join, Leaving, Sync
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers, milliseconds
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 A = TypeVar("A")
 Respond: TypeAlias = Callable[[A], None]

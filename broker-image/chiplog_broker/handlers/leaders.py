@@ -8,9 +8,9 @@ from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import ROUTINE, PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server.peer import Peer
 from chiplog_core.topic_name import is_internal
+from chiplog_wire.protocol.errors import ErrorCode
 
 LARGEST_CONSUMER_ID = -1
 """What consumers say instead of a broker's id."""

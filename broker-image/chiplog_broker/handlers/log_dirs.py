@@ -7,9 +7,9 @@ from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.disk import Disk, DiskUsage
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 UNKNOWN_BYTES = -1
 

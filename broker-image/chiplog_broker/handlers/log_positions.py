@@ -12,9 +12,6 @@ from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.batch import HEADER_BYTES, read_header
-from chiplog_broker.records.reader import Record, read_records
 from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.group_exchange import (
     LogRefusal,
@@ -25,6 +22,9 @@ from chiplog_core.model.group_exchange import (
     RecordTime,
     TopicPositions,
 )
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import HEADER_BYTES, read_header
+from chiplog_wire.records.reader import Record, read_records
 
 LOOKUPS_S: Final = 2.0
 """For all of one request. The operator asks again, and then other partitions may come first."""

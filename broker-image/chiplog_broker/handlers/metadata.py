@@ -13,19 +13,19 @@ from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_broker.settings import setting
+from chiplog_core.admin.operations import CreateTopic
+from chiplog_core.admin.topic_names import code_of_unknown, why_not_a_topic_name
+from chiplog_core.config import broker_keys as keys
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataTopic,
 )
-from chiplog_broker.settings import setting
-from chiplog_core.admin.operations import CreateTopic
-from chiplog_core.admin.topic_names import code_of_unknown, why_not_a_topic_name
-from chiplog_core.config import broker_keys as keys
 
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2

@@ -7,7 +7,7 @@ their order: what was said first gives the place, what was said last counts.
 from collections.abc import Sequence
 
 from chiplog_broker.fetch_sessions.session import TopicKey
-from chiplog_broker.protocol.messages import FetchPartition, FetchTopic
+from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
 
 
 def named_once(topics: list[FetchTopic]) -> list[FetchTopic]:

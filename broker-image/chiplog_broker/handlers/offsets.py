@@ -10,10 +10,10 @@ from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.log import ListOffset, TimestampOffset
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1

@@ -11,12 +11,12 @@ from typing import Any, Final
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.answers import milliseconds
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.settings import setting
 from chiplog_core.admin.mutation_quota import MutationQuota
 from chiplog_core.config.broker_keys import CONTROLLER_MUTATION_RATE
+from chiplog_wire.protocol.answers import milliseconds
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 TOLD_FROM: Final[Mapping[ApiKey, int]] = {
     ApiKey.CREATE_TOPICS: 6,

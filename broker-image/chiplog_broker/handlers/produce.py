@@ -19,16 +19,16 @@ from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
-from chiplog_broker.protocol.messages import (
+from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_wire.protocol.messages import (
     ProducePartition,
     ProducePartitionResponse,
     ProduceRequest,
     ProduceResponse,
     ProduceTopicResponse,
 )
-from chiplog_broker.records.batch import read_header
-from chiplog_broker.records.scan import TakesLong, check_keys
+from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.scan import TakesLong, check_keys
 
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)

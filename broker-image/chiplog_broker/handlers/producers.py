@@ -8,9 +8,9 @@ from typing import Any
 
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 SESSION_BITS = 20
 COUNTER_BITS = 28

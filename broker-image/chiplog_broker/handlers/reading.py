@@ -12,8 +12,9 @@ from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.waiting import FetchWaiter, Watcher
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_broker.storage.log import LogSlice
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -21,7 +22,6 @@ from chiplog_broker.protocol.messages import (
     FetchTopic,
     FetchTopicResponse,
 )
-from chiplog_broker.storage.log import LogSlice
 
 OK = int(ErrorCode.none)
 SMALL_BYTES = 16 * 1024

@@ -3,9 +3,9 @@
 from typing import Any
 
 from chiplog_broker.handlers.call import Call
-from chiplog_broker.protocol.answers import NO_THROTTLE, answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.answers import NO_THROTTLE, answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 NO_AUTHORIZER = "No Authorizer is configured."
 

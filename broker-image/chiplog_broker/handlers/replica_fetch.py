@@ -12,16 +12,16 @@ from chiplog_broker.metadata.view import NO_EPOCH, ClusterView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.waiting import Watcher
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_broker.storage.errors import OffsetOutOfRangeError
+from chiplog_core.ids import BrokerId, ReplicaRef, Session
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
 )
-from chiplog_broker.storage.errors import OffsetOutOfRangeError
-from chiplog_core.ids import BrokerId, ReplicaRef, Session
 
 
 class ReplicaReading(Reading):

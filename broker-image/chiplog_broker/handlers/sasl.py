@@ -10,10 +10,10 @@ from typing import Any
 
 from chiplog_broker.handlers.call import Call
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.answers import answers
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.security.scram import AuthenticationFailed
+from chiplog_wire.protocol.answers import answers
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.scram import AuthenticationFailed
 
 # Kafka's `connection.failed.authentication.delay.ms`: who guesses shall wait.
 FAILURE_DELAY_S = 0.1

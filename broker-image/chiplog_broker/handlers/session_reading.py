@@ -8,8 +8,8 @@ from chiplog_broker.fetch_sessions.session import FetchSession, SessionEntry, Se
 from chiplog_broker.handlers.reading import Reading
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.waiting import FetchWaiter
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     FetchPartitionResponse,
     FetchResponse,
     FetchTopicResponse,

@@ -33,10 +33,10 @@ from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 # What a client may call itself and its version (KIP-511).
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -16,13 +16,13 @@ from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.metadata import MetadataStore
-from chiplog_broker.protocol.answers import answers, milliseconds
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.settings import setting
 from chiplog_core.admin.operations import CreateTopic, DeleteTopic, GrowTopic
 from chiplog_core.config.broker_keys import NUM_PARTITIONS
 from chiplog_core.ids import TopicId
+from chiplog_wire.protocol.answers import answers, milliseconds
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 CLUSTER_DEFAULT = -1
 NAME_OR_ID = Outcome(ErrorCode.invalid_request, "name a topic by its name or by its id")

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Any, Final, TypeVar
 
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.steps import TURN_S, Steps
+from chiplog_wire.steps import TURN_S, Steps
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chiplog_broker.metadata.view import TopicView
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.codes import Refused
 from chiplog_core.config.effective import TopicConfig
+from chiplog_wire.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

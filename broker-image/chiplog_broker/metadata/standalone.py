@@ -17,7 +17,6 @@ from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.metadata import TopicChanged, TopicDeleted
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.errors import StorageError
 from chiplog_core.admin.checks import check_not_internal
@@ -34,6 +33,7 @@ from chiplog_core.config.effective import TopicConfig
 from chiplog_core.ids import TopicId
 from chiplog_core.naming.names import object_name
 from chiplog_core.topic_name import CONSUMER_OFFSETS, is_internal
+from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 

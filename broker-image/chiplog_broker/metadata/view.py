@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import MetadataPartition, MetadataTopic, NodeEndpoint
 from chiplog_core.config.effective import TopicConfig
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import ReplicaRef
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import MetadataPartition, MetadataTopic, NodeEndpoint
 
 NO_LEADER = -1
 NO_EPOCH = -1

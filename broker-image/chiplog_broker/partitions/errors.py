@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.errors import RecordsError
 from chiplog_broker.storage.errors import StorageError
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.errors import RecordsError
 
 Refusal = RecordsError | StorageError
 REFUSALS = (RecordsError, StorageError)

@@ -8,9 +8,9 @@ largest epoch that both know. Several answers may be needed; each takes somethin
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import EpochEndOffset, FetchPartitionResponse
 from chiplog_broker.storage.epochs import NO_EPOCH, EpochEnd
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionResponse
 
 
 class FetchPosition(NamedTuple):

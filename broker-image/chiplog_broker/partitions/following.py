@@ -31,15 +31,15 @@ from chiplog_broker.partitions.follow_steps import (
     next_step,
 )
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.messages import FetchPartitionResponse
-from chiplog_broker.records.batch import read_header
-from chiplog_broker.records.errors import RecordsError
 from chiplog_broker.storage.errors import (
     DiskFullError,
     LogClosedError,
     StorageError,
     UnexpectedOffsetError,
 )
+from chiplog_wire.protocol.messages import FetchPartitionResponse
+from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.errors import RecordsError
 
 if TYPE_CHECKING:
     from chiplog_broker.partitions.partition import Partition

@@ -28,8 +28,6 @@ from chiplog_broker.partitions.waiting import (
     Watcher,
 )
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.scan import TakesLong
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import (
     DiskFullError,
@@ -39,6 +37,8 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.scan import TakesLong
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ before the next arrives, that one does not follow what is stored. It is refused 
 was not acknowledged yet is stored a second time then.
 """
 
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 
 ALIKE_S = 5.0
 """As long as a batch may have been on its way."""

@@ -25,7 +25,6 @@ from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.metadata import Damaged, Halted, LogEnd
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.compaction.stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage_history import DamageHistory
@@ -34,6 +33,7 @@ from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.room import DiskRoom
+from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -1,10 +1,10 @@
 """From a topic's configuration to what its logs obey."""
 
 from chiplog_broker.metadata.view import TopicView
-from chiplog_broker.records.validate import TimestampType
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_core.config import topic_keys as keys
 from chiplog_core.config.effective import TopicConfig
+from chiplog_wire.records.validate import TimestampType
 
 
 def topic_log_config(topic: TopicView) -> LogConfig:

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.steps import TURN_S
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.steps import TURN_S
 
 Settled: TypeAlias = Callable[[ErrorCode], None]
 """Called once: with `none` when the records are safe, else with why they will not be here."""

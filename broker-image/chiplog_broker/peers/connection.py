@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerTimedOut
-from chiplog_broker.protocol.apis import APIS, Api, ApiKey
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.framing import SOCKET_REQUEST_MAX_BYTES, FrameReader
-from chiplog_broker.protocol.reader import MALFORMED, Reader
-from chiplog_broker.protocol.writer import NO_TAGS, string
+from chiplog_wire.protocol.apis import APIS, Api, ApiKey
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.framing import SOCKET_REQUEST_MAX_BYTES, FrameReader
+from chiplog_wire.protocol.reader import MALFORMED, Reader
+from chiplog_wire.protocol.writer import NO_TAGS, string
 
 # As much of an answer is copied out of the read buffer, so that it does not keep all of it.
 COPIED_BYTES: Final = 16 * 1024
@@ -102,7 +102,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     async def ask(self, key: ApiKey, version: int, message: object, timeout_s: float) -> Any:
         """Send and receive kio's messages of that version. Raises `PeerError`."""
         # kio's serializers are imported with the first message that needs them.
-        from chiplog_broker.protocol.codec import outgoing  # noqa: PLC0415
+        from chiplog_wire.protocol.codec import outgoing  # noqa: PLC0415
 
         body = await self.exchange(key, version, [outgoing.encode_request(message)], timeout_s)
         try:

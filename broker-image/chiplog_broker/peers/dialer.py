@@ -11,11 +11,11 @@ from typing import Any, Final
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.framing import SOCKET_REQUEST_MAX_BYTES, UNAUTHENTICATED_MAX_BYTES
 from chiplog_broker.security.credentials import Credentials, CredentialSource
-from chiplog_broker.security.scram import (
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.framing import SOCKET_REQUEST_MAX_BYTES, UNAUTHENTICATED_MAX_BYTES
+from chiplog_wire.scram import (
     AuthenticationFailed,
     Mechanism,
     ScramClient,
@@ -73,7 +73,7 @@ class Dialer:
         try:
             await self._connect(connection, host, port)
             await learn_versions(connection, timeout_s)
-            nonce = new_nonce(self._rng)
+            nonce = new_nonce(self._rng.token)
             client = ScramClient(MECHANISM, user.username, user.password, nonce)
             await log_in(connection, client, timeout_s)
         except OSError as error:
@@ -124,6 +124,6 @@ async def exchange_token(connection: PeerConnection, token: bytes, timeout_s: fl
 
 def request_class(key: ApiKey, version: int) -> Any:
     """kio's request; imported when the first connection is made and not at start-up."""
-    from chiplog_broker.protocol.codec import schema  # noqa: PLC0415
+    from chiplog_wire.protocol.codec import schema  # noqa: PLC0415
 
     return schema.request_class(key, version)

@@ -16,8 +16,8 @@ from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import PeerError
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.messages import NodeEndpoint
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.messages import NodeEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Spreading:
 
 def metadata_request(version: int, topic_id: UUID) -> Any:
     """Of one topic, by id: another one of the name would be another topic."""
-    from chiplog_broker.protocol.codec import schema  # noqa: PLC0415 - kio, with the first topic
+    from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first topic
 
     request = schema.request_class(ApiKey.METADATA, version)
     topic = schema.element(request, "topics")

@@ -7,9 +7,9 @@ raises `SyncFailedError`, whatever its number, and must not be retried.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from chiplog_wire.buffer import Buffer
 
 
 class SyncFailedError(OSError):

@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from chiplog_broker.ports.disk import Buffer, DiskUsage, SyncFailedError
+from chiplog_broker.ports.disk import DiskUsage, SyncFailedError
+from chiplog_wire.buffer import Buffer
 
 SYNC_THREADS = 8
 """How many devices' answers we wait for at once; each waits, none computes."""

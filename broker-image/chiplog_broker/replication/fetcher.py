@@ -22,10 +22,6 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import PeerError, PeerLost, PeerUnreachable
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.codec import replica_fetch
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.messages import FetchResponse
 from chiplog_broker.replication.plan import (
     SYNC_PATIENCE_S,
     Asked,
@@ -34,6 +30,10 @@ from chiplog_broker.replication.plan import (
     rest_s,
 )
 from chiplog_broker.replication.session import SESSION_ERRORS
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec import replica_fetch
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.messages import FetchResponse
 
 logger = logging.getLogger(__name__)
 

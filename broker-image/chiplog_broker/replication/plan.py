@@ -15,15 +15,15 @@ from uuid import UUID
 from chiplog_broker.fetch_sessions.session import INITIAL_EPOCH
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_broker.replication.session import Changes, Key, LeaderSession
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
 )
-from chiplog_broker.replication.session import Changes, Key, LeaderSession
 
 FIRST_REST_S: Final = 0.02
 LONGEST_REST_S: Final = 1.0

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from chiplog_broker.fetch_sessions.session import INITIAL_EPOCH, NO_SESSION, next_epoch
 from chiplog_broker.partitions.follow_steps import FetchPosition
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 
 Key: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""

@@ -22,7 +22,7 @@ from chiplog_broker.errors import CannotStart
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.sasl import SaslSession
-from chiplog_broker.security.scram import (
+from chiplog_wire.scram import (
     ITERATIONS,
     Mechanism,
     ScramCredential,

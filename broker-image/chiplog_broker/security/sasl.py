@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from chiplog_broker.ports.rng import Rng
-from chiplog_broker.security.scram import (
+from chiplog_wire.scram import (
     AuthenticationFailed,
     Mechanism,
     ScramCredential,
@@ -69,7 +69,7 @@ class SaslSession:
         self._server = ScramServer(
             mechanism,
             lambda username: self._find(mechanism, username),
-            new_nonce(self._rng),
+            new_nonce(self._rng.token),
         )
         self.has_bare_tokens = bare_tokens
         self.state = SaslState.TOKENS

@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, cast
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.framing import FrameReader
-from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions, parse_request
 from chiplog_broker.server.file_sending import FileAnswer, FileSender
 from chiplog_broker.server.memory import Account
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.framing import FrameReader
+from chiplog_wire.protocol.requests import Request, UnsupportedApiVersions, parse_request
 
 # As many Produce requests of one connection as may wait for the disk together.
 MAX_WAITING: Final = 64

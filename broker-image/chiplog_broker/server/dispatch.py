@@ -12,17 +12,17 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from chiplog_broker.handlers.call import Answer, Call, Handler, Slow
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.codec import decode_request, encode_response
-from chiplog_broker.protocol.codec.api_versions import encode_unsupported_version
-from chiplog_broker.protocol.codec.fetch_response import records_size
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.messages import Chunk
-from chiplog_broker.protocol.requests import Request, UnsupportedApiVersions
 from chiplog_broker.server.connection import Alone
 from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec import decode_request, encode_response
+from chiplog_wire.protocol.codec.api_versions import encode_unsupported_version
+from chiplog_wire.protocol.codec.fetch_response import records_size
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.messages import Chunk
+from chiplog_wire.protocol.requests import Request, UnsupportedApiVersions
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from chiplog_broker.ports.disk import File
-from chiplog_broker.protocol.messages import Chunk
 from chiplog_broker.server.memory import UNBOUNDED
 from chiplog_broker.storage.log import LogSlice
+from chiplog_wire.protocol.messages import Chunk
 
 logger = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from typing import Final
 
 from chiplog_broker.handlers.sasl import FAILURE_DELAY_S
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.requests import Request, RequestHeader
-from chiplog_broker.protocol.writer import INT32
 from chiplog_broker.security.sasl import SaslSession, SaslState
-from chiplog_broker.security.scram import AuthenticationFailed
 from chiplog_broker.server.connection import Answer, AnyRequest, Connection, Service, Started
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.requests import Request, RequestHeader
+from chiplog_wire.protocol.writer import INT32
+from chiplog_wire.scram import AuthenticationFailed
 
 # A stranger may not occupy a connection for longer.
 LOGIN_TIMEOUT_S: Final = 10.0

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.framing import UNAUTHENTICATED_MAX_BYTES
 from chiplog_broker.server.connection import AnyRequest, Connection, Started
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S, Gate
@@ -21,6 +19,8 @@ from chiplog_broker.server.limits import ConnectionQuota
 from chiplog_broker.server.memory import Account
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ Names, labels and families are made when a scrape comes (`exposition`).
 """
 
 from chiplog_broker.histogram import Histogram
-from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.server.memory import MemoryBudget
+from chiplog_wire.protocol.apis import ApiKey
 
 
 class ApiCounters:

@@ -7,8 +7,8 @@ records are not read at all.
 from collections.abc import Iterator
 
 from chiplog_broker.ports.disk import File
-from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, read_header
-from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
+from chiplog_wire.records.batch import HEADER_BYTES, BatchHeader, read_header
+from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 CHUNK_BYTES = 8192
 

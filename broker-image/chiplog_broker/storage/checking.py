@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from chiplog_broker.records.batch import (
+from chiplog_wire.records.batch import (
     CRC_START,
     HEADER,
     HEADER_BYTES,
@@ -19,7 +19,7 @@ from chiplog_broker.records.batch import (
     MAGIC,
     MAX_OFFSET,
 )
-from chiplog_broker.records.errors import DamagedBatchError
+from chiplog_wire.records.errors import DamagedBatchError
 
 EpochSpan: TypeAlias = Callable[[int], tuple[int, int]]
 """From an offset to the epoch it was written under, and to where the next epoch begins."""

@@ -7,8 +7,8 @@ Defaults are Apache Kafka 4's, except durability, which is ours. A log takes a n
 from dataclasses import dataclass
 from enum import Enum
 
-from chiplog_broker.records.batch import Codec
-from chiplog_broker.records.validate import ProduceLimits, TimestampType
+from chiplog_wire.records.batch import Codec
+from chiplog_wire.records.validate import ProduceLimits, TimestampType
 
 NO_LIMIT = 2**63 - 1
 _HOUR_MS = 3_600_000

@@ -8,10 +8,10 @@ first that is wrong.
 from typing import NamedTuple
 
 from chiplog_broker.ports.disk import File
-from chiplog_broker.records.batch import HEADER, HEADER_BYTES, MAGIC
-from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
 from chiplog_broker.storage.checking import History, batch_end, check_batches
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import HEADER, HEADER_BYTES, MAGIC
+from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 
 class Flaw(NamedTuple):

@@ -18,7 +18,6 @@ Invariants:
 from collections.abc import Iterator
 from uuid import UUID
 
-from chiplog_broker.steps import Steps
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import DamagedLogError
@@ -34,6 +33,7 @@ from chiplog_broker.storage.log_surgery import LogSurgery
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producers import ProducerEntry
 from chiplog_broker.storage.timestamps import TimestampOffset
+from chiplog_wire.steps import Steps
 
 __all__ = [
     "AppendResult",

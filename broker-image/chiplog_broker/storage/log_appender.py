@@ -6,18 +6,6 @@ first byte is written, and leaves the log as it was.
 
 from typing import NamedTuple
 
-from chiplog_broker.records.batch import (
-    BatchHeader,
-    check_crc,
-    iter_batches,
-    read_header,
-    set_place,
-    stamp_append_time,
-)
-from chiplog_broker.records.errors import BatchTooLargeError
-from chiplog_broker.records.scan import check_keys_quickly
-from chiplog_broker.records.validate import TimestampType, validate_produced
-from chiplog_broker.records.writer import recompress
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import (
     FencedLeaderEpochError,
@@ -28,6 +16,18 @@ from chiplog_broker.storage.log_rolling import SegmentRoller
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.producers import SentBatch
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import (
+    BatchHeader,
+    check_crc,
+    iter_batches,
+    read_header,
+    set_place,
+    stamp_append_time,
+)
+from chiplog_wire.records.errors import BatchTooLargeError
+from chiplog_wire.records.scan import check_keys_quickly
+from chiplog_wire.records.validate import TimestampType, validate_produced
+from chiplog_wire.records.writer import recompress
 
 NO_APPEND_TIME = -1
 

@@ -9,13 +9,13 @@ is read from it or added to it, and whoever keeps the directory is told.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from chiplog_broker.records.batch import BatchHeader, iter_batches
-from chiplog_broker.records.errors import CorruptBatchError, DamagedBatchError
 from chiplog_broker.storage.checking import Checked, History, batch_end, check_batches
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.locating import Flaw, locate
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import BatchHeader, iter_batches
+from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 _CHUNK_BYTES = 2**20
 _buffer = memoryview(bytearray(_CHUNK_BYTES))

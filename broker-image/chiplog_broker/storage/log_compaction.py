@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from chiplog_broker.records.batch import BatchHeader
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.compaction.plan import Dirt, find_dirt, group_segments, must_roll
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import CompactionAbortedError, DamagedLogError
@@ -13,6 +11,8 @@ from chiplog_broker.storage.log_rolling import SegmentRoller
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.names import CLEANED_SUFFIX, SWAP_SUFFIX
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import BatchHeader
+from chiplog_wire.records.errors import CorruptBatchError
 
 
 class LogCompaction:

@@ -4,7 +4,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from chiplog_broker.ports.disk import File
-from chiplog_broker.steps import Steps, at_once
 from chiplog_broker.storage.errors import OffsetOutOfRangeError, RecordsTruncatedError
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_state import LogState
@@ -17,6 +16,7 @@ from chiplog_broker.storage.timestamps import (
     may_hold_newest,
     newest_in,
 )
+from chiplog_wire.steps import Steps, at_once
 
 _SEARCHES = 5
 """How often a search begins again because segments were cut, compacted or deleted meanwhile."""

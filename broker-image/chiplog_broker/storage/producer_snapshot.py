@@ -18,13 +18,13 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from chiplog_broker.records.batch import MAX_SEQUENCE, NO_SEQUENCE
 from chiplog_broker.storage.producers import (
     NO_TRANSACTION,
     ProducerEntry,
     ProducerStates,
     SentBatch,
 )
+from chiplog_wire.records.batch import MAX_SEQUENCE, NO_SEQUENCE
 
 VERSION = 1
 _PREFIX = Struct(">hI")

@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chiplog_broker.records.batch import (
+from chiplog_broker.storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from chiplog_wire.records.batch import (
     CONTROL_MASK,
     MAX_SEQUENCE,
     NO_PRODUCER_EPOCH,
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
-from chiplog_broker.storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
 
 RETAINED_BATCHES = 5
 """As many as a producer may have in flight, so any of them may come again."""

@@ -29,8 +29,6 @@ from typing import NamedTuple
 
 from chiplog_broker.ports.disk import Disk, SyncFailedError
 from chiplog_broker.ports.whole_files import read_file
-from chiplog_broker.records.batch import BatchHeader, check_crc
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.batch_walk import read_batches, walk_batches
 from chiplog_broker.storage.checkpoint_text import CheckpointError
 from chiplog_broker.storage.config import LogConfig
@@ -54,6 +52,8 @@ from chiplog_broker.storage.producer_replay import load_snapshot, replay, snapsh
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.segment import IndexSettings, Segment
+from chiplog_wire.records.batch import BatchHeader, check_crc
+from chiplog_wire.records.errors import CorruptBatchError
 
 _SCAN_BYTES = 2**20
 _UNFINISHED = ".tmp"

@@ -8,9 +8,9 @@ watermark: such a record may still become the only copy of something acknowledge
 
 from collections.abc import Sequence
 
-from chiplog_broker.records.errors import DamagedBatchError
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.errors import DamagedBatchError
 
 
 def count_expired(

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from chiplog_broker.ports.disk import Buffer, Disk, File
-from chiplog_broker.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
-from chiplog_broker.records.errors import DamagedBatchError
+from chiplog_broker.ports.disk import Disk, File
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.names import (
     DELETED_SUFFIX,
@@ -27,6 +25,9 @@ from chiplog_broker.storage.offset_index import ENTRY as OFFSET_ENTRY
 from chiplog_broker.storage.offset_index import IndexedBatch, OffsetIndex
 from chiplog_broker.storage.time_index import ENTRY as TIME_ENTRY
 from chiplog_broker.storage.time_index import TimeIndex
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
+from chiplog_wire.records.errors import DamagedBatchError
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base, in four bytes."""

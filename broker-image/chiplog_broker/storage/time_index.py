@@ -10,8 +10,8 @@ by which retention judges it.
 from struct import Struct
 
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.records.batch import NO_TIMESTAMP
 from chiplog_broker.storage.sparse_index import SparseIndex
+from chiplog_wire.records.batch import NO_TIMESTAMP
 
 ENTRY = Struct(">qi")
 _TIMESTAMP, _OFFSET = 0, 1

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from chiplog_broker.ports.disk import Buffer
-from chiplog_broker.records.batch import HEADER_BYTES, BatchHeader, Codec
-from chiplog_broker.records.compression import decompress
-from chiplog_broker.records.errors import RecordsError
-from chiplog_broker.records.scan import scan_payload
-from chiplog_broker.steps import Steps
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.batch import HEADER_BYTES, BatchHeader, Codec
+from chiplog_wire.records.compression import decompress
+from chiplog_wire.records.errors import RecordsError
+from chiplog_wire.records.scan import scan_payload
+from chiplog_wire.steps import Steps
 
 HEADERS_A_STEP: Final = 200
 MAX_RECORDS: Final = 200_000

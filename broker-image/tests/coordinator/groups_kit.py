@@ -12,11 +12,11 @@ from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import SystemClock
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import NewRecord, build_batch
 from chiplog_core.ids import LeaderEpoch, PartitionIndex
 from chiplog_core.model.group_exchange import OffsetsPartition
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

@@ -8,8 +8,8 @@ import pytest
 from chiplog_broker.coordinator import holding
 from chiplog_broker.coordinator.holding import Safety, outcome
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import NewRecord, build_batch
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import NewRecord, build_batch
 from tests.coordinator.groups_kit import OK, partition_of, running
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.coordinator import room
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.limits import MAX_GROUP_ID_LENGTH
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import Group, running, shard_of
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from chiplog_broker.coordinator import group_log, holding, loading
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.ids import BrokerId, ReplicaRef, Session
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import (
     NOBODY,
     OK,

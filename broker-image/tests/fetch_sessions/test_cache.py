@@ -8,8 +8,8 @@ import pytest
 
 from chiplog_broker.fetch_sessions.cache import STALE_AFTER_S, FetchSessionCache
 from chiplog_broker.fetch_sessions.session import LAST_EPOCH, FetchSession, Owner
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,

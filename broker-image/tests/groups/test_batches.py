@@ -10,12 +10,12 @@ from chiplog_broker.groups.batches import commit_records, group_record, to_batch
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.keys import GroupMetadataKey, Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
-from chiplog_broker.records.batch import check_crc, read_header
-from chiplog_broker.records.errors import BatchTooLargeError
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.writer import NewRecord
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.records.batch import check_crc, read_header
+from chiplog_wire.records.errors import BatchTooLargeError
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.writer import NewRecord
 
 NOW_MS = 1_700_000_000_000
 LIMIT_BYTES = 400

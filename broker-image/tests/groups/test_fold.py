@@ -11,10 +11,10 @@ from chiplog_broker.groups.errors import UnreadableGroupRecordError
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.keys import GroupMetadataKey, OffsetCommitKey, encode_key
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
-from chiplog_broker.records.errors import CorruptBatchError, InvalidRecordError
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.records.errors import CorruptBatchError, InvalidRecordError
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 T0 = TopicPartition("t", 0)
 KEY = OffsetCommitKey("g", T0)

@@ -29,12 +29,12 @@ from chiplog_broker.groups.keys import (
 )
 from chiplog_broker.groups.offset_value import CommittedOffset, encode_offset_value
 from chiplog_broker.groups.reset_value import DoneReset, MovedOffset
-from chiplog_broker.records.batch import iter_batches
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.records.batch import iter_batches
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 GROUPS = ("g", "h")
 OFFSET_KEYS = [

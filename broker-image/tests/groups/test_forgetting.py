@@ -19,9 +19,9 @@ from chiplog_broker.groups.forgetting import expired_keys, keys_of_group, keys_o
 from chiplog_broker.groups.keys import DoneResetKey, GroupMetadataKey, Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup, StoredMember
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 RETENTION_MS = 1_000
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -16,9 +16,9 @@ from chiplog_broker.groups.reset_value import (
     decode_reset_value,
     encode_reset_value,
 )
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 DONE = DoneReset(

@@ -8,9 +8,9 @@ import pytest
 
 from chiplog_broker.partitions import refusals
 from chiplog_broker.ports.disk import DiskUsage
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import Producer
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

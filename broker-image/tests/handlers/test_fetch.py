@@ -10,9 +10,9 @@ import pytest
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS
 from chiplog_broker.handlers import fetch, turns
 from chiplog_broker.handlers.named_once import named_once
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import FetchPartition, FetchTopic
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import FetchPartition, FetchTopic
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

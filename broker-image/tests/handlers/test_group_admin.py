@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import (
     OK,
     SUBSCRIBED_TO_ORDERS,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import OK, Group, find_coordinator, listed, running
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import pytest
 
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.groups.offset_value import CommittedOffset
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.requests import Identity
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import (
     OK,
     Group,

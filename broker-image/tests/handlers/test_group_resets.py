@@ -10,7 +10,6 @@ import pytest
 
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.handlers.group_resets import GroupResets
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.durations import Duration
 from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.consumer_group import Reset, ResetStrategy, ResetTopic, WhileActive
@@ -24,6 +23,7 @@ from chiplog_core.model.group_exchange import (
     TopicPositions,
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.coordinator.groups_kit import OK, Group, partition_of, running, shard_of
 from tests.server.inquiry_kit import asking
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.writer import NewRecord, build_batch
 from chiplog_core.durations import Duration
 from chiplog_core.group_watch.resets import reset_asked
 from chiplog_core.groups.reset_plan import moment_ms
@@ -20,6 +19,7 @@ from chiplog_core.model.group_exchange import (
     TopicWanted,
 )
 from chiplog_core.model.group_status import ResetState
+from chiplog_wire.records.writer import NewRecord, build_batch
 from tests.coordinator.groups_kit import OK, Group
 from tests.server.inquiry_kit import Asker, asking
 

@@ -6,9 +6,6 @@ import pytest
 
 from chiplog_broker.handlers import log_positions
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.records.batch import Codec
-from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.model.group_exchange import (
     POSITIONS_PATH,
@@ -19,6 +16,9 @@ from chiplog_core.model.group_exchange import (
     PositionsAsked,
     TopicWanted,
 )
+from chiplog_wire.records.batch import Codec
+from chiplog_wire.records.errors import CorruptBatchError
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from tests.server.inquiry_kit import Asker, asking
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.handlers import produce
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.batch import HEADER_BYTES, Codec, read_header, seal
-from chiplog_broker.records.scan import (
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import HEADER_BYTES, Codec, read_header, seal
+from chiplog_wire.records.scan import (
     QUICK_BYTES,
     QUICK_RECORDS,
     RECORDS_A_STEP,
@@ -16,7 +16,7 @@ from chiplog_broker.records.scan import (
     check_keys,
     check_keys_quickly,
 )
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Kit

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec.api_versions import FEATURES
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import Producer
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec.api_versions import FEATURES
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import Producer
 from tests.coordinator.groups_kit import Group, running
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from chiplog_broker.broker import Broker
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.standalone import StandaloneStore
-from chiplog_broker.protocol.apis import ApiKey
 from chiplog_core.admin.operations import Operation
+from chiplog_wire.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     import pytest

@@ -14,11 +14,11 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import PeerLost
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import replica_fetch, schema
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import FetchPartition, FetchRequest, FetchTopic
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import replica_fetch, schema
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import FetchPartition, FetchRequest, FetchTopic
 
 if TYPE_CHECKING:
     from tests.conftest import Kit
@@ -94,7 +94,7 @@ async def code_for(
         return int(answer.topics[0].partitions[0].error_code)
     from kio.serial import entity_reader  # noqa: PLC0415
 
-    from chiplog_broker.protocol.codec import outgoing  # noqa: PLC0415
+    from chiplog_wire.protocol.codec import outgoing  # noqa: PLC0415
 
     body = await connection.exchange(key, version, [outgoing.encode_request(request)], 5)
     answer, _ = entity_reader(schema.response_class(key, version))(bytes(body), 0)

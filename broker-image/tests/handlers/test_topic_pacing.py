@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.handlers.pacing import LOOK_S, TOLD_FROM, Pace
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.mutation_quota import MutationQuota
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

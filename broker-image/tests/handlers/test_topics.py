@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

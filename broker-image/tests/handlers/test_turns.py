@@ -8,7 +8,7 @@ import pytest
 
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.steps import TURN_S, Steps, at_once
+from chiplog_wire.steps import TURN_S, Steps, at_once
 
 
 class WorkClock:

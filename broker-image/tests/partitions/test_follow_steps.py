@@ -14,9 +14,9 @@ from chiplog_broker.partitions.follow_steps import (
     Truncate,
     next_step,
 )
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import EpochEndOffset, FetchPartitionResponse
 from chiplog_broker.storage.epochs import NO_EPOCH, EpochEnd, EpochHistory
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionResponse
 
 
 @dataclass

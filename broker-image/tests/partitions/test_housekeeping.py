@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Kit

@@ -3,7 +3,7 @@
 import asyncio
 
 from chiplog_broker.partitions.waiting import FetchWaiters
-from chiplog_broker.steps import TURN_S
+from chiplog_wire.steps import TURN_S
 
 
 class Clock:

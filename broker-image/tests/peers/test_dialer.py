@@ -24,21 +24,21 @@ from chiplog_broker.peers.errors import (
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import outgoing, schema
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.framing import UNAUTHENTICATED_MAX_BYTES
-from chiplog_broker.protocol.messages import (
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopicResponse,
-)
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import outgoing, schema
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
+from chiplog_wire.protocol.messages import (
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
 
 OLD, NEW = Credentials("chiplog", "old"), Credentials("chiplog", "new")
 FETCH_VERSION = 11

@@ -17,20 +17,20 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import Rng, SystemRng
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopicResponse,
-)
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
 
 LEADER = 2
 TOPIC = UUID(int=7)

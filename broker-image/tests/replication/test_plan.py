@@ -9,11 +9,6 @@ import pytest
 
 from chiplog_broker.partitions.follow_steps import FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
-from chiplog_broker.protocol.messages import (
-    FetchPartitionResponse,
-    FetchResponse,
-    FetchTopicResponse,
-)
 from chiplog_broker.replication.plan import (
     FIRST_REST_S,
     LONGEST_REST_S,
@@ -22,6 +17,11 @@ from chiplog_broker.replication.plan import (
     FetchLimits,
     FetchPlan,
     rest_s,
+)
+from chiplog_wire.protocol.messages import (
+    FetchPartitionResponse,
+    FetchResponse,
+    FetchTopicResponse,
 )
 
 LIMITS = FetchLimits(wait_ms=500, max_bytes=1000, partition_max_bytes=100)

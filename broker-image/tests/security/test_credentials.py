@@ -14,7 +14,7 @@ from chiplog_broker.security.credentials import (
     FixedCredentials,
     Keyring,
 )
-from chiplog_broker.security.scram import (
+from chiplog_wire.scram import (
     AuthenticationFailed,
     Mechanism,
     ScramClient,

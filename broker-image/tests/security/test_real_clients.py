@@ -11,9 +11,9 @@ import pytest
 
 from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.ports.rng import SystemRng
-from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_broker.security.scram import Mechanism
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.scram import Mechanism
 
 if TYPE_CHECKING:
     from tests.conftest import Kit

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from chiplog_broker.metadata.listeners import Listener
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ProtocolViolation
-from chiplog_broker.protocol.requests import Request
 from chiplog_broker.server.connection import MAX_WAITING, AnyRequest, Connection, Started
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.requests import Request
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "127.0.0.1", 9092)
 

@@ -19,12 +19,12 @@ import uvloop
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.ports.disk import File
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.requests import Request
 from chiplog_broker.server.connection import AnyRequest, Connection, Started
 from chiplog_broker.server.file_sending import FileAnswer, Piece
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.storage.log import LogSlice
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.requests import Request
 
 SEEDS: Final = 4
 REQUESTS: Final = 80

@@ -5,8 +5,8 @@ from typing import Any, cast
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.protocol.apis import APIS
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.protocol.apis import APIS
 
 
 def test_the_table_of_handlers_is_the_table_of_apis() -> None:

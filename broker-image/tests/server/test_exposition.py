@@ -4,10 +4,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from chiplog_broker.partitions.counters import IsrChanges
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server.exposition.partitions import PARTITION_SERIES
 from chiplog_broker.server.exposition.topics import TOPIC_SERIES
 from chiplog_core.config.broker_keys import METRICS_PARTITIONS
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.server.exposition_kit import Samples, told
 
 if TYPE_CHECKING:

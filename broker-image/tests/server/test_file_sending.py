@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.protocol.apis import ApiKey
 from chiplog_broker.server import file_sending
 from chiplog_broker.storage.log_checks import LogChecks
+from chiplog_wire.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

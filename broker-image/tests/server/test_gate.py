@@ -17,19 +17,19 @@ from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import Listener, internal_listener
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import schema
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.framing import UNAUTHENTICATED_MAX_BYTES
-from chiplog_broker.protocol.messages import MetadataResponse
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_broker.security.scram import Mechanism, ScramClient
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import schema
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.framing import UNAUTHENTICATED_MAX_BYTES
+from chiplog_wire.protocol.messages import MetadataResponse
+from chiplog_wire.scram import Mechanism, ScramClient
 
 SHA_512 = Mechanism.SCRAM_SHA_512
 PLAIN = Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)

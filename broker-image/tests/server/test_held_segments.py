@@ -17,14 +17,14 @@ import pytest
 import uvloop
 
 from chiplog_broker.ports.system_disk import SystemDisk, SystemFile
-from chiplog_broker.records.batch import check_crc, iter_batches
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.server.file_sending import FileAnswer, FileSender, with_files
 from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleaner
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_wire.records.batch import check_crc, iter_batches
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from tests.storage.conftest import ORDERS, TOPIC_ID
 from tests.storage.memory_disk import ManualClock, SeededRng
 

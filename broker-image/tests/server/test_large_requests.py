@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chiplog_broker.handlers.group_offsets import CHECKED_AT_ONCE
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.server import dispatch
 from chiplog_broker.server.dispatch import LARGE_ANSWER, LARGE_BODY_BYTES, is_large
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import Producer
 from tests.coordinator.groups_kit import Group, running
 
 if TYPE_CHECKING:

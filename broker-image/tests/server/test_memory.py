@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server import file_sending, memory
 from chiplog_broker.server.memory import FREE_BYTES, PATIENCE_S, Account, MemoryBudget
 from chiplog_core.broker_shares import MIB, descriptor_shares, memory_shares
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.conftest import Client, Kit

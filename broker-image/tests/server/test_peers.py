@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.metadata.listeners import Listener
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.server import file_sending
 from chiplog_broker.server.connection import Connection
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.conftest import Kit

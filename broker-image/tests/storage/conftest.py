@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from chiplog_broker.records.batch import Codec
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_wire.records.batch import Codec
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from tests.storage.memory_disk import ManualClock, MemoryDisk, PowerCutError, SeededRng
 
 _T = TypeVar("_T")

@@ -20,7 +20,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from chiplog_broker.ports.disk import Buffer, DiskUsage, SyncFailedError
+from chiplog_broker.ports.disk import DiskUsage, SyncFailedError
+from chiplog_wire.buffer import Buffer
 
 SECTOR_BYTES = 512
 _TOTAL_BYTES = 2**40

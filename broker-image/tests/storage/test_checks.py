@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.errors import DamagedBatchError
 from chiplog_broker.storage.checking import History, check_batches
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.directory import LogDirectory
@@ -15,6 +14,7 @@ from chiplog_broker.storage.errors import DamagedLogError, LogClosedError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.scrub import Pace
+from chiplog_wire.records.errors import DamagedBatchError
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

@@ -8,17 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import (
-    HEADER_BYTES,
-    BatchHeader,
-    Codec,
-    check_crc,
-    iter_batches,
-    seal,
-)
-from chiplog_broker.records.errors import InvalidRecordError
-from chiplog_broker.records.reader import Record, read_records
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleaner
 from chiplog_broker.storage.compaction.key_map import ENTRY_BYTES
 from chiplog_broker.storage.config import LogConfig
@@ -26,6 +15,17 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DamagedLogError, DirectoryOfflineError
 from chiplog_broker.storage.log import ListOffset, PartitionLog
 from chiplog_broker.storage.producers import RETAINED_BATCHES
+from chiplog_wire.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    Codec,
+    check_crc,
+    iter_batches,
+    seal,
+)
+from chiplog_wire.records.errors import InvalidRecordError
+from chiplog_wire.records.reader import Record, read_records
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 if TYPE_CHECKING:
     from tests.storage.conftest import StorageKit

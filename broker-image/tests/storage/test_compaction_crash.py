@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import Codec, check_crc, iter_batches
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
 from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleaner
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_wire.records.batch import Codec, check_crc, iter_batches
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 if TYPE_CHECKING:
     from tests.storage.conftest import StorageKit

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from chiplog_broker.records.batch import Codec, check_crc, iter_batches
-from chiplog_broker.records.reader import Record, read_records
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleaner
 from chiplog_broker.storage.compaction.key_map import ENTRY_BYTES
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.producers import ProducerStates
+from chiplog_wire.records.batch import Codec, check_crc, iter_batches
+from chiplog_wire.records.reader import Record, read_records
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 if TYPE_CHECKING:
     from tests.storage.conftest import StorageKit

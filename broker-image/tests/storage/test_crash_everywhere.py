@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import check_crc, iter_batches
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.producers import ProducerStates
+from chiplog_wire.records.batch import check_crc, iter_batches
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

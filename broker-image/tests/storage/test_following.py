@@ -13,12 +13,12 @@ from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Following, Taken
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import EpochEndOffset, FetchPartitionResponse
-from chiplog_broker.records.batch import set_place
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionResponse
+from chiplog_wire.records.batch import set_place
 
 if TYPE_CHECKING:
     from chiplog_broker.partitions.partition import Partition

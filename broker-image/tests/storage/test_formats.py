@@ -13,7 +13,6 @@ import pytest
 from crc32c import crc32c
 
 from chiplog_broker.ports.checksum_line import with_checksum
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.checkpoint_text import (
     CheckpointError,
     format_lines,
@@ -38,6 +37,7 @@ from chiplog_broker.storage.partition_metadata import (
     encode_partition_metadata,
 )
 from chiplog_broker.storage.producer_snapshot import SnapshotError, decode_snapshot
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

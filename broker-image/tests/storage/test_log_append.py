@@ -6,11 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import Codec, iter_batches, read_header, seal, set_place
-from chiplog_broker.records.errors import BatchTooLargeError, CorruptBatchError, RecordsError
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.validate import TimestampType
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.errors import (
     DirectoryOfflineError,
@@ -21,6 +16,11 @@ from chiplog_broker.storage.errors import (
     UnexpectedOffsetError,
 )
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_wire.records.batch import Codec, iter_batches, read_header, seal, set_place
+from chiplog_wire.records.errors import BatchTooLargeError, CorruptBatchError, RecordsError
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.validate import TimestampType
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

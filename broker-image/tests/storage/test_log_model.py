@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from chiplog_broker.records.batch import BatchHeader, Codec, iter_batches
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import OffsetOutOfRangeError
 from chiplog_broker.storage.log import ListOffset
+from chiplog_wire.records.batch import BatchHeader, Codec, iter_batches
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

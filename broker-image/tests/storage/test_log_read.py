@@ -4,10 +4,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import HEADER_BYTES, Codec, iter_batches, seal
-from chiplog_broker.records.scan import RECORDS_A_STEP
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
-from chiplog_broker.steps import at_once
 from chiplog_broker.storage import timestamps
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.errors import (
@@ -18,6 +14,10 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.log import ListOffset, PartitionLog
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.segment import LARGEST_INTERVAL_BYTES, IndexSettings, Segment
+from chiplog_wire.records.batch import HEADER_BYTES, Codec, iter_batches, seal
+from chiplog_wire.records.scan import RECORDS_A_STEP
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_wire.steps import at_once
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import check_crc, iter_batches, read_header, set_place
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
@@ -20,6 +18,8 @@ from chiplog_broker.storage.errors import (
     RecordsTruncatedError,
 )
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_wire.records.batch import check_crc, iter_batches, read_header, set_place
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

@@ -5,7 +5,6 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from chiplog_broker.records.batch import MAX_SEQUENCE, BatchHeader
 from chiplog_broker.storage.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
@@ -13,6 +12,7 @@ from chiplog_broker.storage.errors import (
 )
 from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_snapshot
 from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerEntry, ProducerStates
+from chiplog_wire.records.batch import MAX_SEQUENCE, BatchHeader
 
 EXPIRATION_MS = 1_000
 NOW_MS = 1_700_000_000_000

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from crc32c import crc32c
 
-from chiplog_broker.records.batch import iter_batches, read_header, set_place
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.directory_report import PartitionReport, Verdict
 from chiplog_broker.storage.producer_snapshot import encode_snapshot
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.recovery import LogRecovery, LogSource
+from chiplog_wire.records.batch import iter_batches, read_header, set_place
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

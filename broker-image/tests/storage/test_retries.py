@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from chiplog_broker.records.batch import iter_batches
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.log import PartitionLog
+from chiplog_wire.records.batch import iter_batches
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

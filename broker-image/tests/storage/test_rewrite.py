@@ -5,8 +5,10 @@ from typing import TypeVar
 
 import pytest
 
-from chiplog_broker.ports.disk import Buffer
-from chiplog_broker.records.batch import (
+from chiplog_broker.storage.compaction.key_map import KeyMap
+from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.batch import (
     DELETE_HORIZON_MASK,
     HEADER_BYTES,
     NO_TIMESTAMP,
@@ -16,11 +18,9 @@ from chiplog_broker.records.batch import (
     read_header,
     stamp_append_time,
 )
-from chiplog_broker.records.reader import read_records
-from chiplog_broker.records.scan import RECORDS_A_STEP
-from chiplog_broker.records.writer import BatchOptions, NewRecord, Producer, build_batch
-from chiplog_broker.storage.compaction.key_map import KeyMap
-from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rewrite_batch
+from chiplog_wire.records.reader import read_records
+from chiplog_wire.records.scan import RECORDS_A_STEP
+from chiplog_wire.records.writer import BatchOptions, NewRecord, Producer, build_batch
 
 _T = TypeVar("_T")
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chiplog_broker.ports.disk import DiskUsage
-from chiplog_broker.records.batch import set_place
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import DiskFullError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.room import AUTOMATIC, DiskRoom, reserve_of
+from chiplog_wire.records.batch import set_place
 from tests.storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from chiplog_broker.records.errors import DamagedBatchError
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.log_state import index_settings
 from chiplog_broker.storage.retention import count_expired
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.errors import DamagedBatchError
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

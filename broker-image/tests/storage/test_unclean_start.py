@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.records.batch import set_place
-from chiplog_broker.records.writer import Producer
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.directory_report import Verdict
 from chiplog_broker.storage.errors import DirectoryOfflineError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.producer_snapshot import decode_snapshot
+from chiplog_wire.records.batch import set_place
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit

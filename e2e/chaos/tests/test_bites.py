@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chiplog_broker.records.batch import check_crc, iter_batches
-from chiplog_broker.records.errors import CorruptBatchError
-from chiplog_broker.records.writer import NewRecord, build_batch
+from chiplog_wire.records.batch import check_crc, iter_batches
+from chiplog_wire.records.errors import CorruptBatchError
+from chiplog_wire.records.writer import NewRecord, build_batch
 from e2e.chaos.disk_faults import flipped, segment
 from e2e.chaos.process_faults import standing_still, stands_still
 from e2e.chaos.scene import DidNotBite, bit

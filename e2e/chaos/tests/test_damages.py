@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog_broker.records.batch import iter_batches
+from chiplog_wire.records.batch import iter_batches
 from e2e import measured
 from e2e.chaos.run import judged
 from e2e.chaos.scene import bit

@@ -15,9 +15,9 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.codec import schema
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec import schema
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.ports import LOOPBACK
 from e2e.kafka.tools import run_tool

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from chiplog_broker.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.apis import APIS, ApiKey
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.faults.users import MOST_PARTITIONS, MOST_TOPICS, begin_on, topic_names
 from e2e.sim.history import DeleteAsked

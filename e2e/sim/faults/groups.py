@@ -11,11 +11,11 @@ from functools import wraps
 from typing import Any, Final
 from uuid import UUID
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_kube import kinds
 from chiplog_kube.manifests import ObjectKey
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from e2e.sim.faults import scene
 from e2e.sim.faults.admins import as_client, sent
 from e2e.sim.faults.stage import Act, Stage

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from chiplog_broker.records.batch import HEADER_BYTES, read_header
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.checkpoint_text import CheckpointError, parse_offsets
 from chiplog_broker.storage.names import (
     LOG_SUFFIX,
@@ -17,6 +15,8 @@ from chiplog_broker.storage.names import (
     TopicPartition,
     partition_in_name,
 )
+from chiplog_wire.records.batch import HEADER_BYTES, read_header
+from chiplog_wire.records.errors import CorruptBatchError
 from e2e.sim.disk import SECTOR_BYTES, Disks
 from e2e.sim.faults.stage import Act, Stage
 from e2e.sim.kubelet import Node

@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 from e2e.sim.groups.assignments import Place, assigned, assignment, in_ranges, subscription
 from e2e.sim.groups.habits import GroupHabits
 from e2e.sim.groups.notes import GroupNotes, place_of

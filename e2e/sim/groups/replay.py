@@ -7,8 +7,8 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.records.errors import RecordsError
 from chiplog_broker.storage.errors import StorageError
+from chiplog_wire.records.errors import RecordsError
 from e2e.sim.kubelet import Node
 from e2e.sim.world import World
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.offset_messages import IDS_FROM_VERSION
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.offset_messages import IDS_FROM_VERSION
 from e2e.sim.groups.assignments import Place
 from e2e.sim.wire import LATEST, TIMEOUT_S, TopicPartition, Wire
 

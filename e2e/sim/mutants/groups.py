@@ -15,8 +15,6 @@ from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
 from chiplog_broker.partitions.partition import Partition
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.steps import Steps
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
@@ -25,6 +23,8 @@ from chiplog_core.groups.membership import Membership
 from chiplog_core.groups.requests import Identity
 from chiplog_core.groups.roster import Roster
 from chiplog_core.groups.stored import StoredGroup
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.steps import Steps
 from e2e.sim.clients import SPARING
 from e2e.sim.faults import Mix
 from e2e.sim.groups.habits import GroupHabits

@@ -9,8 +9,6 @@ from chiplog_broker.handlers import replica_fetch
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.records.batch import BatchHeader
-from chiplog_broker.records.scan import ScannedRecord
 from chiplog_broker.storage import log_surgery, producers
 from chiplog_broker.storage.compaction.rewrite import Survival
 from chiplog_broker.storage.config import LogConfig
@@ -19,6 +17,8 @@ from chiplog_broker.storage.log import LogSlice
 from chiplog_broker.storage.log_surgery import LogSurgery
 from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerStates
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import BatchHeader
+from chiplog_wire.records.scan import ScannedRecord
 from e2e.sim.clients import Habits
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 

@@ -12,10 +12,10 @@ from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.isr import InSync, Promise
 from chiplog_broker.partitions.partition import Partition, Surroundings
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import ReplicaRef
+from chiplog_wire.protocol.errors import ErrorCode
 from e2e.sim.mutants.mutant import FORK, LOSS, Mutant, Plant, mix, plant
 
 _sound_append = Partition.append

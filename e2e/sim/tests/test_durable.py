@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from e2e.sim.disk import memory_disk
 from e2e.sim.durable import NOT_READABLE, durable_end
 

@@ -14,8 +14,6 @@ from uuid import UUID
 
 import pytest
 
-from chiplog_broker.records.batch import LENGTH_OVERHEAD_BYTES, set_place
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_broker.storage.names import (
     EPOCH_CHECKPOINT,
     META_PROPERTIES,
@@ -26,6 +24,8 @@ from chiplog_broker.storage.partition_metadata import encode_partition_metadata
 from chiplog_kube import kinds
 from chiplog_kube.api import Gone, Manifest
 from chiplog_kube.manifests import key_of
+from chiplog_wire.records.batch import LENGTH_OVERHEAD_BYTES, set_place
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 from e2e.sim.api_server import LATEST_S, ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.disk import Disks, memory_disk

@@ -4,9 +4,9 @@ import asyncio
 import random
 from uuid import UUID
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.batch import read_header
-from chiplog_broker.records.writer import Producer as ProducerState
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.writer import Producer as ProducerState
 from e2e.sim.clients import Answer, Habits, Notebook
 from e2e.sim.loop import SimLoop
 from e2e.sim.pipelining import PipeliningProducer

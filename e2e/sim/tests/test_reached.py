@@ -21,6 +21,7 @@ SOURCES = {
     "chiplog_broker": "broker-image",
     "chiplog_core": "core",
     "chiplog_operator": "operator",
+    "chiplog_wire": "wire",
 }
 
 

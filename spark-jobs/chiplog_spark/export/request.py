@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from chiplog_broker.security.scram import Mechanism
 from chiplog_core.manifest.constraints import Items, Length, Pattern, Range
 from chiplog_core.model.references import TopicName
 from chiplog_spark.export.plan import Bounds
 from chiplog_spark.wire.access import Login
+from chiplog_wire.scram import Mechanism
 
 
 class Compression(StrEnum):

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from chiplog_broker.records.batch import CRC_START, BatchHeader
-from chiplog_broker.records.errors import RecordsError
 from chiplog_spark.source.decoding import decoded
 from chiplog_spark.source.splits import Split
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import Place, RawBatch, damaged
+from chiplog_wire.records.batch import CRC_START, BatchHeader
+from chiplog_wire.records.errors import RecordsError
 
 CHUNK_ROWS: Final = 20_000
 CHUNK_BYTES: Final = 8 * 2**20

@@ -1,15 +1,15 @@
 """The records of a batch as columns, quickly: what an executor does most.
 
-`chiplog_broker.records.reader` reads the same and makes a value of each record, at a third of
+`chiplog_wire.records.reader` reads the same and makes a value of each record, at a third of
 the speed. Like it, this trusts nothing: any bytes end in columns or in `InvalidRecordError`.
 """
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from chiplog_broker.records.batch import BatchHeader
-from chiplog_broker.records.errors import InvalidRecordError
-from chiplog_broker.records.scan import payload_of, read_raw
+from chiplog_wire.records.batch import BatchHeader
+from chiplog_wire.records.errors import InvalidRecordError
+from chiplog_wire.records.scan import payload_of, read_raw
 
 HeaderColumn: TypeAlias = list[tuple[str, bytes | None]] | None
 """A record's headers; None where there are none, as in Spark's Kafka source."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
-from chiplog_broker.security.scram import Mechanism
 from chiplog_spark.wire.access import MECHANISMS, Access, Address, Login, addresses_of
 from chiplog_spark.wire.facts import EARLIEST, LATEST
 from chiplog_spark.wire.verdicts import LEADER
+from chiplog_wire.scram import Mechanism
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 TOPIC: Final = "topic"

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from chiplog_broker.records.batch import CONTROL_MASK, DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK
+from chiplog_wire.records.batch import CONTROL_MASK, DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK
 
 UNKNOWN: Final = -1
 

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from chiplog_broker.records.batch import BatchHeader
-from chiplog_broker.records.errors import RecordsError
-from chiplog_broker.records.scan import ScannedRecord, payload_of, rest_of, scan_payload
 from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
@@ -15,6 +12,9 @@ from chiplog_spark.verify.placement import Placement
 from chiplog_spark.verify.reports import Read
 from chiplog_spark.verify.surviving import Surviving
 from chiplog_spark.verify.times import check_bounds, check_newest
+from chiplog_wire.records.batch import BatchHeader
+from chiplog_wire.records.errors import RecordsError
+from chiplog_wire.records.scan import ScannedRecord, payload_of, rest_of, scan_payload
 
 _DIGEST_BYTES: Final = 16
 COMPARING: Final = frozenset({Check.REPLICA_MISMATCH, Check.COMPACTION_ORDER})

@@ -11,7 +11,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from chiplog_broker.records.batch import CRC_START
 from chiplog_spark.source.columns import Unread, digest
 from chiplog_spark.source.options import Mode, Options
 from chiplog_spark.source.reading import found_in
@@ -26,6 +25,7 @@ from chiplog_spark.wire import errors
 from chiplog_spark.wire.access import Access
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.facts import RawBatch
+from chiplog_wire.records.batch import CRC_START
 
 BEHIND: Final = frozenset({errors.ReplicaBehind.reason, errors.OffsetOutOfRange.reason})
 """A replica says that it has nothing there."""

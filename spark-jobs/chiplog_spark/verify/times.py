@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_broker.records.batch import NO_TIMESTAMP
 from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
+from chiplog_wire.records.batch import NO_TIMESTAMP
 
 CLOCK_STEP_MS: Final = 1_000
 CLOCKS_APART_MS: Final = 5 * 60_000

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from chiplog_broker.security.scram import Mechanism
+from chiplog_wire.scram import Mechanism
 
 Address: TypeAlias = tuple[str, int]
 MECHANISMS: Final = tuple(one.value for one in Mechanism)

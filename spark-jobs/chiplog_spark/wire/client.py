@@ -9,21 +9,21 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.codec import replica_fetch, schema
-from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
-from chiplog_broker.protocol.messages import (
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchTopic,
-)
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.access import Access, Address
 from chiplog_spark.wire.connection import Connection
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import Fetched, PartitionFacts, Place, TopicFacts
 from chiplog_spark.wire.verdicts import LEADER, Verdict, judged
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec import replica_fetch, schema
+from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_wire.protocol.messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchTopic,
+)
 
 ORDINARY_CONSUMER_ID: Final = -1
 DEBUGGING_CONSUMER_ID: Final = -2

@@ -13,14 +13,14 @@ from secrets import token_bytes
 from types import TracebackType
 from typing import Any, Final
 
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import outgoing, schema
-from chiplog_broker.protocol.errors import ErrorCode, ProtocolViolation
-from chiplog_broker.protocol.reader import MALFORMED, Reader
-from chiplog_broker.protocol.writer import NO_TAGS, string
-from chiplog_broker.security.scram import AuthenticationFailed, ScramClient, prepared
 from chiplog_spark.wire.access import Access, Address, Login
 from chiplog_spark.wire.errors import NotAuthorized, ProtocolError, WireError
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import outgoing, schema
+from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_wire.protocol.reader import MALFORMED, Reader
+from chiplog_wire.protocol.writer import NO_TAGS, string
+from chiplog_wire.scram import AuthenticationFailed, ScramClient, prepared
 
 MAX_ANSWER_BYTES: Final = 100 * 2**20
 """As Kafka's `socket.request.max.bytes`: more than one answer of ours ever asks for."""

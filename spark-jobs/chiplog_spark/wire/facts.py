@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from chiplog_broker.records.batch import BatchHeader, read_header
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_spark.wire.access import Address
 from chiplog_spark.wire.errors import DamagedBatch
 from chiplog_spark.wire.verdicts import LEADER
+from chiplog_wire.records.batch import BatchHeader, read_header
+from chiplog_wire.records.errors import CorruptBatchError
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -6,9 +6,9 @@ Values in, values out. Codes are Kafka's; what clients do on them is in its prot
 from enum import Enum
 from typing import Final, NamedTuple
 
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.errors import WireError
+from chiplog_wire.protocol.errors import ErrorCode
 
 LEADER: Final = -1
 """In the place of a broker's id: whoever leads."""

@@ -4,9 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from chiplog_broker.records.batch import Codec, read_header, seal
-from chiplog_broker.records.reader import Header
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_spark.source.columns import (
     BATCH_COLUMNS,
     CHUNK_BYTES,
@@ -21,6 +18,9 @@ from chiplog_spark.source.splits import Split
 from chiplog_spark.wire.errors import DamagedBatch
 from chiplog_spark.wire.facts import Place, RawBatch, batches_in
 from chiplog_spark.wire.verdicts import behind
+from chiplog_wire.records.batch import Codec, read_header, seal
+from chiplog_wire.records.reader import Header
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 AT = Place("orders", UUID(int=1), 2, 5)
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_broker.records.batch import HEADER_BYTES, Codec, read_header
-from chiplog_broker.records.errors import RecordsError
-from chiplog_broker.records.reader import Header, read_records
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_spark.source.decoding import decoded
+from chiplog_wire.records.batch import HEADER_BYTES, Codec, read_header
+from chiplog_wire.records.errors import RecordsError
+from chiplog_wire.records.reader import Header, read_records
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 FIELDS = st.none() | st.binary(max_size=300)
 HEADERS = st.lists(st.builds(Header, st.text(max_size=9), FIELDS), max_size=3)

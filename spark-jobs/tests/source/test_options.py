@@ -5,11 +5,11 @@ import pickle
 
 import pytest
 
-from chiplog_broker.security.scram import Mechanism
 from chiplog_spark.source.options import BadOption, Mode, mode_of, parsed, with_payload
 from chiplog_spark.wire.access import Login, addresses_of
 from chiplog_spark.wire.facts import EARLIEST, LATEST
 from chiplog_spark.wire.verdicts import LEADER
+from chiplog_wire.scram import Mechanism
 
 NEEDED = {"bootstrap.servers": "one:9092,two:9093", "topic": "orders"}
 LOGIN = {"sasl.username": "ada", "sasl.password.file": "/secrets/ada"}

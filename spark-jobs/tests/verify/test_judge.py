@@ -5,8 +5,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_broker.records.batch import read_header
-from chiplog_broker.records.writer import BatchOptions, NewRecord, build_batch
 from chiplog_core.model.spark_result import MAX_ACCUSED, Check
 from chiplog_spark.verify import job
 from chiplog_spark.verify.accused import accused
@@ -18,6 +16,8 @@ from chiplog_spark.verify.merging import merged
 from chiplog_spark.verify.reports import Found, Read, Refusal
 from chiplog_spark.verify.rows import ORDER, Kind, Row, row_of_batch, row_of_record
 from chiplog_spark.verify.surviving import Surviving, Suspicion
+from chiplog_wire.records.batch import read_header
+from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
 
 from .logs import REPLICAS, TOPIC_ID, Log, batch, copies, facts_of, logs, named
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chiplog_broker.records.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK
 from chiplog_spark.verify.facts import Batch
 from chiplog_spark.verify.times import (
     CLOCK_STEP_MS,
@@ -15,6 +14,7 @@ from chiplog_spark.verify.times import (
     check_bounds,
     check_newest,
 )
+from chiplog_wire.records.batch import CONTROL_MASK, TIMESTAMP_TYPE_MASK
 
 from .logs import NOW_MS, batch, facts_of, judged, named
 

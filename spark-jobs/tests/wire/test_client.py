@@ -18,13 +18,13 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_broker.security.scram import Mechanism
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.access import Access, Address, Login, addresses_of
 from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import EARLIEST, LATEST, Place, RawBatch, TopicFacts, batches_in
 from chiplog_spark.wire.verdicts import LEADER
+from chiplog_wire.scram import Mechanism
 from e2e.clients.subject import subject
 from e2e.clients.topics import create_topic
 from e2e.kafka.process import BrokerProcess

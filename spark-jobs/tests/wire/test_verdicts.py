@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_spark.wire import errors
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.verdicts import LEADER, Verdict, behind, judged
+from chiplog_wire.protocol.errors import ErrorCode
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, TopicView
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.answers import Verdict, from_answer
 from chiplog_core.admin.bodies import to_body
 from chiplog_core.admin.codes import Code, Refused
@@ -35,6 +34,7 @@ from chiplog_core.config.given import given_topic_config
 from chiplog_core.limits import MAX_ADMIN_REQUESTS, MAX_ADMIN_REQUESTS_BYTES
 from chiplog_core.manifest.writing import write
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
+from chiplog_wire.protocol.errors import ErrorCode
 
 # A client that does not want to wait has its wish carried out all the same; one that would wait
 # for ever does not keep a place for ever.

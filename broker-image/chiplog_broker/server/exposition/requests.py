@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.histogram import Histogram
-from chiplog_broker.protocol.apis import APIS
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.protocol.apis import APIS
 
 
 class RequestCollector(Collector):

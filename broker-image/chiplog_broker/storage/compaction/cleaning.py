@@ -10,9 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from chiplog_broker.ports.disk import Buffer
-from chiplog_broker.records.batch import BatchHeader, read_header
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.compaction.key_map import KeyMap
 from chiplog_broker.storage.compaction.pace import Pace
 from chiplog_broker.storage.compaction.plan import Dirt
@@ -20,6 +17,9 @@ from chiplog_broker.storage.compaction.rewrite import Survival, index_batch, rew
 from chiplog_broker.storage.errors import CompactionAbortedError
 from chiplog_broker.storage.log_compaction import LogCompaction
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.batch import BatchHeader, read_header
+from chiplog_wire.records.errors import CorruptBatchError
 
 _READ_BYTES: Final = 256 * 1024
 _WRITE_BYTES: Final = 256 * 1024

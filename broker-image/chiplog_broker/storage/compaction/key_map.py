@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-from chiplog_broker.records.scan import ScannedRecord
+from chiplog_wire.records.scan import ScannedRecord
 
 ENTRY_BYTES: Final = 192
 """What one entry takes at most: a place in a dictionary that has just grown (and is copied at

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.records.scan import RECORDS_A_STEP
 from chiplog_broker.storage.errors import CompactionAbortedError
+from chiplog_wire.records.scan import RECORDS_A_STEP
 
 _BYTES_A_RECORD: Final = 256
 """Bytes that cost as much as a record: reading, checksums, copying."""

@@ -8,22 +8,22 @@ from collections.abc import Generator, Iterator, Set
 from dataclasses import dataclass
 from typing import Final
 
-from chiplog_broker.ports.disk import Buffer
-from chiplog_broker.records.batch import (
+from chiplog_broker.storage.compaction.key_map import KeyMap
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON_MASK,
     NO_TIMESTAMP,
     BatchHeader,
 )
-from chiplog_broker.records.errors import RecordsError
-from chiplog_broker.records.scan import (
+from chiplog_wire.records.errors import RecordsError
+from chiplog_wire.records.scan import (
     ScannedRecord,
     payload_of,
     rest_of,
     scan_payload,
 )
-from chiplog_broker.records.writer import encode_varint, pack_batch
-from chiplog_broker.storage.compaction.key_map import KeyMap
+from chiplog_wire.records.writer import encode_varint, pack_batch
 
 _HELD_RECORDS: Final = 20_000
 """Batches of more records are scanned twice rather than held in memory."""

@@ -7,7 +7,6 @@ there twice. Everything else that is half done is worth nothing: old segments ar
 """
 
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.records.errors import CorruptBatchError
 from chiplog_broker.storage.batch_walk import walk_batches
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.names import (
@@ -18,6 +17,7 @@ from chiplog_broker.storage.names import (
     offset_in_name,
     segment_file,
 )
+from chiplog_wire.records.errors import CorruptBatchError
 
 
 async def finish_swaps(disk: Disk, directory: str) -> None:

@@ -16,7 +16,6 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.broker import Broker as BrokerObject
@@ -24,6 +23,7 @@ from chiplog_core.model.broker_status import BrokerStatus
 from chiplog_core.naming import names
 from chiplog_kube.api import KubeApi
 from chiplog_kube.kinds import LEASES
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.conftest import Client

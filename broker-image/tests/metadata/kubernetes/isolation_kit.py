@@ -11,8 +11,8 @@ from chiplog_broker.partitions.isolation import SILENCE_S
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.silence import SilenceWatch
 from chiplog_broker.ports.clock import SystemClock
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes import brokers_kit
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers
 

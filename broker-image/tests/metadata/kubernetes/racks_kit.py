@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.config.broker_keys import RACK_AWARE_SELECTOR
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import pytest
 
 from chiplog_broker.metadata.kubernetes import admin_requests
 from chiplog_broker.metadata.operations import Outcome
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.admin.bodies import from_body
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import ConfigureTopic, CreateTopic, DeleteTopic, GrowTopic
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from chiplog_core.admin.operations import Operation

@@ -8,9 +8,9 @@ import pytest
 
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.handlers.producers import COUNTER_BITS, SESSION_BITS
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.model.broker_status import Tail
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.conftest import Client

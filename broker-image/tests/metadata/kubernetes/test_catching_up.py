@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
 
 

@@ -3,8 +3,8 @@
 import os
 from functools import partial
 
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.batch import iter_batches
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import iter_batches
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
 
 LOG = "00000000000000000000.log"

@@ -11,9 +11,9 @@ from prometheus_client import generate_latest
 
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.isolation import SILENCE_S
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.records.writer import Producer
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.writer import Producer
 from tests.metadata.kubernetes.brokers_kit import run
 from tests.metadata.kubernetes.isolation_kit import OK, STEP_S, SteppedClock, SteppedCluster
 

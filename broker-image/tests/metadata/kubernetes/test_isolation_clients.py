@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from chiplog_broker.partitions.isolation import SILENCE_S
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_kube.api import Unavailable
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import pieces_of, run
 from tests.metadata.kubernetes.conftest import MemoryApi
 from tests.metadata.kubernetes.isolation_kit import SteppedCluster

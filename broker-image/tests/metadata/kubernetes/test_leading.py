@@ -15,18 +15,18 @@ from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
-from chiplog_broker.protocol.apis import APIS, ApiKey
-from chiplog_broker.protocol.codec import replica_fetch, schema
-from chiplog_broker.protocol.errors import ErrorCode
-from chiplog_broker.protocol.messages import (
+from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_core.ids import TopicId
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import replica_fetch, schema
+from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.protocol.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
     FetchTopic,
 )
-from chiplog_broker.records.writer import Producer
-from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
-from chiplog_core.ids import TopicId
+from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
     from tests.conftest import Client

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, pieces_of, run
 from tests.metadata.kubernetes.racks_kit import consumer
 

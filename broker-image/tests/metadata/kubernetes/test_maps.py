@@ -8,8 +8,8 @@ import pytest
 from chiplog_broker.metadata.kubernetes.topic_views import uuid_of
 from chiplog_broker.ports.checksum_line import without_checksum
 from chiplog_broker.ports.system_disk import SystemDisk
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.ids import TopicId
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.metadata.kubernetes.conftest import MemberKit

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.ids import BrokerId
 from chiplog_core.naming import names
 from chiplog_kube.kinds import BROKERS, LEASES
+from chiplog_wire.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.metadata.kubernetes.conftest import MemberKit

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
 from chiplog_core.config.broker_keys import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, pieces_of, run
 from tests.metadata.kubernetes.racks_kit import (
     NOBODY,

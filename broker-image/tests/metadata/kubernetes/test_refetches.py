@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import Brokers, run
 from tests.metadata.kubernetes.test_damaged_while_running import fetched, told_of, with_records
 

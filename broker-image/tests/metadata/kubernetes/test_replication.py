@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, pieces_of, run
 
 

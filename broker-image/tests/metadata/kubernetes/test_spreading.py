@@ -7,8 +7,8 @@ import pytest
 
 from chiplog_broker.metadata.view import TopicView
 from chiplog_broker.peers import spreading
-from chiplog_broker.protocol.apis import ApiKey
-from chiplog_broker.protocol.errors import ErrorCode
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.errors import ErrorCode
 from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
 
 if TYPE_CHECKING:

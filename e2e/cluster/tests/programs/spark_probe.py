@@ -33,9 +33,9 @@ class Split(InputPartition):
 
 def rows(split: InputPartition) -> Iterator[pa.RecordBatch]:
     """Arrow batches from a Python worker, with the codecs that jobs read brokers by."""
-    from chiplog_broker.protocol import messages  # noqa: F401, PLC0415
-    from chiplog_broker.records import batch, compression  # noqa: F401, PLC0415
-    from chiplog_broker.security import scram  # noqa: F401, PLC0415
+    from chiplog_wire import scram  # noqa: F401, PLC0415
+    from chiplog_wire.protocol import messages  # noqa: F401, PLC0415
+    from chiplog_wire.records import batch, compression  # noqa: F401, PLC0415
 
     numbers = pa.array(range(ROWS), pa.int64())
     values = pa.array([str(number).encode() for number in range(ROWS)], pa.binary())

@@ -1,0 +1,89 @@
+"""Messages from and to bytes: one way in, one way out, for every API.
+
+The hot messages are read and written by hand and have the types of `messages`; those of
+commits have the types of `offset_messages`; the others are kio's dataclasses. Handlers see
+one type a message, that of the newest version we serve (see `generic`). A native codec could
+stand behind these two functions unnoticed.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from chiplog_wire.protocol import writer
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec import (
+    api_versions,
+    fetch_request,
+    fetch_response,
+    metadata,
+    produce,
+)
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.messages import Chunk
+from chiplog_wire.protocol.reader import BROKERS_MAX_ELEMENTS, MALFORMED, MAX_ELEMENTS
+from chiplog_wire.protocol.requests import Request, RequestHeader
+
+_HOT_DECODERS: Final[dict[ApiKey, Callable[[int, memoryview], object]]] = {
+    ApiKey.PRODUCE: produce.decode_request,
+    ApiKey.METADATA: metadata.decode_request,
+    ApiKey.API_VERSIONS: api_versions.decode_request,
+}
+
+_HOT_ENCODERS: Final[dict[ApiKey, Callable[[int, Any], bytes]]] = {
+    ApiKey.PRODUCE: produce.encode_response,
+    ApiKey.METADATA: metadata.encode_response,
+    ApiKey.API_VERSIONS: api_versions.encode_response,
+}
+
+
+def decode_request(request: Request, *, of_broker: bool = False) -> object:
+    """The request's message: a type of `messages`, or kio's newest for that API.
+
+    Views in it belong to the frame. `of_broker` says that it comes from one of the cluster's own,
+    whose Fetch may be as large as it has to be. Raises `ProtocolViolation`.
+    """
+    header, body = request
+    decode = _HOT_DECODERS.get(header.api.key)
+    try:
+        if header.api.key is ApiKey.FETCH:
+            max_elements = BROKERS_MAX_ELEMENTS if of_broker else MAX_ELEMENTS
+            return fetch_request.decode_request(header.version, body, max_elements)
+        if decode is not None:
+            return decode(header.version, body)
+        return _generic_decode(header, body)
+    except MALFORMED as error:
+        raise ProtocolViolation(f"malformed {header.api.name} request") from error
+
+
+def encode_response(header: RequestHeader, message: Any) -> list[Chunk]:
+    """The whole response, length and header included, as pieces to send in order.
+
+    A `RecordSource` of a Fetch is passed through in its place; all else is bytes.
+    """
+    if header.api.key is ApiKey.FETCH:
+        return fetch_response.encode_response(header, message)
+    encode = _HOT_ENCODERS.get(header.api.key)
+    if encode is not None:
+        body = encode(header.version, message)
+    else:
+        body = _generic_encode(header, message)
+    return [writer.frame_header(header, len(body)) + body]
+
+
+# kio's serializers are imported with the first message that needs them, not at start-up.
+
+
+def _generic_decode(header: RequestHeader, body: memoryview) -> object:
+    from chiplog_wire.protocol.codec import generic, offsets  # noqa: PLC0415
+
+    if decode := offsets.DECODERS.get(header.api.key):
+        return decode(header.version, body)
+    return generic.decode_request(header.api.key, header.version, body)
+
+
+def _generic_encode(header: RequestHeader, message: object) -> bytes:
+    from chiplog_wire.protocol.codec import generic, offsets  # noqa: PLC0415
+
+    if encode := offsets.ENCODERS.get(header.api.key):
+        return encode(header.version, message)
+    return generic.encode_response(header.api.key, header.version, message)

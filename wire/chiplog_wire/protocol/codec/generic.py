@@ -1,0 +1,202 @@
+"""Every message that is not hot: kio's types and kio's writer, but our own reader.
+
+kio's native reader allocates what a count announces: twenty bytes from a stranger, an
+array of 2^31-1 inside an array of 2^31-1, abort the whole process. So requests are read
+here, with the bounds of `Reader`, by a plan made once from kio's dataclasses.
+
+Handlers see the newest version of each message that we serve. A request of an older
+version is read into it, absent fields at Kafka's defaults; an answer of it is written in
+the older layout, which leaves out what that version lacks. Where a version has another
+shape and not only fewer fields, `reshape` says how they correspond.
+"""
+
+import io
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache
+from typing import Any, Final
+
+from kio.serial import entity_writer
+
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import reshape, schema
+from chiplog_wire.protocol.codec.schema import Shape
+from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
+from chiplog_wire.protocol.reader import INT8, INT64, Reader
+
+Read = Callable[[Reader], Any]
+_ERROR_CODES: Final = frozenset(ErrorCode)
+# What Python can hold; Kafka's field holds a hundred times as much.
+_LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS: Final = timedelta.min // timedelta(milliseconds=1)
+
+
+def decode_request(key: ApiKey, version: int, body: memoryview) -> object:
+    """A request as kio's newest dataclass. Raises `ProtocolViolation` or `MALFORMED`."""
+    reader = Reader(body, compact=APIS[key].is_flexible(version))
+    return _request_reader(key, version)(reader)
+
+
+def read_exactly(key: ApiKey, version: int, body: memoryview) -> Any:
+    """A request as kio's dataclass of its own version. Raises as `decode_request`."""
+    reader = Reader(body, compact=APIS[key].is_flexible(version))
+    return _exact_reader(key, version)(reader)
+
+
+def write_exactly(message: Any) -> bytes:
+    """The body of an answer, or of a request, given as kio's dataclass of the version spoken."""
+    buffer = io.BytesIO()
+    entity_writer(type(message))(buffer, message)
+    return buffer.getvalue()
+
+
+def encode_response(key: ApiKey, version: int, message: object) -> bytes:
+    """The body of an answer given as kio's newest dataclass."""
+    buffer = io.BytesIO()
+    _response_writer(key, version)(buffer, reshape.older_response(key, version, message))
+    return buffer.getvalue()
+
+
+@cache
+def _exact_reader(key: ApiKey, version: int) -> Read:
+    layout = schema.request_class(key, version)
+    return structure_reader(layout, layout)
+
+
+@cache
+def _response_writer(key: ApiKey, version: int) -> Callable[[io.BytesIO, Any], None]:
+    return entity_writer(schema.response_class(key, version))
+
+
+@cache
+def _request_reader(key: ApiKey, version: int) -> Read:
+    newest = schema.request_class(key, APIS[key].max_version)
+    return structure_reader(
+        schema.request_class(key, version), newest, reshape.request_values(key, version)
+    )
+
+
+def structure_reader(
+    layout: type[Any], target: type[Any], fix: Callable[[dict[str, Any]], None] | None = None
+) -> Read:
+    """Reads a structure laid out like `layout` and makes a `target` of it.
+
+    `fix` may change the fields read before the target is made.
+    """
+    wanted = schema.shapes(target)
+    plain: list[tuple[str, Read]] = []
+    tagged: list[tuple[int, str, Read]] = []
+    for name, shape in schema.shapes(layout).items():
+        read = _field_reader(shape, wanted.get(name))
+        if shape.tag is None:
+            plain.append((name, read))
+        else:
+            tagged.append((shape.tag, name, read))
+    absent = schema.defaults(target)
+
+    def read_structure(reader: Reader) -> Any:
+        values = absent | {name: read(reader) for name, read in plain}
+        if reader.compact:
+            _read_tagged(reader, tagged, values)
+        if fix is not None:
+            fix(values)
+        return target(**values)
+
+    return read_structure
+
+
+def _read_tagged(
+    reader: Reader, tagged: list[tuple[int, str, Read]], values: dict[str, Any]
+) -> None:
+    if not tagged:
+        reader.skip_tagged_fields()
+        return
+    present = reader.tagged_fields()
+    for tag, name, read in tagged:
+        if tag in present:
+            values[name] = read(present[tag])
+            present[tag].finish()
+
+
+def _field_reader(shape: Shape, wanted: Shape | None) -> Read:
+    if isinstance(shape.element, str):
+        # In a nullable array it is the array that may be null.
+        read = _primitive_reader(shape.element, nullable=shape.is_nullable and not shape.is_array)
+    else:
+        target = wanted.element if wanted is not None else shape.element
+        assert not isinstance(target, str)
+        read = structure_reader(shape.element, target)
+    if shape.is_array:
+        return _array_reader(read, nullable=shape.is_nullable)
+    if shape.is_nullable and not isinstance(shape.element, str):
+        return _nullable_structure_reader(read)
+    return read
+
+
+def _array_reader(read: Read, *, nullable: bool) -> Read:
+    def read_array(reader: Reader) -> tuple[Any, ...]:
+        return tuple([read(reader) for _ in range(reader.count())])
+
+    def read_nullable_array(reader: Reader) -> tuple[Any, ...] | None:
+        count = reader.nullable_count()
+        return None if count < 0 else tuple([read(reader) for _ in range(count)])
+
+    return read_nullable_array if nullable else read_array
+
+
+def _nullable_structure_reader(read: Read) -> Read:
+    def read_nullable_structure(reader: Reader) -> Any:
+        # A byte says whether the structure is there (KIP-893).
+        (present,) = reader.unpack(INT8)
+        return read(reader) if present >= 0 else None
+
+    return read_nullable_structure
+
+
+def _primitive_reader(kafka_type: str, *, nullable: bool) -> Read:
+    if kafka_type == "string":
+        return Reader.nullable_string if nullable else Reader.string
+    return _PRIMITIVES[kafka_type]
+
+
+def _int8(reader: Reader) -> int:
+    return int(reader.unpack(INT8)[0])
+
+
+def _int64(reader: Reader) -> int:
+    return int(reader.unpack(INT64)[0])
+
+
+def _bytes(reader: Reader) -> bytes:
+    view = reader.nullable_view()
+    if view is None:
+        raise ProtocolViolation("bytes are null where they must not be")
+    return bytes(view)
+
+
+def _error_code(reader: Reader) -> ErrorCode:
+    code = reader.int16()
+    # One that a newer broker may know and we do not is still an error.
+    return ErrorCode(code) if code in _ERROR_CODES else ErrorCode.unknown_server_error
+
+
+def _long_milliseconds(reader: Reader) -> timedelta:
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(_int64(reader), _LONGEST_MS)))
+
+
+def _milliseconds(reader: Reader) -> timedelta:
+    return timedelta(milliseconds=reader.int32())
+
+
+_PRIMITIVES: Final[dict[str, Read]] = {
+    "bool": Reader.boolean,
+    "bytes": _bytes,
+    "error_code": _error_code,
+    "int8": _int8,
+    "int16": Reader.int16,
+    "int32": Reader.int32,
+    "int64": _int64,
+    "timedelta_i32": _milliseconds,
+    "timedelta_i64": _long_milliseconds,
+    "uuid": Reader.uuid,
+}

@@ -1,0 +1,170 @@
+"""OffsetCommit and OffsetFetch: kio's layouts, and the types of `offset_messages`."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from chiplog_wire.protocol.answers import NO_THROTTLE
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.codec import schema
+from chiplog_wire.protocol.codec.generic import read_exactly, write_exactly
+from chiplog_wire.protocol.offset_messages import (
+    IDS_FROM_VERSION,
+    NO_GENERATION,
+    NO_LEADER_EPOCH,
+    RETENTION_OF_BROKER,
+    CommitPartition,
+    CommitTopic,
+    FoundGroup,
+    FoundTopic,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    TopicRef,
+    WantedGroup,
+    WantedTopic,
+)
+
+MANY_GROUPS_FROM_VERSION = 8
+THROTTLE_FROM_VERSION = 3
+GROUP_ERRORS_FROM_VERSION = 2
+LEADER_EPOCHS_FROM_VERSION = 5
+
+
+def decode_commit(version: int, body: memoryview) -> OffsetCommitRequest:
+    """An OffsetCommit request. Raises `ProtocolViolation` or `MALFORMED`."""
+    request = read_exactly(ApiKey.OFFSET_COMMIT, version, body)
+    retention = getattr(request, "retention_time", None)
+    return OffsetCommitRequest(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        RETENTION_OF_BROKER if retention is None else retention // timedelta(milliseconds=1),
+        tuple(
+            CommitTopic(
+                topic_ref(topic),
+                tuple(
+                    CommitPartition(
+                        one.partition_index,
+                        one.committed_offset,
+                        getattr(one, "committed_leader_epoch", NO_LEADER_EPOCH),
+                        one.committed_metadata,
+                    )
+                    for one in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def encode_commit(version: int, response: OffsetCommitResponse) -> bytes:
+    """The body of an OffsetCommit answer."""
+    response_class = schema.response_class(ApiKey.OFFSET_COMMIT, version)
+    topics = schema.element(response_class, "topics")
+    partitions = schema.element(topics, "partitions")
+    fields: dict[str, Any] = {
+        "topics": tuple(
+            topics(
+                **named(version, one.topic),
+                partitions=tuple(
+                    partitions(partition_index=index, error_code=code)
+                    for index, code in one.partitions
+                ),
+            )
+            for one in response.topics
+        )
+    }
+    if version >= THROTTLE_FROM_VERSION:
+        fields["throttle_time"] = NO_THROTTLE
+    return write_exactly(response_class(**fields))
+
+
+def decode_fetch(version: int, body: memoryview) -> OffsetFetchRequest:
+    """An OffsetFetch request. Raises `ProtocolViolation` or `MALFORMED`."""
+    request = read_exactly(ApiKey.OFFSET_FETCH, version, body)
+    groups = request.groups if version >= MANY_GROUPS_FROM_VERSION else (request,)
+    return OffsetFetchRequest(
+        tuple(
+            WantedGroup(
+                one.group_id,
+                None
+                if one.topics is None
+                else tuple(WantedTopic(topic_ref(t), t.partition_indexes) for t in one.topics),
+                getattr(one, "member_id", None),
+                getattr(one, "member_epoch", NO_GENERATION),
+            )
+            for one in groups
+        ),
+        getattr(request, "require_stable", False),
+    )
+
+
+def encode_fetch(version: int, response: OffsetFetchResponse) -> bytes:
+    """The body of an OffsetFetch answer."""
+    response_class = schema.response_class(ApiKey.OFFSET_FETCH, version)
+    fields: dict[str, Any] = {}
+    if version >= THROTTLE_FROM_VERSION:
+        fields["throttle_time"] = NO_THROTTLE
+    if version >= MANY_GROUPS_FROM_VERSION:
+        groups = schema.element(response_class, "groups")
+        fields["groups"] = tuple(
+            groups(
+                group_id=one.group_id,
+                topics=_found_topics(version, groups, one),
+                error_code=one.error_code,
+            )
+            for one in response.groups
+        )
+    else:
+        (group,) = response.groups
+        fields["topics"] = _found_topics(version, response_class, group)
+        if version >= GROUP_ERRORS_FROM_VERSION:
+            fields["error_code"] = group.error_code
+    return write_exactly(response_class(**fields))
+
+
+def _found_topics(version: int, around: type[Any], group: FoundGroup) -> tuple[Any, ...]:
+    """`around` is the kio class that holds them."""
+    topics = schema.element(around, "topics")
+    partitions = schema.element(topics, "partitions")
+
+    def found(topic: FoundTopic) -> Any:
+        values = []
+        for one in topic.partitions:
+            fields: dict[str, Any] = {
+                "partition_index": one.number,
+                "committed_offset": one.offset,
+                "metadata": one.metadata,
+                "error_code": one.error_code,
+            }
+            if version >= LEADER_EPOCHS_FROM_VERSION:
+                fields["committed_leader_epoch"] = one.leader_epoch
+            values.append(partitions(**fields))
+        return topics(**named(version, topic.topic), partitions=tuple(values))
+
+    return tuple(found(topic) for topic in group.topics)
+
+
+def topic_ref(topic: Any) -> TopicRef:
+    """The topic that a structure of kio's names, one way or the other."""
+    return TopicRef(getattr(topic, "name", None), getattr(topic, "topic_id", None))
+
+
+def named(version: int, topic: TopicRef) -> dict[str, Any]:
+    """The fields that name a topic in this version."""
+    if version >= IDS_FROM_VERSION:
+        return {"topic_id": topic.topic_id}
+    return {"name": topic.name}
+
+
+DECODERS: Final[Mapping[ApiKey, Callable[[int, memoryview], object]]] = {
+    ApiKey.OFFSET_COMMIT: decode_commit,
+    ApiKey.OFFSET_FETCH: decode_fetch,
+}
+ENCODERS: Final[Mapping[ApiKey, Callable[[int, Any], bytes]]] = {
+    ApiKey.OFFSET_COMMIT: encode_commit,
+    ApiKey.OFFSET_FETCH: encode_fetch,
+}

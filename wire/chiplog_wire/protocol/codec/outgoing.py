@@ -1,0 +1,33 @@
+"""What a broker asks another: the messages of `codec` from the other end.
+
+Requests and answers are kio's dataclasses of the version that is spoken. Answers are read
+by our own bounded reader: until a login is over, they come from whoever is at an address.
+"""
+
+from functools import cache
+from typing import Any
+
+from chiplog_wire.protocol.apis import APIS, ApiKey
+from chiplog_wire.protocol.codec import schema
+from chiplog_wire.protocol.codec.generic import Read, structure_reader, write_exactly
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.reader import MALFORMED, Reader
+
+
+def encode_request(message: Any) -> bytes:
+    """The body of a request."""
+    return write_exactly(message)
+
+
+def decode_response(key: ApiKey, version: int, body: memoryview) -> Any:
+    """An answer as kio's dataclass of that version. Raises `ProtocolViolation`."""
+    try:
+        return _response_reader(key, version)(Reader(body, compact=APIS[key].is_flexible(version)))
+    except MALFORMED as error:
+        raise ProtocolViolation(f"malformed {APIS[key].name} response") from error
+
+
+@cache
+def _response_reader(key: ApiKey, version: int) -> Read:
+    response = schema.response_class(key, version)
+    return structure_reader(response, response)

@@ -1,0 +1,117 @@
+"""Commits of consumer groups as values: OffsetCommit and OffsetFetch.
+
+One type serves all versions. Versions differ in more than fields: from 10 on topics have ids
+and no names, and OffsetFetch asks for one group up to version 7 and for many from 8 on.
+"""
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from chiplog_wire.protocol.errors import ErrorCode
+
+NO_GENERATION: Final = -1
+NO_LEADER_EPOCH: Final = -1
+RETENTION_OF_BROKER: Final = -1
+IDS_FROM_VERSION: Final = 10
+
+
+class TopicRef(NamedTuple):
+    """A topic by its name or, where `name` is None, by its id."""
+
+    name: str | None
+    topic_id: UUID | None = None
+
+
+class CommitPartition(NamedTuple):
+    """What is committed for one partition."""
+
+    number: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+class CommitTopic(NamedTuple):
+    """What is committed for partitions of one topic."""
+
+    topic: TopicRef
+    partitions: tuple[CommitPartition, ...]
+
+
+class OffsetCommitRequest(NamedTuple):
+    """OffsetCommit 2-10. `retention_ms` is what versions 2 to 4 may ask for; -1 elsewhere."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    group_instance_id: str | None
+    retention_ms: int
+    topics: tuple[CommitTopic, ...]
+
+
+class CommittedTopic(NamedTuple):
+    """What became of it: index and code of each partition."""
+
+    topic: TopicRef
+    partitions: tuple[tuple[int, ErrorCode], ...]
+
+
+class OffsetCommitResponse(NamedTuple):
+    """OffsetCommit 2-10."""
+
+    topics: tuple[CommittedTopic, ...]
+
+
+class WantedTopic(NamedTuple):
+    """The partitions of one topic whose commits are asked for."""
+
+    topic: TopicRef
+    partitions: tuple[int, ...]
+
+
+class WantedGroup(NamedTuple):
+    """The commits of one group that are asked for; None for all of them."""
+
+    group_id: str
+    topics: tuple[WantedTopic, ...] | None
+    member_id: str | None = None
+    member_epoch: int = NO_GENERATION
+    """Of a member of the newer protocol (KIP-848); -1 for everybody else."""
+
+
+class OffsetFetchRequest(NamedTuple):
+    """OffsetFetch 1-10."""
+
+    groups: tuple[WantedGroup, ...]
+    require_stable: bool
+
+
+class FoundPartition(NamedTuple):
+    """The commit of one partition; offset -1 where there is none."""
+
+    number: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+    error_code: ErrorCode
+
+
+class FoundTopic(NamedTuple):
+    """The commits of one topic's partitions."""
+
+    topic: TopicRef
+    partitions: tuple[FoundPartition, ...]
+
+
+class FoundGroup(NamedTuple):
+    """The commits of one group, or why there are none."""
+
+    group_id: str
+    topics: tuple[FoundTopic, ...]
+    error_code: ErrorCode
+
+
+class OffsetFetchResponse(NamedTuple):
+    """OffsetFetch 1-10; one group for each that was asked for, in that order."""
+
+    groups: tuple[FoundGroup, ...]

@@ -1,0 +1,83 @@
+"""From a frame to a request: which API, which version, whose, and where the body begins.
+
+A frame with an unknown API or version closes the connection. Kafka does the same
+(`RequestHeader.parse` and `RequestContext.parseRequest` throw, and `SocketServer` closes
+the channel): without the version nobody knows how an answer would have to look. The one
+exception is ApiVersions, where KIP-511 fixes the answer to a version from the future.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from chiplog_wire.protocol.apis import APIS, Api, ApiKey
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.reader import MALFORMED, Reader
+
+# API, version, correlation id, length of the client id
+_FIXED: Final = struct.Struct(">hhih")
+
+
+class RequestHeader(NamedTuple):
+    """Who asks for what. The answer carries the correlation id back."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+    @property
+    def api_key(self) -> ApiKey:
+        """The API asked for."""
+        return self.api.key
+
+
+class Request(NamedTuple):
+    """One request whose body is still bytes; the view belongs to the frame."""
+
+    header: RequestHeader
+    body: memoryview
+
+
+class UnsupportedApiVersions(NamedTuple):
+    """ApiVersions in a version we do not know.
+
+    `codec.api_versions.encode_unsupported_version` answers it.
+    """
+
+    correlation_id: int
+
+
+def parse_request(frame: memoryview) -> Request | UnsupportedApiVersions:
+    """Read the header of a frame. Raises `ProtocolViolation`."""
+    try:
+        return _parse(frame)
+    except MALFORMED as error:
+        raise ProtocolViolation("malformed request header") from error
+
+
+def _parse(frame: memoryview) -> Request | UnsupportedApiVersions:
+    key, version, correlation_id, length = _FIXED.unpack_from(frame)
+    api = APIS.get(key)
+    if api is None:
+        raise ProtocolViolation(f"unknown api key {key}")
+    if not api.serves(version):
+        if api.key is ApiKey.API_VERSIONS:
+            return UnsupportedApiVersions(correlation_id)
+        raise ProtocolViolation(f"unsupported version {version} of {api.name}")
+    # The client id has a plain length in header 2 as well.
+    body = _FIXED.size + max(length, 0)
+    if length < -1 or body > len(frame):
+        raise ProtocolViolation("client id is longer than its message")
+    client_id = None if length < 0 else str(frame[_FIXED.size : body], "utf-8")
+    if version >= api.flexible_from:
+        body = _after_tagged_fields(frame, body)
+    return Request(RequestHeader(api, version, correlation_id, client_id), frame[body:])
+
+
+def _after_tagged_fields(frame: memoryview, position: int) -> int:
+    if frame[position] == 0:
+        return position + 1
+    reader = Reader(frame, compact=True)
+    reader.position = position
+    reader.skip_tagged_fields()
+    return reader.position

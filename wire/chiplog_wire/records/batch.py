@@ -1,0 +1,181 @@
+"""The batch header: reading it, walking over batches, patching and checking in place.
+
+    base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 |
+    last offset delta 4 | base timestamp 8 | max timestamp 8 | producer id 8 |
+    producer epoch 2 | base sequence 4 | record count 4 | records ...
+
+The CRC32C covers everything after itself. Base offset and leader epoch lie before it, so
+a broker may set both without touching the checksum; by the same token the checksum does
+not protect them, and whoever reads a log back must check them against its neighbours.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.records.errors import CorruptBatchError, UnsupportedCompressionError
+
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_BYTES = HEADER.size
+LENGTH_OVERHEAD_BYTES = 12
+"""What the length field does not count: base offset and the length itself."""
+
+CRC_START = 21
+"""First byte that the checksum covers."""
+
+MAGIC = 2
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+MAX_SEQUENCE = 2**31 - 1
+MAX_OFFSET = 2**63 - 1
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_MASK = 0x08
+TRANSACTIONAL_MASK = 0x10
+CONTROL_MASK = 0x20
+DELETE_HORIZON_MASK = 0x40
+"""Compaction has been here and tombstones stayed: the base timestamp says until when (KIP-534)."""
+
+_PLACE = Struct(">qii")
+_LENGTH = Struct(">i")
+_CRC = Struct(">I")
+_LENGTH_AT = 8
+_CRC_AT = 17
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP_AT = 35
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+
+
+class Codec(IntEnum):
+    """How the records of a batch are compressed."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes, as they stand. A tuple because it is made once per produced batch."""
+
+    base_offset: int
+    length_bytes: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header included."""
+        return self.length_bytes + LENGTH_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; they wrap to 0 after 2^31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+
+    @property
+    def codec(self) -> Codec:
+        try:
+            return Codec(self.attributes & CODEC_MASK)
+        except ValueError:
+            raise UnsupportedCompressionError(
+                f"codec {self.attributes & CODEC_MASK} is not defined"
+            ) from None
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the batch's tombstones may go (KIP-534); None while nobody has said."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
+
+    @property
+    def newest_record_ms(self) -> int:
+        """The largest timestamp of a record in it; -1 where compaction left none."""
+        return self.max_timestamp_ms if self.record_count else NO_TIMESTAMP
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_MASK)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_MASK)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_MASK)
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; only its framing is checked (magic, length at least a header)."""
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptBatchError(f"{len(buffer) - position} bytes are too few for a batch header")
+    header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+    if header.magic != MAGIC or header.length_bytes < HEADER_BYTES - LENGTH_OVERHEAD_BYTES:
+        raise CorruptBatchError(
+            f"no batch at byte {position}: magic {header.magic}, length {header.length_bytes}"
+        )
+    return header
+
+
+def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch. Bytes that are no whole batch are an error."""
+    position, end = 0, len(buffer)
+    while position < end:
+        header = read_header(buffer, position)
+        following = position + header.size_bytes
+        if following > end:
+            raise CorruptBatchError(f"the batch at byte {position} ends past the buffer")
+        yield position, header
+        position = following
+
+
+def check_crc(batch: memoryview, header: BatchHeader) -> None:
+    """Compare the checksum of one whole batch."""
+    computed = crc32c(batch[CRC_START : header.size_bytes])
+    if computed != header.crc:
+        raise CorruptBatchError(f"CRC is {computed:#010x}, the header says {header.crc:#010x}")
+
+
+def set_place(batch: memoryview, base_offset: int, length_bytes: int, leader_epoch: int) -> None:
+    """Give the batch its offset and the leader's epoch; both lie outside the checksum.
+
+    The length between the two is written again as it was: one call is cheaper than two.
+    """
+    _PLACE.pack_into(batch, 0, base_offset, length_bytes, leader_epoch)
+
+
+def stamp_append_time(batch: memoryview, now_ms: int) -> None:
+    """`LogAppendTime`: every record of the batch gets `now_ms`, by two header fields."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_MASK)
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, now_ms)
+    seal(batch)
+
+
+def seal(batch: memoryview) -> None:
+    """Write length and checksum of a batch that fills the whole buffer."""
+    _LENGTH.pack_into(batch, _LENGTH_AT, len(batch) - LENGTH_OVERHEAD_BYTES)
+    _CRC.pack_into(batch, _CRC_AT, crc32c(batch[CRC_START:]))

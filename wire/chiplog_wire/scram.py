@@ -1,0 +1,291 @@
+"""SCRAM (RFC 5802, RFC 7677): both ends prove that they know a password, neither sends it.
+
+State machines over bytes; what is random comes from outside. The server keeps keys that
+are derived from a password and never the password itself; the client checks the server's
+signature, so that a stranger at a broker's address learns nothing it could use.
+
+Channel binding is refused: Kafka has no mechanism with it.
+"""
+
+import hashlib
+import hmac
+from base64 import b64encode
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+ITERATIONS: Final = 4096
+"""What RFC 7677 demands at least, and enough: our passwords are random, not chosen."""
+
+MIN_ITERATIONS: Final = 4096
+# They are done on the event loop, and it is the other end that asks for them.
+MAX_ITERATIONS: Final = 100_000
+_NONCE_BYTES: Final = 18
+_MAX_MESSAGE_BYTES: Final = 4096
+
+
+class Mechanism(Enum):
+    """The members of the family that Kafka has, by their registered names."""
+
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+    @property
+    def hash_name(self) -> str:
+        """What `hashlib` calls it."""
+        return self.value.removeprefix("SCRAM-").replace("-", "").lower()
+
+
+class AuthenticationFailed(Exception):  # noqa: N818 - a name for what happened
+    """The other end did not prove who it is. Holds nothing it sent, so it may be logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramKeys:
+    """What a server keeps of one password."""
+
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """One user. Several passwords may be valid while one takes the place of another."""
+
+    salt: bytes
+    iterations: int
+    keys: Sequence[ScramKeys]
+
+
+Find = Callable[[str], ScramCredential]
+
+
+@lru_cache(maxsize=16)
+def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """RFC 5802's `SaltedPassword`; takes milliseconds, on purpose.
+
+    The last ones are remembered: a broker logs in to the same few peers again and again, and
+    keeps the password itself anyway.
+    """
+    prepared(password)
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def derived_keys(mechanism: Mechanism, salted: bytes) -> ScramKeys:
+    """What a server keeps of a salted password."""
+    stored_key = hashlib.new(mechanism.hash_name, client_key(mechanism, salted)).digest()
+    return ScramKeys(stored_key, mac(mechanism, salted, b"Server Key"))
+
+
+def client_key(mechanism: Mechanism, salted: bytes) -> bytes:
+    return mac(mechanism, salted, b"Client Key")
+
+
+def mac(mechanism: Mechanism, key: bytes, text: bytes) -> bytes:
+    return hmac.digest(key, text, mechanism.hash_name)
+
+
+def prepared(text: str) -> str:
+    """SASLprep (RFC 4013) of a name or password. Raises `ValueError`.
+
+    It leaves printable ASCII as it is; Kafka's clients leave out the rest of it, so a
+    password with other characters would work with some clients and not with others.
+    """
+    if not text or not text.isascii() or not text.isprintable():
+        raise ValueError("names and passwords are printable ASCII and not empty")
+    return text
+
+
+def new_nonce(token: Callable[[int], bytes]) -> bytes:
+    """Printable bytes that never come again, of as many random bytes as `token` is asked for."""
+    return b64encode(token(_NONCE_BYTES))
+
+
+class ScramServer:
+    """The server's half of one exchange: two messages in, two out."""
+
+    def __init__(self, mechanism: Mechanism, find: Find, nonce: bytes) -> None:
+        """`find` returns a credential for every name, or strangers learn which ones exist."""
+        self._mechanism = mechanism
+        self._find = find
+        self._nonce = nonce
+        self._expects_first = True
+        self._header = b""
+        self._so_far = b""
+        self._credential: ScramCredential
+        self._username = ""
+        self.authenticated_as: str | None = None
+        """The user's name once it has proved itself."""
+
+    def respond(self, message: bytes) -> bytes:
+        """The answer to the client's next message. Raises `AuthenticationFailed`."""
+        if self._expects_first:
+            self._expects_first = False
+            return self._first(message)
+        if not self._so_far:
+            raise AuthenticationFailed("a message after the last one")
+        answer = self._final(message)
+        self._so_far = b""
+        return answer
+
+    def _first(self, message: bytes) -> bytes:
+        self._header, bare = split_header(message)
+        fields = parse(bare)
+        self._username = unescaped(expect(fields, 0, b"n"))
+        check_authorization(self._header, self._username)
+        self._nonce = expect(fields, 1, b"r") + self._nonce
+        credential = self._credential = self._find(self._username)
+        salt = b64encode(credential.salt)
+        answer = b"r=%b,s=%b,i=%d" % (self._nonce, salt, credential.iterations)
+        self._so_far = b"%b,%b," % (bare, answer)
+        return answer
+
+    def _final(self, message: bytes) -> bytes:
+        fields = parse(message)
+        if decoded(expect(fields, 0, b"c")) != self._header:
+            raise AuthenticationFailed("the channel binding differs from the first message's")
+        if not hmac.compare_digest(expect(fields, 1, b"r"), self._nonce):
+            raise AuthenticationFailed("the nonce is another one")
+        without_proof, separator, proof = message.rpartition(b",p=")
+        if not separator or b"," in proof:
+            raise AuthenticationFailed("a message does not end in its proof")
+        exchanged = self._so_far + without_proof
+        signing = self._keys_of(decoded(proof), exchanged)
+        self.authenticated_as = self._username
+        return b"v=" + b64encode(mac(self._mechanism, signing.server_key, exchanged))
+
+    def _keys_of(self, proof: bytes, exchanged: bytes) -> ScramKeys:
+        """The keys of the password that the client has shown to know."""
+        name = self._mechanism.hash_name
+        for keys in self._credential.keys:
+            signature = mac(self._mechanism, keys.stored_key, exchanged)
+            if len(proof) == len(signature):
+                shown = hashlib.new(name, xor(proof, signature)).digest()
+                if hmac.compare_digest(shown, keys.stored_key):
+                    return keys
+        raise AuthenticationFailed("unknown user or wrong password")
+
+
+class ScramClient:
+    """The client's half: `first`, then `final`, then `verify`, in this order."""
+
+    def __init__(self, mechanism: Mechanism, username: str, password: str, nonce: bytes) -> None:
+        self._mechanism = mechanism
+        self._password = password
+        self._nonce = nonce
+        self._bare = b"n=%b,r=%b" % (escaped(prepared(username)), self._nonce)
+        self._signature = b""
+
+    def first(self) -> bytes:
+        """What is sent first."""
+        return b"n,," + self._bare
+
+    def final(self, server_first: bytes) -> bytes:
+        """The proof, made for what the server said first. Raises `AuthenticationFailed`."""
+        fields = parse(server_first)
+        nonce = expect(fields, 0, b"r")
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise AuthenticationFailed("the server's nonce does not continue ours")
+        salt, iterations = decoded(expect(fields, 1, b"s")), number(expect(fields, 2, b"i"))
+        if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+            raise AuthenticationFailed(f"{iterations} iterations are asked for")
+        salted = salted_password(self._mechanism, self._password, salt, iterations)
+        keys = derived_keys(self._mechanism, salted)
+        without_proof = b"c=%b,r=%b" % (b64encode(b"n,,"), nonce)
+        exchanged = b"%b,%b,%b" % (self._bare, server_first, without_proof)
+        self._signature = mac(self._mechanism, keys.server_key, exchanged)
+        signature = mac(self._mechanism, keys.stored_key, exchanged)
+        proof = xor(client_key(self._mechanism, salted), signature)
+        return b"%b,p=%b" % (without_proof, b64encode(proof))
+
+    def verify(self, server_final: bytes) -> None:
+        """Raises `AuthenticationFailed` if the server does not know the password either."""
+        given = decoded(expect(parse(server_final), 0, b"v"))
+        if not self._signature or not hmac.compare_digest(given, self._signature):
+            raise AuthenticationFailed("the server's signature is wrong")
+
+
+# -- the messages' grammar
+
+
+def split_header(message: bytes) -> tuple[bytes, bytes]:
+    """(GS2 header with its last comma, the rest) of a client's first message."""
+    parts = message.split(b",", 2)
+    if len(parts) < 3 or len(message) > _MAX_MESSAGE_BYTES:
+        raise AuthenticationFailed("a message is malformed")
+    binding, identity, bare = parts
+    if binding not in (b"n", b"y"):
+        raise AuthenticationFailed("channel binding is not supported")
+    return b"%b,%b," % (binding, identity), bare
+
+
+def check_authorization(header: bytes, username: str) -> None:
+    """Nobody may act for somebody else."""
+    identity = header.split(b",")[1]
+    if identity and (not identity.startswith(b"a=") or unescaped(identity[2:]) != username):
+        raise AuthenticationFailed("another identity is asked for")
+
+
+def parse(message: bytes) -> list[tuple[bytes, bytes]]:
+    """The (name, value) pairs. Raises `AuthenticationFailed`, also for a mandatory extension."""
+    if len(message) > _MAX_MESSAGE_BYTES:
+        raise AuthenticationFailed("a message is too long")
+    fields: list[tuple[bytes, bytes]] = []
+    for part in message.split(b","):
+        name, separator, value = part.partition(b"=")
+        if len(name) != 1 or not separator:
+            # Kafka's own extensions have longer names and stand last: they are optional.
+            if len(fields) >= 2 and separator:
+                continue
+            raise AuthenticationFailed("a message is malformed")
+        if name == b"m":
+            raise AuthenticationFailed("an extension is demanded that is not supported")
+        if name == b"e":
+            raise AuthenticationFailed("the server refused")
+        fields.append((name, value))
+    return fields
+
+
+def expect(fields: list[tuple[bytes, bytes]], index: int, name: bytes) -> bytes:
+    """The value of the field that must stand at this place."""
+    if index >= len(fields) or fields[index][0] != name or not fields[index][1]:
+        raise AuthenticationFailed("a message is malformed")
+    return fields[index][1]
+
+
+def escaped(name: str) -> bytes:
+    return name.encode().replace(b"=", b"=3D").replace(b",", b"=2C")
+
+
+def unescaped(name: bytes) -> str:
+    """Raises `AuthenticationFailed`."""
+    parts = name.replace(b"=2C", b",").split(b"=3D")
+    if any(b"=" in part for part in parts):
+        raise AuthenticationFailed("a name is malformed")
+    try:
+        return prepared(b"=".join(parts).decode("ascii"))
+    except ValueError as error:
+        raise AuthenticationFailed("a name is malformed") from error
+
+
+def decoded(text: bytes) -> bytes:
+    """Of base64. Raises `AuthenticationFailed`."""
+    try:
+        return a2b_base64(text, strict_mode=True)
+    except Base64Error as error:
+        raise AuthenticationFailed("base64 is malformed") from error
+
+
+def number(text: bytes) -> int:
+    """A positive number. Raises `AuthenticationFailed`."""
+    if not text.isdigit() or len(text) > 9:
+        raise AuthenticationFailed("a number is malformed")
+    return int(text)
+
+
+def xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
