@@ -7,6 +7,9 @@ for one is answered with the reason and not with "0 tests".
 import os
 import sys
 
+from e2e.cluster import tools
+from e2e.cluster.console import Refused
+
 # Lane -> what it shows. `make test` runs them all, `make check` none.
 LANES = {
     "clients": "client libraries and Kafka's tools with a broker by itself; of them a user's first"
@@ -19,6 +22,8 @@ LANES = {
     "spark": "Spark jobs on data of real brokers; by themselves, and in their image on Kubernetes",
 }
 PLANNED = ("change", "log", "repartition")
+# A new machine builds these for minutes: before the tests, whose time is limited.
+NEED_TOOLS = ("", "cluster", "main", "platform")
 ALL = "clients or cluster or main or platform or sim or spark"
 # Unit tests live beside what they test, also those that need a JVM, helm or promtool.
 FOLDERS = ("charts", "e2e", "spark-jobs")
@@ -40,11 +45,21 @@ def main() -> None:
     if why_not := refusal(lane):
         print(why_not)
         sys.exit(2)
+    if lane in NEED_TOOLS:
+        make_tools()
     if is_full():
         for name, value in LONG_FORM.items():
             os.environ.setdefault(name, value)
     arguments = [*FOLDERS, *arguments_for(lane, is_full()), *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])  # noqa: S606
+
+
+def make_tools() -> None:
+    """Make the tools that tests use; what cannot be made here fails the tests that use it."""
+    try:
+        tools.make_all()
+    except Refused as refused:
+        print(refused)
 
 
 def arguments_for(lane: str, full: bool) -> tuple[str, ...]:

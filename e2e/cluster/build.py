@@ -1,10 +1,10 @@
 """The cluster's programs, built from Go modules once and kept by content."""
 
 import os
-import shutil
 from pathlib import Path
 
 from e2e.cluster import layout, packages
+from e2e.cluster.cached import cached
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import run
@@ -60,24 +60,23 @@ def program(name: str) -> Path:
     package, link_flags, folders = TARGETS[target]
     sources = [MODULE / "go.mod", MODULE / "go.sum", *(MODULE / folder for folder in folders)]
     folder = layout.cache() / "go" / f"{target}-{content_key(sources, package, link_flags)}"
-    if not (folder / target).exists():
-        with step(f"building {target} (Go)"):
-            compile_into(folder, target, package, link_flags)
-    return folder / name
+    return cached(folder, lambda making: compile_into(making, target, package, link_flags)) / name
 
 
 def compile_into(folder: Path, target: str, package: str, link_flags: str) -> None:
-    """Build one target beside its final place, then move it there whole."""
-    making = folder.with_name(f"{folder.name}.{os.getpid()}")
-    making.mkdir(parents=True)
-    go("build", "-trimpath", f"-ldflags=-s -w {link_flags}", "-o", str(making / target), package)
+    """Build one target into a folder."""
+    with step(f"building {target} (Go)"):
+        go(
+            "build",
+            "-trimpath",
+            f"-ldflags=-s -w {link_flags}",
+            "-o",
+            str(folder / target),
+            package,
+        )
     if target == "kubebox":
         for name in KUBERNETES_PROGRAMS:
-            (making / name).symlink_to(target)
-    if folder.exists():  # another checkout was quicker
-        shutil.rmtree(making)
-    else:
-        making.rename(folder)
+            (folder / name).symlink_to(target)
 
 
 def go(*arguments: str) -> str:

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from chiplog_core.version import VERSION
 from e2e.cluster import build, debian, debian_packages, image_labels, layout, node, sbom
+from e2e.cluster.cached import cached
 from e2e.cluster.console import step
 from e2e.cluster.content import content_key
 from e2e.cluster.layout import Node
@@ -248,11 +249,7 @@ def build_from(dockerfile: Path, context: Path, *, below: Image, image: Image) -
 def wheels(lock: Path) -> Path:
     """The wheels a lock names, checked against its hashes; for the images' Python, not ours."""
     folder = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock])}"
-    if not folder.exists():
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        download_wheels(lock, making)
-        making.rename(folder)
-    return folder
+    return cached(folder, lambda making: download_wheels(lock, making))
 
 
 def download_wheels(lock: Path, folder: Path) -> None:

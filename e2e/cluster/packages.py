@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import layout
+from e2e.cluster.cached import cached
 from e2e.cluster.console import Refused, step
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import CommandFailed, run
@@ -79,16 +80,18 @@ def go() -> Path:
     if (found := shutil.which("go")) and go_version(run(found, "version")) >= GO_MINIMUM:
         return Path(found)
     target = layout.cache() / "go-toolchain" / content_key([GO_LOCK])
-    program = target / "go" / "bin" / "go"
-    if not program.exists():
-        with step("installing a Go toolchain"):
-            pip = (sys.executable, "-m", "pip", "install", "-q", "--require-hashes")
-            run(*pip, "--target", str(target), "-r", str(GO_LOCK), timeout_s=600)
-        # pip keeps no execute bits of package data.
-        for folder in ("bin", "pkg/tool"):
-            for path in (target / "go" / folder).rglob("*"):
-                path.chmod(0o755)
-    return program
+    return cached(target, install_go) / "go" / "bin" / "go"
+
+
+def install_go(folder: Path) -> None:
+    """Install the Go toolchain that the lock names into a folder."""
+    with step("installing a Go toolchain"):
+        pip = (sys.executable, "-m", "pip", "install", "-q", "--require-hashes")
+        run(*pip, "--target", str(folder), "-r", str(GO_LOCK), timeout_s=600)
+    # pip keeps no execute bits of package data.
+    for part in ("bin", "pkg/tool"):
+        for path in (folder / "go" / part).rglob("*"):
+            path.chmod(0o755)
 
 
 def go_version(text: str) -> tuple[int, int]:

@@ -5,14 +5,13 @@ image installs is a lock in which that wheel's own hash stands in the place of t
 """
 
 import hashlib
-import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from e2e.cluster import images, layout
+from e2e.cluster.cached import cached
 from e2e.cluster.console import Refused
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import run
@@ -25,15 +24,7 @@ REQUIREMENTS = "requirements.txt"
 def wheels(lock: Path) -> Path:
     """A folder with the wheels that a lock names, and `REQUIREMENTS`."""
     folder = layout.cache() / "wheels" / f"{lock.stem}-{content_key([lock, Path(__file__)])}"
-    if not folder.exists():
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        making.mkdir(parents=True)
-        try:
-            fill(making, entries(lock.read_text()))
-            making.rename(folder)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-    return folder
+    return cached(folder, lambda making: fill(making, entries(lock.read_text())))
 
 
 def fill(folder: Path, locked: Mapping[str, str]) -> None:

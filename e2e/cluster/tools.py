@@ -4,11 +4,12 @@ kubectl and helm are the cluster's own builds. promtool, which tests alert rules
 Debian's package: building it takes minutes and shares nothing with the rest.
 """
 
-import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from e2e.cluster import build, layout
+from e2e.cluster.cached import cached
 from e2e.cluster.console import Refused, step
 from e2e.cluster.packages import apt_alone, present
 from e2e.cluster.shell import CommandFailed, run
@@ -20,6 +21,12 @@ NAMES = ("kubectl", "helm", "promtool")
 def program(name: str) -> Path:
     """Where a tool of `NAMES` is, made first where it is not there yet."""
     return promtool() if name == "promtool" else build.program(name)
+
+
+def make_all() -> None:
+    """Make every tool that is not there yet."""
+    for name in NAMES:
+        program(name)
 
 
 def link_all(folder: Path) -> list[Path]:
@@ -38,10 +45,7 @@ def promtool() -> Path:
     if not (present("apt-get") and present("dpkg-deb")):
         raise Refused("promtool comes from Debian's package prometheus, and apt-get is not here")
     folder = layout.cache() / "tools" / f"promtool-{package_digest()[:16]}"
-    if not (folder / "promtool").exists():
-        with step("fetching promtool (Debian)"):
-            unpack(folder)
-    return folder / "promtool"
+    return cached(folder, unpack) / "promtool"
 
 
 def package_digest() -> str:
@@ -58,20 +62,12 @@ def package_digest() -> str:
 
 
 def unpack(folder: Path) -> None:
-    """Download the package beside the final place and keep the one program of it."""
-    making = folder.with_name(f"{folder.name}.{os.getpid()}")
-    making.mkdir(parents=True)
-    try:
-        download(making)
-        (package,) = making.glob("*.deb")
-        run("dpkg-deb", "--extract", str(package), str(making / "tree"))
-        whole = making / "whole"
-        whole.mkdir()
-        (making / "tree" / "usr" / "bin" / "promtool").rename(whole / "promtool")
-        if not folder.exists():  # else another checkout was quicker
-            whole.rename(folder)
-    finally:
-        shutil.rmtree(making)
+    """Download the package and keep the one program of it in a folder."""
+    with step("fetching promtool (Debian)"), tempfile.TemporaryDirectory() as work:
+        download(Path(work))
+        (package,) = Path(work).glob("*.deb")
+        run("dpkg-deb", "--extract", str(package), f"{work}/tree")
+        shutil.move(f"{work}/tree/usr/bin/promtool", folder / "promtool")
 
 
 def download(folder: Path) -> None:
