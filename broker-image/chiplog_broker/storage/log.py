@@ -78,7 +78,7 @@ class PartitionLog:
         self.checks = checks = LogChecks(state)
         """For those who look for damage, or were told of it."""
         self._roller = roller = SegmentRoller(state)
-        self._appender = appender = LogAppender(state, roller)
+        self._appender = appender = LogAppender(state, roller, checks)
         self._reader = reader = LogReader(state, checks)
         # What every produce and fetch calls goes straight to the collaborator.
         self.append_as_leader = appender.append_as_leader

@@ -1,17 +1,21 @@
 """Adding to a log: what producers send to a leader, and what a follower copies from it.
 
 Appends are synchronous and only touch the page cache. Whatever is refused is refused before the
-first byte is written, and leaves the log as it was.
+first byte is written, and leaves the log as it was. After each append the log has to end where all
+its parts say (`continuity`); where it does not, it ends for good, as one that is damaged.
 """
 
 from typing import NamedTuple
 
 from chiplog_broker.storage.config import LogConfig
+from chiplog_broker.storage.continuity import is_continuous, what_disagrees
 from chiplog_broker.storage.errors import (
+    DamagedLogError,
     FencedLeaderEpochError,
     UnexpectedEpochError,
     UnexpectedOffsetError,
 )
+from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_rolling import SegmentRoller
 from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.producers import SentBatch
@@ -47,10 +51,11 @@ class AppendResult(NamedTuple):
 class LogAppender:
     """Writes at the end of one log."""
 
-    __slots__ = ("_limits", "_rewrites", "_roller", "_room", "_state")
+    __slots__ = ("_checks", "_limits", "_rewrites", "_roller", "_room", "_state")
 
-    def __init__(self, state: LogState, roller: SegmentRoller) -> None:
+    def __init__(self, state: LogState, roller: SegmentRoller, checks: LogChecks) -> None:
         self._state = state
+        self._checks = checks
         self._room = state.env.room
         self._roller = roller
         self.configure(state.config)
@@ -112,6 +117,8 @@ class LogAppender:
         if header.producer_id >= 0:
             state.pass_time()
         state.producers.record(header, base_offset)
+        if not is_continuous(state, segment, leader_epoch):
+            raise self._discontinuous(segment, base_offset, leader_epoch)
         append_time_ms = max_timestamp_ms if header.is_log_append_time else NO_APPEND_TIME
         return AppendResult(base_offset, last_offset, append_time_ms, state.log_start_offset, False)
 
@@ -167,6 +174,13 @@ class LogAppender:
             segment.count(header.last_offset, header.newest_record_ms, header.size_bytes)
             state.end_offset = header.last_offset + 1
             state.producers.record(header, header.base_offset)
+        if not is_continuous(state, segment, header.leader_epoch):
+            raise self._discontinuous(segment, run[0].base_offset, header.leader_epoch)
+
+    def _discontinuous(self, segment: Segment, offset: int, leader_epoch: int) -> DamagedLogError:
+        """The error to raise after an append from this offset, which is acknowledged to nobody."""
+        why = what_disagrees(self._state, segment, leader_epoch)
+        return self._checks.end_log(segment, offset, why)
 
     def _check_replicated(self, batches: memoryview, leader_epoch: int) -> list[BatchHeader]:
         state = self._state

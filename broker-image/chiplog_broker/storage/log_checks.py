@@ -79,10 +79,7 @@ class LogChecks:
 
         From now on it is as after damage that was found here: nothing is read or added any more.
         """
-        state = self._state
-        if state.damage is None:
-            state.damage = DamagedLogError(why)
-            state.env.on_damage(state.partition, state.damage)
+        self._end(DamagedLogError(why))
 
     # --- for the rest of the log ---------------------------------------------------
 
@@ -123,17 +120,25 @@ class LogChecks:
             where = "" if flaw.position is None else f" at byte {flaw.position}"
             which = "" if flaw.offset is None else f", offset {flaw.offset}"
             path = segment.log_path
-            found = DamagedLogError(
-                f"{path}{where}{which}: {flaw.why}",
-                file=path,
-                offset=segment.base_offset if flaw.offset is None else flaw.offset,
-                is_cut=flaw.is_cut,
-            )
+            offset = segment.base_offset if flaw.offset is None else flaw.offset
+            why = f"{path}{where}{which}: {flaw.why}"
+            return self._end(DamagedLogError(why, file=path, offset=offset, is_cut=flaw.is_cut))
+        return state.damage
+
+    def end_log(self, segment: Segment, offset: int, why: str) -> DamagedLogError:
+        """The error to raise: this log ends here, as what was appended at `offset` does not fit."""
+        path = segment.log_path
+        return self._end(DamagedLogError(f"{path}: {why}", file=path, offset=offset))
+
+    # --- inner workings ------------------------------------------------------------
+
+    def _end(self, found: DamagedLogError) -> DamagedLogError:
+        """Nothing is read or added any more, and everybody is told; the first error stays."""
+        state = self._state
+        if state.damage is None:
             state.damage = found
             state.env.on_damage(state.partition, found)
         return state.damage
-
-    # --- inner workings ------------------------------------------------------------
 
     def _located(self, segment: Segment, error: CorruptBatchError) -> Flaw:
         try:
