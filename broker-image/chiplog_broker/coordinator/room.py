@@ -36,6 +36,10 @@ class Room:
         self._logged_ms = -LOG_INTERVAL_MS
         self.members_bytes = 0
 
+    def members_changed(self, bytes_more: int) -> None:
+        """What the members of a group say of themselves is longer by this, or shorter."""
+        self.members_bytes += bytes_more
+
     def takes_members(self) -> bool:
         """Whether there may be more of them."""
         return self._is_below("members_bytes", self.members_bytes, MAX_MEMBERS_BYTES)

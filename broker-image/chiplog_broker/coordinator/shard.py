@@ -454,7 +454,7 @@ class Shard:
         """Account for what a group takes now."""
         membership = self._members.get(group_id)
         size_bytes = 0 if membership is None else membership.size_bytes
-        self._around.room.members_bytes += size_bytes - self._sizes.pop(group_id, 0)
+        self._around.room.members_changed(size_bytes - self._sizes.pop(group_id, 0))
         if size_bytes:
             self._sizes[group_id] = size_bytes
 

@@ -188,6 +188,10 @@ class ClusterView:
             return [node for node in nodes if node.node_id != self.broker_id] or nodes
         return nodes
 
+    def send_clients_elsewhere(self, is_cut_off: bool) -> None:
+        """Whether clients are to go to other brokers from now on."""
+        self.is_cut_off = is_cut_off
+
     @property
     def controller_id(self) -> int:
         """Where clients send admin requests: any live broker passes them on, so this one."""

@@ -15,7 +15,7 @@ import logging
 import math
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.follow_steps import (
@@ -37,12 +37,11 @@ from chiplog_broker.storage.errors import (
     StorageError,
     UnexpectedOffsetError,
 )
+from chiplog_broker.storage.log import PartitionLog
+from chiplog_broker.storage.names import TopicPartition
 from chiplog_wire.protocol.messages import FetchPartitionResponse
 from chiplog_wire.records.batch import read_header
 from chiplog_wire.records.errors import RecordsError
-
-if TYPE_CHECKING:
-    from chiplog_broker.partitions.partition import Partition
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +63,57 @@ class Taken(Enum):
     """It answers something that is not asked any more."""
 
 
-class Contact:
-    """One leader as a follower hears it; shared by all that is followed there."""
+class FollowedReplica(Protocol):
+    """The replica that copies: it alone changes its log and its high watermark."""
 
-    __slots__ = ("answered_s",)
+    @property
+    def name(self) -> TopicPartition: ...
+    @property
+    def log(self) -> PartitionLog:
+        """To be read, appended to and made durable; what takes records away is below."""
+
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def agreed_epoch(self) -> int:
+        """The newest epoch whose leader is known to have had all of this high watermark."""
+
+    def agree_with(self, leader_epoch: int) -> None:
+        """The leader of this epoch has everything below the log end."""
+
+    def follow_to(self, high_watermark: int) -> None:
+        """Readers of the leader may see what is below this, so readers here may see it, too."""
+
+    async def follow_log_start(self, log_start_offset: int) -> None:
+        """The leader's log begins here: what is below goes, as far as that is safe."""
+
+    async def truncate_to(self, offset: int) -> None:
+        """Cut off what lies at or above `offset`."""
+
+    async def start_over_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`."""
+
+    def wake_readers(self) -> None:
+        """Consumers that wait here look again."""
+
+    def go_offline(self, why: str) -> None:
+        """The disk failed."""
+
+
+class Contact:
+    """One leader as its followers hear it; shared by all that is followed there."""
+
+    __slots__ = ("answered_s", "news")
 
     def __init__(self) -> None:
         self.answered_s = NEVER_S
         """When it answered last."""
+        self.news = asyncio.Event()
+        """Set when there may be more to ask for."""
+
+    def answered(self, now_s: float) -> None:
+        """It has answered."""
+        self.answered_s = now_s
 
 
 class Following:
@@ -80,6 +122,7 @@ class Following:
     __slots__ = (
         "_busy",
         "_clock",
+        "_contact",
         "_halted",
         "_has_agreed",
         "_is_over",
@@ -89,18 +132,16 @@ class Following:
         "_sync",
         "_warn_at_s",
         "_why",
-        "contact",
         "is_halted",
         "leader_epoch",
         "leader_id",
         "leaders_end_offset",
-        "on_ready",
         "unclean_epoch",
     )
 
     def __init__(
         self,
-        partition: "Partition",
+        partition: FollowedReplica,
         view: PartitionView,
         clock: Clock,
         halted: Callable[[], None],
@@ -112,15 +153,12 @@ class Following:
         self.unclean_epoch = view.unclean_epoch
         self.leaders_end_offset = partition.high_watermark
         """The leader's high watermark, as far as it told us."""
-        self.on_ready: Callable[[], None] | None = None
-        """Called when there is a position again after a while without."""
         self._partition = partition
         self._log = partition.log
         self._clock = clock
         self._halted = halted
         self._lag_max_s = lag_max_s
-        self.contact = Contact()
-        """How the leader is heard; whoever fetches puts its own here."""
+        self._contact: Contact | None = None
         self._has_agreed = False
         self._busy = asyncio.Lock()
         self._sync: asyncio.Task[None] | None = None
@@ -129,6 +167,10 @@ class Following:
         self._warn_at_s = math.inf
         self.is_halted = False
         """Whether going on would lose acknowledged records: somebody has to look."""
+
+    def ask_by(self, contact: Contact) -> None:
+        """The leader is asked, and heard, by this contact."""
+        self._contact = contact
 
     @property
     def key(self) -> tuple[bytes, int]:
@@ -152,7 +194,8 @@ class Following:
         is not older than it takes to be called out of sync."""
         if self._is_over or self._why or not self._has_agreed or self.lag:
             return False
-        return self._clock.monotonic_s() - self.contact.answered_s <= self._lag_max_s()
+        answered_s = NEVER_S if self._contact is None else self._contact.answered_s
+        return self._clock.monotonic_s() - answered_s <= self._lag_max_s()
 
     @property
     def has_agreed(self) -> bool:
@@ -200,7 +243,7 @@ class Following:
     async def stop(self) -> None:
         """Take nothing more; returns when nothing of this reign touches the log."""
         self._is_over = True
-        self.on_ready = None
+        self._contact = None
         async with self._busy:
             pass
         if self._sync is not None:
@@ -224,9 +267,7 @@ class Following:
                 return await self._truncate(offset)
             case StartOver(offset):
                 logger.warning("log_started_over", extra=self._facts(offset=offset))
-                self._lower_high_watermark(offset)
-                await self._log.truncate_fully_and_start_at(offset, self._clock.now_ms())
-                self._partition.high_watermark = offset
+                await self._partition.start_over_at(offset)
                 return Taken.PROGRESS
             case Retry(reason):
                 return self._failed(reason)
@@ -250,10 +291,11 @@ class Following:
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
         # The leader has compared our end with its log, so it has everything below it.
-        self._partition.agreed_epoch = self.leader_epoch
+        self._partition.agree_with(self.leader_epoch)
         self._has_agreed, self._why = True, ""
-        self._follow_high_watermark(answer.high_watermark)
-        await self._follow_log_start(answer.log_start_offset)
+        self.leaders_end_offset = answer.high_watermark
+        self._partition.follow_to(answer.high_watermark)
+        await self._partition.follow_log_start(answer.log_start_offset)
         # Begins the sync, where one is due.
         self.position()
         return taken
@@ -265,7 +307,7 @@ class Following:
             # No record here is of that epoch: whoever began it was not followed by this leader,
             # or the history rotted. Nothing would ever continue it.
             logger.warning("epochs_dropped", extra=self._facts(epoch=log.last_epoch))
-            await log.truncate_fully_and_start_at(log.log_start_offset, now_ms)
+            await self._partition.start_over_at(log.log_start_offset)
         try:
             log.append_as_follower(records, self.leader_epoch, now_ms)
         except UnexpectedOffsetError as unexpected:
@@ -273,8 +315,7 @@ class Following:
             if not (is_empty and 0 <= found < log.log_start_offset):
                 raise
             # The leader's log start lies within this batch, which comes whole.
-            await log.truncate_fully_and_start_at(found, now_ms)
-            self._partition.high_watermark = found
+            await self._partition.start_over_at(found)
             log.append_as_follower(records, self.leader_epoch, now_ms)
 
     async def _truncate(self, offset: int) -> Taken:
@@ -283,28 +324,8 @@ class Following:
             logger.warning("acknowledged_records_cut_off", extra=facts)
         else:
             logger.info("follower_truncated", extra=self._facts(offset=offset))
-        self._lower_high_watermark(offset)
-        await self._log.truncate_to(offset, self._clock.now_ms())
-        self._lower_high_watermark(self._log.end_offset)
+        await self._partition.truncate_to(offset)
         return Taken.PROGRESS
-
-    def _lower_high_watermark(self, offset: int) -> None:
-        """Before the records go: a checkpoint of the old one would outlive them."""
-        self._partition.high_watermark = min(self._partition.high_watermark, offset)
-
-    def _follow_high_watermark(self, leaders: int) -> None:
-        self.leaders_end_offset = leaders
-        mine = min(leaders, self._log.end_offset)
-        if mine > self._partition.high_watermark:
-            self._partition.high_watermark = mine
-            self._partition.wake_readers()
-
-    async def _follow_log_start(self, leaders: int) -> None:
-        """What the leader has deleted goes here too, as far as it is safe."""
-        wanted = min(leaders, self._partition.high_watermark)
-        if wanted > self._log.log_start_offset:
-            await self._log.delete_records_before(wanted, self._clock.now_ms())
-            self._partition.tell_log_start()
 
     def _failed(self, reason: str) -> Taken:
         now_s = self._clock.monotonic_s()
@@ -343,8 +364,8 @@ class Following:
             self._end(str(failed))
         finally:
             self._sync = None
-            if self.on_ready is not None:
-                self.on_ready()
+            if self._contact is not None:
+                self._contact.news.set()
 
     def _facts(self, **more: object) -> dict[str, object]:
         return {

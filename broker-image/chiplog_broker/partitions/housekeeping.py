@@ -85,7 +85,7 @@ class Housekeeping:
 
     async def often(self) -> None:
         """What is to be done soon after it is due."""
-        self._directory.room.setting = setting(self._config, keys.DISK_RESERVE_BYTES)
+        self._directory.room.configure(setting(self._config, keys.DISK_RESERVE_BYTES))
         self._replicas.check_room()
         await self._make_room()
         await self.flush()

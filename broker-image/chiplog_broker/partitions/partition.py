@@ -185,6 +185,42 @@ class Partition:
         around = self._around
         self.following = Following(self, view, self._clock, around.halted, around.lag_max_s)
 
+    # -- as its leader says; called by `Following` alone
+
+    def agree_with(self, leader_epoch: int) -> None:
+        """The leader of this epoch has everything below the log end."""
+        self.agreed_epoch = leader_epoch
+
+    def follow_to(self, high_watermark: int) -> None:
+        """Readers of the leader may see what is below this, so readers here may see it, too."""
+        reached = min(high_watermark, self.log.end_offset)
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            self.wake_readers()
+
+    async def follow_log_start(self, log_start_offset: int) -> None:
+        """The leader's log begins here: what is below goes, as far as that is safe."""
+        wanted = min(log_start_offset, self.high_watermark)
+        if wanted > self.log.log_start_offset:
+            await self.log.delete_records_before(wanted, self._clock.now_ms())
+            self.tell_log_start()
+
+    async def truncate_to(self, offset: int) -> None:
+        """Cut off what lies at or above `offset`."""
+        self._lower_high_watermark(offset)
+        await self.log.truncate_to(offset, self._clock.now_ms())
+        self._lower_high_watermark(self.log.end_offset)
+
+    async def start_over_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`."""
+        self._lower_high_watermark(offset)
+        await self.log.truncate_fully_and_start_at(offset, self._clock.now_ms())
+        self.high_watermark = offset
+
+    def _lower_high_watermark(self, offset: int) -> None:
+        """Before the records go: a checkpoint of the old one would outlive them."""
+        self.high_watermark = min(self.high_watermark, offset)
+
     async def stop_following(self) -> None:
         """Returns when nothing of the leader reaches the log any more."""
         following, self.following = self.following, None
@@ -199,6 +235,19 @@ class Partition:
         self.is_isolated = False
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
         self._wake_fetchers()
+
+    def learn_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
+        """Who is in sync and alive by the map, and how many of them acks=all needs."""
+        self.in_sync = in_sync
+        self.has_min_isr = len(in_sync) >= min_isr
+
+    def learn_whole(self, *, is_whole: bool) -> None:
+        """Whether there is a whole copy again of what was found damaged here."""
+        self.is_whole = is_whole
+
+    def end_isolation(self) -> None:
+        """Somebody was heard that could know better: take records again."""
+        self.is_isolated = False
 
     def isolate(self) -> None:
         """Take no records: producers are told to look for the leader elsewhere.

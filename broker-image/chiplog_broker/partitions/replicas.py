@@ -226,18 +226,14 @@ class Replicas:
         if partition is None:
             partition = await self._open(topic, view.index, config)
         partition.configure(config)
-        partition.has_min_isr = len(view.isr) >= topic.min_isr
-        self._note_in_sync(partition, view)
+        if view.leader_id == self._broker_id:
+            # Only leaders count what changed, so that all brokers' counts can be added up.
+            self.isr_changes.saw(partition.in_sync, view.isr)
+        partition.learn_in_sync(view.isr, topic.min_isr)
         await self._check_whole(name, view)
-        partition.is_whole = not self._directory.is_refetching(name)
+        partition.learn_whole(is_whole=not self._directory.is_refetching(name))
         await self._check_cut(name, view)
         await self._take_part(partition, view, topic.min_isr)
-
-    def _note_in_sync(self, partition: Partition, view: PartitionView) -> None:
-        """Only leaders count what changed, so that all brokers' counts can be added up."""
-        if view.leader_id == self._broker_id:
-            self.isr_changes.saw(partition.in_sync, view.isr)
-        partition.in_sync = view.isr
 
     async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:
         """Make room for a copy of what was found damaged, where somebody else can give it.

@@ -96,7 +96,7 @@ class SilenceWatch:
         self._tell_soon()
 
     def _end(self, partition: Partition) -> None:
-        partition.is_isolated = False
+        partition.end_isolation()
         self._isolated.pop(partition, None)
 
     def _tell_soon(self) -> None:
@@ -116,8 +116,9 @@ class SilenceWatch:
             if view is not None and view.isolated != isolated:
                 self._cluster.put(replace(view, isolated=isolated))
         self._told = set(by_topic)
-        self._cluster.is_cut_off = bool(self._isolated) and not any(
-            one.is_leader and not one.is_isolated for one in self._replicas
+        self._cluster.send_clients_elsewhere(
+            bool(self._isolated)
+            and not any(one.is_leader and not one.is_isolated for one in self._replicas)
         )
         self._say()
 

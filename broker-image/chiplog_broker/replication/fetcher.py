@@ -69,8 +69,8 @@ class LeaderFetcher:
         self._leader_id = leader_id
         self._parts = parts
         self._plan = FetchPlan(parts.limits(), parts.chance)
-        self._news = asyncio.Event()
         self._contact = Contact()
+        self._news = self._contact.news
         self._connection: PeerConnection | None = None
         self._polling_since_s: float | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -86,8 +86,7 @@ class LeaderFetcher:
 
     def put(self, following: Following) -> None:
         """Follow this partition too."""
-        following.on_ready = self._news.set
-        following.contact = self._contact
+        following.ask_by(self._contact)
         self._plan.put(following)
         self._news.set()
         self._give_up_poll()
@@ -161,7 +160,7 @@ class LeaderFetcher:
             await self._lost(lost)
             return
         self._given_up = False
-        self._contact.answered_s = self._parts.clock.monotonic_s()
+        self._contact.answered(self._parts.clock.monotonic_s())
         if self._failures:
             logger.info("leader_reached", extra={"leader": self._leader_id})
             self._failures = 0

@@ -44,7 +44,7 @@ class DiskRoom:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self.setting = 0
-        """The reserve as configured; 0 for none."""
+        """The reserve as configured; 0 for none. Changed by `configure`."""
         self.reserve_bytes = 0
         self.free_bytes = 2**63 - 1
         self.usage: DiskUsage | None = None
@@ -52,6 +52,10 @@ class DiskRoom:
         self.is_short = False
         """Whether producers are refused, or were since the look before the last one."""
         self._has_refused = False
+
+    def configure(self, setting: int) -> None:
+        """The reserve as configured from now on; it is in force with the next look."""
+        self.setting = setting
 
     def look(self) -> None:
         """How it is now; to be called often."""

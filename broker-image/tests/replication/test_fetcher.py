@@ -12,7 +12,7 @@ from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import internal_listener
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
-from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.partitions.following import Contact, Following, Taken
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.ports.clock import Clock, SystemClock
 from chiplog_broker.ports.net import SystemNet
@@ -43,13 +43,16 @@ class Reign:
     def __init__(self, index: int, leader_id: int = LEADER) -> None:
         self.leader_id = leader_id
         self.key = (TOPIC.bytes, index)
-        self.on_ready: Callable[[], None] | None = None
+        self.contact: Contact | None = None
         self.is_syncing = False
         self.is_over = False
         self.offset = 0
         self.lag = index
         self.took: list[bytes] = []
         self.stopped = False
+
+    def ask_by(self, contact: Contact) -> None:
+        self.contact = contact
 
     def position(self) -> FetchPosition | None:
         return None if self.is_syncing else FetchPosition(self.offset, -1, 1, 0)
@@ -362,8 +365,8 @@ def test_a_sync_is_waited_for_and_does_not_hold_up_others() -> None:
             assert [one.partition for one in leader.requests[-1].topics[0].partitions] == [1]
             assert leader.requests[-1].max_wait_ms <= 50
             slow.is_syncing = False
-            assert slow.on_ready is not None
-            slow.on_ready()
+            assert slow.contact is not None
+            slow.contact.news.set()
             await eventually(lambda: slow.took and other.took)
 
     run(scenario)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.records.batch import iter_batches, set_place
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.segment import Segment
+from chiplog_wire.records.batch import iter_batches, set_place
 from tests.storage.memory_disk import MemoryFile
 
 if TYPE_CHECKING:

@@ -5,13 +5,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
-from chiplog_broker.partitions.following import Following, Taken
+from chiplog_broker.partitions.following import Contact, Following, Taken
+from chiplog_broker.partitions.partition import Partition, Surroundings
+from chiplog_broker.partitions.proposals import Proposals
+from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.config import Durability, LogConfig
 from chiplog_broker.storage.log import PartitionLog
@@ -21,38 +25,32 @@ from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionRespons
 from chiplog_wire.records.batch import set_place
 
 if TYPE_CHECKING:
-    from chiplog_broker.partitions.partition import Partition
     from tests.storage.conftest import MakeBatch, StorageKit
 
 EPOCH = 5
 LAG_MAX_S = 10.0
 
 
-@dataclass
-class Replica:
-    """As much of a `Partition` as a `Following` touches."""
-
-    log: PartitionLog
-    high_watermark: int = 0
-    name: TopicPartition = field(default_factory=lambda: TopicPartition("orders", 0))
-    offline: str = ""
-    agreed_epoch: int = -1
-
-    def go_offline(self, why: str) -> None:
-        self.offline = why
-
-    def wake_readers(self) -> None:
-        """Nobody reads here."""
-
-    def tell_log_start(self) -> None:
-        """Nobody is told."""
+def replica_of(log: PartitionLog, clock: Clock) -> Partition:
+    """The replica of a log that nobody else touches."""
+    context = Surroundings(
+        fetch_waiters=FetchWaiters(clock.monotonic_s),
+        clock=clock,
+        sync_latency=Histogram(),
+        proposals=Proposals(),
+        lag_max_s=lambda: LAG_MAX_S,
+        halted=lambda: None,
+        heard_again=lambda _: None,
+        readers_follow=lambda: False,
+    )
+    return Partition(TopicPartition("orders", 0), log, 0, context)
 
 
 @dataclass
 class Follower:
     """A follower, and answers to what it asks."""
 
-    replica: Replica
+    replica: Partition
     make: "MakeBatch"
     clock: Clock
     halted: list[str] = field(default_factory=list)
@@ -65,9 +63,8 @@ class Follower:
 
     def reign(self, epoch: int = EPOCH, unclean_epoch: int = -1) -> Following:
         view = PartitionView(0, 2, epoch, (1, 2), (2,), unclean_epoch=unclean_epoch)
-        partition = cast("Partition", self.replica)
         halted = partial(self.halted.append, "halted")
-        return Following(partition, view, self.clock, halted, lambda: LAG_MAX_S)
+        return Following(self.replica, view, self.clock, halted, lambda: LAG_MAX_S)
 
     @property
     def log(self) -> PartitionLog:
@@ -81,9 +78,9 @@ class Follower:
     async def position(self) -> FetchPosition:
         """When there is one again."""
         while (position := self.following.position()) is None:
-            ready = asyncio.Event()
-            self.following.on_ready = ready.set
-            await ready.wait()
+            contact = Contact()
+            self.following.ask_by(contact)
+            await contact.news.wait()
         return position
 
     async def give(self, records: bytes = b"", **more: Any) -> Taken:
@@ -101,7 +98,7 @@ Scenario = Callable[[Follower], Any]
 def run(kit: "StorageKit", make_batch: "MakeBatch") -> Callable[[Scenario], None]:
     async def running(scenario: Scenario) -> None:
         _, log = await kit.new_log()
-        replica = Replica(log)
+        replica = replica_of(log, kit.clock)
         one = Follower(replica, make_batch, kit.clock)
         one.following = one.reign()
         await scenario(one)
@@ -145,10 +142,10 @@ def test_the_page_cache_is_enough_where_the_topic_says_so(run: Run, kit: "Storag
 
 def test_who_waits_for_a_sync_is_told(run: Run) -> None:
     async def scenario(one: Follower) -> None:
-        ready = asyncio.Event()
-        one.following.on_ready = ready.set
+        contact = Contact()
+        one.following.ask_by(contact)
         await one.give(one.batch(0, b"a"))
-        await ready.wait()
+        await contact.news.wait()
         assert one.following.position() is not None
 
     run(scenario)
