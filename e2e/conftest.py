@@ -27,7 +27,7 @@ pytest.register_assert_rewrite("e2e.clients.first_hour")
 
 # Lanes with real clients. kafka-python does not close the sockets of connections that were refused,
 # and waits for answers when it is collected: whenever that is, no test of ours is to blame.
-REAL = ("clients", "cluster", "lifecycle", "main", "platform", "spark")
+REAL = ("clients", "cluster", "dist", "lifecycle", "main", "platform", "spark")
 LEFT_OPEN = (
     "ignore:unclosed <socket:ResourceWarning",
     "ignore:Exception ignored in. <function KafkaProducer:pytest.PytestUnraisableExceptionWarning",
@@ -130,8 +130,8 @@ def target() -> Iterator[Target]:
     """The cluster that CLUSTER names, with the images loaded; KEEP_CLUSTER leaves it running."""
     one = current_target()
     one.up(fresh=False)
-    if one.has_faults:
-        images.load_all()
+    if one.loads_images:
+        one.load(images.built())
     yield one
     if not os.environ.get("KEEP_CLUSTER"):
         one.down()
@@ -172,8 +172,10 @@ def base_image() -> str:
 
 @pytest.fixture(scope="session")
 def spark_jobs_image(target: Target) -> str:
-    """The image of the Spark jobs, loaded where the nodes are ours: who asks for it is marked."""
-    return (spark_image.load() if target.has_faults else spark_image.build()).reference
+    """The image of the Spark jobs, loaded into the nodes: who asks for it is marked."""
+    image = spark_image.build()
+    target.load([image])
+    return image.reference
 
 
 @pytest.fixture(scope="session")

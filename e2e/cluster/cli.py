@@ -63,8 +63,9 @@ def images_command(
 ) -> None:
     """Build the images that changed and load them into the nodes."""
     with refusals():
-        require_local()
-        for image in [*images.load_all(), *([spark_image.load()] if spark else [])]:
+        target = current_target()
+        for image in [*images.built(), *([spark_image.build()] if spark else [])]:
+            target.load([image])
             console.print(f"{image.reference} {image.bill}")
 
 

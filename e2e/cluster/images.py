@@ -292,10 +292,3 @@ def load(wanted: Sequence[Image]) -> None:
 def built() -> list[Image]:
     """Every image of ours, built where it is missing; each under the tag of its content now."""
     return [build_base(), *map(build_component, COMPONENTS)]
-
-
-def load_all() -> list[Image]:
-    """Build what is missing and load everything; returns what is loaded now."""
-    wanted = built()
-    load(wanted)
-    return wanted

@@ -61,13 +61,6 @@ def unused() -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def load() -> Image:
-    """The jobs' image, built and loaded into all nodes."""
-    image = build()
-    images.load([image])
-    return image
-
-
 def runtime() -> Image:
     """What the jobs' image stands on."""
     made_from = [FOLDER / "runtime", LOCK, Path(debian_packages.__file__)]

@@ -8,11 +8,14 @@ whatever happens to be selected.
 
 import os
 import shutil
+import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.cluster import cluster, layout
+from e2e.cluster import cluster, images, layout
 from e2e.cluster.console import Refused, console, step
+from e2e.cluster.images import Image
 from e2e.cluster.shell import CommandFailed, run
 
 KIND_NAME = "chiplog"
@@ -24,6 +27,8 @@ class Target(ABC):
 
     # Whether nodes can be killed, disks filled and networks cut here.
     has_faults = False
+    # Whether images are brought to its nodes, or pulled by them.
+    loads_images = True
 
     @abstractmethod
     def up(self, *, fresh: bool) -> None:
@@ -32,6 +37,10 @@ class Target(ABC):
     @abstractmethod
     def down(self) -> None:
         """Remove what `up` made."""
+
+    @abstractmethod
+    def load(self, wanted: Sequence[Image]) -> None:
+        """Bring images to its nodes."""
 
     @property
     @abstractmethod
@@ -49,6 +58,9 @@ class Local(Target):
 
     def down(self) -> None:
         cluster.down()
+
+    def load(self, wanted: Sequence[Image]) -> None:
+        images.load(wanted)
 
     @property
     def kubeconfig(self) -> Path:
@@ -80,6 +92,22 @@ class Kind(Target):
     def down(self) -> None:
         run("kind", "delete", "cluster", "--name", KIND_NAME, timeout_s=300)
 
+    def load(self, wanted: Sequence[Image]) -> None:
+        """By each node's containerd: `kind load image-archive` takes no OCI archives."""
+        nodes = run("kind", "get", "nodes", "--name", KIND_NAME).split()
+        for image in wanted:
+            with step(f"loading {image.reference} into {len(nodes)} nodes"):
+                for one in nodes:
+                    self._load_into(one, image)
+
+    def _load_into(self, one: str, image: Image) -> None:
+        ctr = ("docker", "exec", "--privileged", "--interactive", one, "ctr", "-n", "k8s.io")
+        name = f"docker.io/{image.name}:{image.tag}"
+        if name in run(*ctr, "images", "list", "--quiet").split():
+            return
+        with image.archive.open("rb") as archive:
+            subprocess.run([*ctr, "images", "import", "-"], stdin=archive, timeout=600, check=True)
+
     @property
     def kubeconfig(self) -> Path:
         return layout.cache() / "kind" / "kubeconfig"
@@ -87,6 +115,8 @@ class Kind(Target):
 
 class Current(Target):
     """A context of the user's kubeconfig, asked for by name."""
+
+    loads_images = False
 
     def __init__(self, context: str) -> None:
         self.context = context
@@ -103,6 +133,9 @@ class Current(Target):
 
     def down(self) -> None:
         console.print("CLUSTER=current is yours: nothing to stop")
+
+    def load(self, wanted: Sequence[Image]) -> None:
+        """Nothing: its nodes pull them from where IMAGE_PREFIX says."""
 
     @property
     def kubeconfig(self) -> Path:

@@ -85,7 +85,8 @@ def spark(target: Target) -> Image:
     """The image of the Spark jobs, and what it took: a Verification and a Rebalance need it."""
     images.build_base()  # of all images: it costs nothing more for this one
     began_s = time.monotonic()
-    image = spark_image.load() if target.has_faults else spark_image.build()
+    image = spark_image.build()
+    target.load([image])
     minutes = (time.monotonic() - began_s) / 60
     console.print(
         f"of this, {minutes:.1f} minutes for the image of the Spark jobs "

@@ -31,11 +31,12 @@ class Operator:
 
     @classmethod
     def on(cls, target: Target, also: Sequence[Image] = ()) -> Self:
-        """For a cluster, with the images as they are now, loaded where the nodes are ours.
+        """For a cluster, with the images as they are now, loaded into its nodes.
 
         `also` are images that are there already, like the one of the Spark jobs.
         """
-        found = images.load_all() if target.has_faults else images.built()
+        found = images.built()
+        target.load(found)
         return cls(target.kubeconfig, {image.name: image.reference for image in (*found, *also)})
 
     @property
