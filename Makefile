@@ -39,15 +39,25 @@ $(VENV)/.done: $(LOCK) $(LOCK_3_13) pyproject.toml core/chiplog_core/version.py
 	@touch $@
 
 .PHONY: check
-check: setup ## Format, lint, types, import contracts, generated files, unit tests
+check: static unit ## Format, lint, types, import contracts, generated files, unit tests
+
+.PHONY: static
+static: setup ## What is known without running the code: all of check but the unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) generated
+
+.PHONY: generated
+generated: setup ## Whether the generated files are what their sources say
 	$(BIN)/python crds/generate.py --check
 	$(BIN)/python charts/generate.py --check
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not main and not platform and not sim and not spark"
+
+.PHONY: unit
+unit: setup ## The unit tests
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not clients and not cluster and not dist and not main and not platform and not sim and not spark"
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what the linter can mend
@@ -63,6 +73,10 @@ generate: setup ## Write the generated files anew (CRDs, charts, docs)
 .PHONY: docs
 docs: setup ## The documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.PHONY: dist
+dist: setup ## What a release is made of, in dist/: wheel, sources, charts, definitions, SBOM, checksums
+	@$(BIN)/python -m e2e.release dist
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml anew

@@ -15,6 +15,7 @@ LANES = {
     "clients": "client libraries and Kafka's tools with a broker by itself; of them a user's first"
     " hour on Kubernetes, too",
     "cluster": "the local Kubernetes and the custom resources",
+    "dist": "a release is built, and installed in an empty virtual environment",
     "lifecycle": "the local Kubernetes started, killed and stopped (a part of cluster)",
     "main": "operator and brokers on Kubernetes: topics applied, records produced and consumed",
     "platform": "charts through their life, GitOps, policies, Prometheus and its alerts, secrets",
@@ -24,7 +25,7 @@ LANES = {
 PLANNED = ("change", "log", "repartition")
 # A new machine builds these for minutes: before the tests, whose time is limited.
 NEED_TOOLS = ("", "cluster", "main", "platform")
-ALL = "clients or cluster or main or platform or sim or spark"
+ALL = "clients or cluster or dist or main or platform or sim or spark"
 # Unit tests live beside what they test, also those that need a JVM, helm or promtool.
 FOLDERS = ("charts", "e2e", "spark-jobs")
 # What the long form of a lane is made of, beside FULL itself, which tests read.

@@ -48,7 +48,10 @@ TARGETS = {
     "agent": ("./cmd/agent", "", ("cmd/agent",)),
     "pause": ("./cmd/pause", "", ("cmd/pause",)),
     "helm": ("helm.sh/helm/v4/cmd/helm", HELM_VERSION_FLAGS, ()),
+    "actionlint": ("github.com/rhysd/actionlint/cmd/actionlint", "", ()),
 }
+OTHER_MODULES = {"actionlint": layout.CHECKOUT / "e2e" / "workflows"}
+"""What is no part of the cluster has dependencies of its own: neither has the other built again."""
 
 
 def program(name: str) -> Path:
@@ -58,7 +61,8 @@ def program(name: str) -> Path:
     """
     target = "kubebox" if name in KUBERNETES_PROGRAMS else name
     package, link_flags, folders = TARGETS[target]
-    sources = [MODULE / "go.mod", MODULE / "go.sum", *(MODULE / folder for folder in folders)]
+    module = OTHER_MODULES.get(target, MODULE)
+    sources = [module / "go.mod", module / "go.sum", *(module / folder for folder in folders)]
     folder = layout.cache() / "go" / f"{target}-{content_key(sources, package, link_flags)}"
     return cached(folder, lambda making: compile_into(making, target, package, link_flags)) / name
 
@@ -67,20 +71,17 @@ def compile_into(folder: Path, target: str, package: str, link_flags: str) -> No
     """Build one target into a folder."""
     with step(f"building {target} (Go)"):
         go(
-            "build",
-            "-trimpath",
-            f"-ldflags=-s -w {link_flags}",
-            "-o",
-            str(folder / target),
+            *("build", "-trimpath", f"-ldflags=-s -w {link_flags}", "-o", str(folder / target)),
             package,
+            module=OTHER_MODULES.get(target, MODULE),
         )
     if target == "kubebox":
         for name in KUBERNETES_PROGRAMS:
             (folder / name).symlink_to(target)
 
 
-def go(*arguments: str) -> str:
-    """Run the go command in the module, with caches of the project's own."""
+def go(*arguments: str, module: Path = MODULE) -> str:
+    """Run the go command in a module, with caches of the project's own."""
     environment = {
         **{name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)},
         "GOCACHE": str(layout.cache() / "go-build"),
@@ -89,7 +90,7 @@ def go(*arguments: str) -> str:
         "GOTOOLCHAIN": "local",
         "GOFLAGS": "-mod=readonly",
     }
-    return run(str(packages.go()), *arguments, env=environment, cwd=MODULE, timeout_s=3600)
+    return run(str(packages.go()), *arguments, env=environment, cwd=module, timeout_s=3600)
 
 
 def build_all() -> None:
