@@ -122,8 +122,8 @@ class LogRecovery:
         self._epochs_known = True
         self._epochs_refuted = False
         """A batch is of an epoch that was over by then, says the history: one of them changed."""
-        self._written_twice: list[Segment] = []
-        """Segments whose end was written again into the next one before the last start ended."""
+        self._rebuilt: list[Segment] = []
+        """Sealed segments with new indexes, maybe a shorter file: nothing else would sync them."""
         self._snapshot = b""
         """The producers as of where the bytes above the recovery point begin."""
         self._snapshots: dict[int, bytes] = {}
@@ -352,6 +352,7 @@ class LogRecovery:
             else:
                 yield from self._rebuild_sealed(segment, next_base)
         yield from self._open_tail(self.segments[-1])
+        self.unsynced = self._rebuilt
         self.durable_end_offset = self._end_offset
         if (self._source.recovery_point or 0) > self._end_offset:
             raise DamagedLogError(
@@ -398,7 +399,7 @@ class LogRecovery:
             raise self._damaged(
                 self.segments[-1], f"the log ends here, it was durable up to {self._trusted_end}"
             )
-        self.unsynced = [*self._written_twice, *self.segments[suspect:]]
+        self.unsynced = [*self._rebuilt, *self.segments[suspect:]]
         for segment in self.segments[suspect:-1]:
             segment.seal()
             segment.sealed = True
@@ -427,10 +428,7 @@ class LogRecovery:
                 if segment.end_offset == next_base:
                     segment.sealed = True
                     return
-        before_bytes = segment.log.size()
         yield from self._rebuild_sealed(segment, next_base, up_to=next_base)
-        if segment.log.size() < before_bytes:
-            self._written_twice.append(segment)
 
     def _prepare_producers(self, suspect: int) -> Steps:
         # One of where the oldest segment begins is needed: nothing of the log says it again.
@@ -487,6 +485,7 @@ class LogRecovery:
             )
         segment.seal()
         segment.sealed = True
+        self._rebuilt.append(segment)
 
     def _must_scan(self, segment: Segment, *, up_to: int | None = None) -> Steps:
         """Read a segment that was durable: the indexes are made anew, a fault is damage."""

@@ -1,6 +1,7 @@
 """Opening what a crash, a failing disk or a careless hand left behind."""
 
 import asyncio
+import errno
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -418,6 +419,39 @@ def test_indexes_are_made_anew(
         assert log.read(2 * number + 1, 1, 20).read()[:8] == (2 * number).to_bytes(8, "big")
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_indexes_that_were_made_anew_survive_a_power_cut(
+    kit: "StorageKit", make_batch: "MakeBatch", clean: bool
+) -> None:
+    """Half of one would have reads take a whole segment for damaged."""
+
+    async def begin() -> None:
+        kit.config = LogConfig(index_interval_bytes=1)
+        directory, log = await kit.new_log()
+        for _ in range(300):
+            log.append_as_leader(make_batch([b"a", b"b"]), 0, NOW)
+        log.roll(NOW)
+        log.append_as_leader(make_batch([b"a"]), 0, NOW)
+        await log.flush()
+        await directory.checkpoint({})
+        if clean:
+            await directory.close({}, broker_epoch=1)
+
+    async def reads() -> None:
+        log = await kit.reopened()
+        for offset in range(0, 600, 30):
+            assert log.read(offset, 1, 600).next_offset == offset + 2
+
+    kit.run(begin())
+    kit.disk.remove(kit.path(f"{0:020d}.index"))
+    kit.kill()
+    kit.run(kit.open())
+    started = kit.disk
+    for seed in range(60):
+        kit.disk = started.after_power_cut(seed)
+        kit.run(reads())
+
+
 @pytest.mark.parametrize("damage", ["missing", "garbage"])
 @pytest.mark.parametrize("clean", [False, True])
 def test_a_lost_epoch_history_is_learned_from_the_batches(
@@ -590,6 +624,49 @@ def test_every_byte_that_was_read_is_told_once(kit: "StorageKit", make_batch: "M
     assert steps(kit, clean=True) == [*once, batch_bytes, *once]
 
 
+def test_others_have_their_turn_after_each_mebibyte(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    half = 2**19
+
+    async def fill() -> None:
+        kit.config = LogConfig()
+        _, log = await kit.new_log()
+        overhead_bytes = len(make_batch([b"x" * 500_000])) - 500_000
+        for _ in range(5):
+            log.append_as_leader(make_batch([b"x" * (half - overhead_bytes)]), 0, NOW)
+        await log.flush()
+        assert log.size_bytes == 5 * half
+
+    kit.run(fill())
+    kit.kill()
+    assert steps(kit, clean=False) == [2 * half, 2 * half, half]
+    kit.disk.remove(kit.path("leader-epoch-checkpoint"))
+    assert steps(kit, clean=True) == [2 * half, 2 * half, half, 2 * half, 2 * half]
+
+
+def test_bytes_before_a_split_that_was_not_finished_are_told(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """What follows there was written again into the next segment, and is read there."""
+
+    async def fill() -> None:
+        kit.config = LogConfig()
+        _, log = await kit.new_log()
+        for number in range(4):
+            log.append_as_leader(make_batch([b"%d" % number]), 0, NOW)
+            if number == 1:
+                log.roll(NOW)
+        await log.flush()
+        first, second = log._segments
+        first.log.append(second.log.read(0, second.size_bytes))
+
+    kit.run(fill())
+    kit.kill()
+    size_bytes = len(make_batch([b"0"]))
+    assert steps(kit, clean=False) == [2 * size_bytes, 2 * size_bytes]
+
+
 @pytest.mark.parametrize("is_first_missing", [False, True])
 def test_a_cut_is_a_step_in_which_nothing_was_read(
     kit: "StorageKit", make_batch: "MakeBatch", *, is_first_missing: bool
@@ -713,6 +790,53 @@ def test_a_snapshot_above_the_recovery_point_is_not_believed(
         assert not kit.disk.exists(path)
 
 
+def test_a_snapshot_in_the_middle_of_a_segment_is_none_of_where_it_begins(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A clean shutdown leaves one at the log end. The next roll is far, and a kill may be near."""
+
+    def of(producer_id: int) -> memoryview:
+        producer = Producer(producer_id=producer_id, epoch=0, base_sequence=0)
+        return make_batch([b"a", b"b"], producer=producer)
+
+    async def before_shutdown() -> None:
+        directory, log = await kit.new_log()
+        for producer_id in (1, 2, 3):
+            log.append_as_leader(of(producer_id), 0, NOW)
+        await directory.close({}, broker_epoch=1)
+
+    async def before_kill() -> None:
+        log = await kit.reopened()
+        log.append_as_leader(of(4), 0, NOW)
+        await log.flush()
+
+    async def afterwards() -> None:
+        log = await kit.reopened()
+        await log.truncate_to(4, NOW)
+        again = [log.append_as_leader(of(producer_id), 1, NOW).duplicate for producer_id in (2, 3)]
+        assert again == [True, False], "what was cut off is not stored"
+
+    kit.run(before_shutdown())
+    kit.kill()
+    kit.run(before_kill())
+    kit.kill()
+    kit.run(afterwards())
+
+
+def test_a_snapshot_that_is_there_is_not_written_again(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    kit.run(write(kit, make_batch))
+    kit.kill()
+    replaced: list[str] = []
+    kit.disk.stepping = lambda operation, path: (
+        replaced.append(path) if operation == "replace" else None
+    )
+    kit.run(kit.open())
+    snapshots = {path for path in replaced if path.endswith(".snapshot")}
+    assert snapshots == {kit.path(f"{offset:020d}.snapshot") for offset in (14, 18)}
+
+
 def test_an_index_that_was_finished_after_the_recovery_point_is_not_believed(
     kits: "Callable[[], StorageKit]", make_batch: "MakeBatch"
 ) -> None:
@@ -784,6 +908,44 @@ def test_leftovers_are_removed(kit: "StorageKit", make_batch: "MakeBatch") -> No
     kit.kill()
     assert reopen(kit).verdict is Verdict.INTACT
     assert not set(leftovers) & set(kit.disk.names("orders-0"))
+
+
+def test_files_of_somebody_else_are_left_alone(kit: "StorageKit", make_batch: "MakeBatch") -> None:
+    kit.run(write(kit, make_batch))
+    copies = {f"{FIRST}.before.index", f"{FIRST}.2026.timeindex"}
+    for name in copies:
+        kit.disk.open(kit.path(name), create=True).append(b"x")
+    kit.kill()
+    assert reopen(kit).verdict is Verdict.INTACT
+    assert copies < set(kit.disk.names("orders-0"))
+
+
+@pytest.mark.parametrize("log_start", [0, 30])
+def test_without_room_for_the_epochs_it_is_known_all_the_same_what_is_durable(
+    kit: "StorageKit", make_batch: "MakeBatch", log_start: int
+) -> None:
+    """After a clean shutdown all there is; where all lay below the log start, nothing."""
+
+    async def begin() -> None:
+        directory = await write(kit, make_batch)
+        log = directory.logs[kit.orders]
+        log.begin_epoch(8)  # it writes nothing, so the next start forgets it
+        await log.flush()
+        if log_start:
+            set_log_start(kit, log_start)
+        else:
+            await directory.close({}, broker_epoch=1)
+
+    async def use() -> None:
+        kit.disk.fail_next("replace", errno.ENOSPC, "leader-epoch-checkpoint")
+        directory = await kit.open()
+        log = directory.logs[kit.orders]
+        assert (log.durable_end_offset, log.end_offset) == (log_start or 20,) * 2
+        await directory.checkpoint({})
+
+    kit.run(begin())
+    kit.kill()
+    kit.run(use())
 
 
 def test_an_unfinished_compaction_is_not_guessed_at(

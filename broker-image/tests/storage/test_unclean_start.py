@@ -1,5 +1,6 @@
 """What a start makes of bytes that may be in the page cache only, and of a log that it cut."""
 
+import asyncio
 import errno
 import random
 from collections.abc import Callable
@@ -251,6 +252,33 @@ def test_a_log_that_is_written_over_itself_keeps_its_bytes(
     assert directory.logs[kit.orders].durable_end_offset == 7
     kit.cut_power()
     assert bytes(kit.disk.content(path)) == before
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_writing_again_waits_for_the_disk_only(
+    kit: "StorageKit", make_batch: "MakeBatch", has_room: bool
+) -> None:
+    """Others have their turn after each piece; a pause would make a start take hours."""
+
+    async def begin() -> None:
+        kit.config = LogConfig()
+        _, log = await kit.new_log()
+        for _ in range(7):
+            log.append_as_leader(make_batch([b"x" * 500_000]), 1, NOW)
+        await log.flush()
+
+    async def start() -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "call_later", lambda *_: pytest.fail("it waits for time to pass"))
+            assert (await kit.open()).logs[kit.orders].durable_end_offset == 7
+
+    kit.run(begin())
+    kit.kill()
+    if not has_room:
+        usage = kit.disk.usage()
+        kit.disk.capacity_bytes = usage.total_bytes - usage.free_bytes + 1_000
+    kit.run(start())
 
 
 def test_without_room_for_the_epochs_a_log_counts_as_durable_up_to_its_checkpoint(
