@@ -16,6 +16,7 @@ from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.producer_replay import load_snapshot, replay
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.retention import count_expired
+from chiplog_broker.storage.segment import Segment
 
 
 class LogSurgery:
@@ -138,35 +139,43 @@ class LogSurgery:
     async def _cut(self, end_offset: int, now_ms: int) -> None:
         state = self._state
         state.cut_count += 1
-        with self._checks.looking_into(state.segments.holding(end_offset)):
-            await self._cut_readable(end_offset, now_ms)
-
-    async def _cut_readable(self, end_offset: int, now_ms: int) -> None:
-        state = self._state
-        producers = load_snapshot(
-            state.env.disk,
-            state.directory,
-            state.segments.first.base_offset,
-            end_offset,
-        )
-        for _ in replay(producers, state.segments.as_list(), end_offset):
-            await state.env.clock.sleep(0)
+        producers = await self._producers_at(end_offset)
         # From here to the end nothing waits: other tasks see the log before or after.
         holding = state.segments.holding(end_offset)
+        with self._checks.looking_into(holding):
+            self._cut_in(holding, end_offset, now_ms)
+        state.end_offset = end_offset
+        state.producers = producers
+        state.sync.wrote_to(state.segments.active, now_ms)
+        state.sync.names_changed()
+        state.sync.cut_at(end_offset)
+
+    async def _producers_at(self, end_offset: int) -> ProducerStates:
+        """What is known of the producers where the log ends there."""
+        state = self._state
+        disk, first_offset = state.env.disk, state.segments.first.base_offset
+        try:
+            producers = load_snapshot(disk, state.directory, first_offset, end_offset)
+        except OSError as error:
+            state.health.read_failed(error)
+        for segment in state.segments.as_list():
+            with self._checks.looking_into(segment):
+                for _ in replay(producers, [segment], min(end_offset, segment.end_offset)):
+                    await state.env.clock.sleep(0)
+            await state.env.clock.sleep(0)
+        return producers
+
+    def _cut_in(self, holding: Segment, end_offset: int, now_ms: int) -> None:
+        state = self._state
         position = holding.position_of(end_offset)
         holding.open_files()
         remove_at_ms = now_ms + state.config.file_delete_delay_ms
         try:
             state.segments.retire_above(end_offset, remove_at_ms)
             state.segments.remove_snapshots_above(end_offset)
-            state.segments.active.truncate(position, end_offset)
+            holding.truncate(position, end_offset)
         except OSError as error:
             state.health.take_offline(error)
-        state.end_offset = end_offset
-        state.producers = producers
-        state.sync.wrote_to(state.segments.active, now_ms)
-        state.sync.names_changed()
-        state.sync.cut_at(end_offset)
 
     def _check_descriptors(self) -> None:
         """Raises `NoDescriptorError` where no file can be opened, while nothing is changed yet."""
@@ -195,15 +204,15 @@ class LogSurgery:
         state.sync.cut_at(min(offset, state.sync.durable_end_offset))
 
     async def _raise_log_start(self, offset: int) -> None:
+        """To `offset`, which may be where it is already."""
         state = self._state
         if state.sync.holds_more_than_tail:
             # Once the records are gone only snapshots know who wrote them.
             with suppress(DiskFullError):
                 await state.sync.flush()
         await state.env.checkpoints.log_starts.put(state.partition, offset)
-        if offset > state.log_start_offset:
-            state.log_start_offset = offset
-            state.epochs.truncate_start(offset)
+        state.log_start_offset = offset
+        state.epochs.truncate_start(offset)
 
     def _retire_oldest(self, count: int, now_ms: int) -> None:
         state = self._state

@@ -10,7 +10,11 @@ import pytest
 
 from chiplog_broker.storage.durability import LogSync
 from chiplog_broker.storage.epochs import EpochHistory
-from chiplog_broker.storage.errors import DiskFullError, RecordsTruncatedError
+from chiplog_broker.storage.errors import (
+    DiskFullError,
+    NoDescriptorError,
+    RecordsTruncatedError,
+)
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from tests.storage.memory_disk import MemoryDisk
@@ -233,6 +237,27 @@ def test_any_other_error_of_a_snapshot_ends_the_directory(
         with pytest.raises(Exception, match="broken"):
             await written.sync.flush()
         assert written.health.failure is error
+
+    asyncio.run(scenario())
+
+
+def test_a_first_round_without_descriptors_is_tried_again(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        def refuses(*_: object, **__: object) -> None:
+            raise OSError(errno.EMFILE, "too many open files")
+
+        segment = written.segment(0)
+        segment.close()
+        written.sync.wrote_to(segment, NOW)
+        written.end_offset = 3
+        monkeypatch.setattr(written.disk, "open", refuses)
+        with pytest.raises(NoDescriptorError):
+            await written.sync.reach(3)
+        monkeypatch.undo()
+        await written.sync.reach(3)
+        assert written.sync.durable_end_offset == 3
 
     asyncio.run(scenario())
 

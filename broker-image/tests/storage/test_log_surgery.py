@@ -13,6 +13,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
     DirectoryOfflineError,
+    NoDescriptorError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     RecordsTruncatedError,
@@ -292,6 +293,39 @@ def test_deleting_records(kit: "StorageKit", make_batch: "MakeBatch") -> None:
     kit.cut_power(1)
     log = kit.run(kit.reopened())
     assert (log.log_start_offset, log.end_offset) == (20, 20)
+
+
+def test_what_is_deleted_already_is_not_deleted_again(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """A client may ask again. A segment that has ended meanwhile waits for retention."""
+
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch, 3)
+        await log.delete_records_before(6, NOW)
+        log.roll(NOW)
+        await log.flush()
+        before = kit.disk.names("orders-0")
+        assert await log.delete_records_before(6, NOW) == 6
+        assert kit.disk.names("orders-0") == before
+        assert await log.enforce_retention(6, NOW) == 1
+
+    kit.run(scenario())
+
+
+def test_deleting_a_part_of_a_segment_leaves_no_names_to_sync(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await kit.new_log()
+        log.append_as_leader(make_batch([b"a", b"b"]), 0, NOW)
+        await log.flush()
+        await log.delete_records_before(1, NOW)
+        kit.disk.fail_next("sync_directory", errno.EIO, "orders-0")
+        log.append_as_leader(make_batch([b"c"]), 0, NOW)
+        await log.make_durable(3)
+
+    kit.run(scenario())
 
 
 def test_deleted_segments_go_in_two_steps(kit: "StorageKit", make_batch: "MakeBatch") -> None:
@@ -600,6 +634,124 @@ def test_damage_that_a_cut_comes_upon_is_noted(kit: "StorageKit", make_batch: "M
         with pytest.raises(DamagedLogError):
             await log.truncate_to(9, NOW)
         assert not log.is_writable or log._state.damage is not None
+
+    kit.run(scenario())
+
+
+def test_damage_that_a_cut_comes_upon_is_named_by_its_own_segment(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """Without snapshots, who wrote what is left is read from the first segment on."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        for base_offset in (6, 12, 18):
+            kit.disk.remove(kit.path(f"{base_offset:020d}.snapshot"))
+        first = kit.path(f"{0:020d}.log")
+        position = log._state.segments.first.position_of(2)
+        kit.disk.damage(first, position + 16, bytes(1))
+        with pytest.raises(DamagedLogError, match=first) as raised:
+            await log.truncate_to(9, NOW)
+        assert (raised.value.file, raised.value.offset) == (first, 2)
+        assert directory.health.failure is None
+
+    kit.run(scenario())
+
+
+def test_an_index_that_a_cut_cannot_go_by_is_damage(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """The place of the cut is known without it, but not what is before it."""
+
+    async def scenario() -> None:
+        kit.config = LogConfig(index_interval_bytes=1)
+        _, log = await kit.new_log()
+        for number in range(5):
+            log.append_as_leader(make_batch([b"%d" % number]), 0, NOW)
+        log._state.segments.first.offset_index.flush()
+        kit.disk.damage(kit.path(f"{0:020d}.index"), 8, (1).to_bytes(4, "big"))
+        with pytest.raises(DamagedLogError) as raised:
+            await log.truncate_to(3, NOW)
+        assert raised.value.file == kit.path(f"{0:020d}.log")
+        assert not log.is_writable
+
+    kit.run(scenario())
+
+
+def test_a_cut_says_nothing_new_of_gaps_and_of_an_end_that_was_cut(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """An entry of 0 is not the same as none: it lets gaps pass, and keeps from being elected."""
+
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        await log.truncate_to(1, NOW)
+        await log.truncate_fully_and_start_at(0, NOW)
+        assert not log.may_have_gaps
+        assert directory.committed_before_cut(kit.orders) is None
+
+    kit.run(scenario())
+
+
+def test_without_descriptors_starting_over_leaves_all_as_it_is(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    """They may run out after the checkpoints were written."""
+
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kit.disk, "open", refuse)
+            with pytest.raises(NoDescriptorError):
+                await log.truncate_fully_and_start_at(500, NOW)
+        assert (log.log_start_offset, log.end_offset) == (0, 20)
+        check_all(log)
+        await log.truncate_fully_and_start_at(500, NOW)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    kit.run(scenario())
+
+
+def test_a_truncation_that_cannot_read_snapshots_leaves_all_as_it_is(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kit.disk, "open", lambda path, **given: refuse(path, given))
+            with pytest.raises(NoDescriptorError):
+                await log.truncate_to(8, NOW)
+        assert log.end_offset == 20
+        check_all(log)
+        await log.truncate_to(8, NOW)
+        assert log.end_offset == 8
+
+    opens = kit.disk.open
+
+    def refuse(path: str, given: dict[str, bool]) -> object:
+        if path.endswith(".snapshot"):
+            raise OSError(errno.EMFILE, "too many open files")
+        return opens(path, **given)
+
+    kit.run(scenario())
+
+
+def test_a_log_that_starts_over_without_descriptors_is_flushed_when_its_time_has_come(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        log.configure(replace(SMALL, flush_ms=1_000))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kit.disk, "sync_directory", refuse)
+            with pytest.raises(NoDescriptorError):
+                await log.truncate_fully_and_start_at(500, NOW)
+        assert [log.flush_is_due(NOW + waited_ms) for waited_ms in (999, 1_000)] == [False, True]
+
+    async def refuse(_path: str) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
 
     kit.run(scenario())
 

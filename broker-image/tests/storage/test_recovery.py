@@ -658,7 +658,7 @@ def test_bytes_before_a_split_that_was_not_finished_are_told(
             if number == 1:
                 log.roll(NOW)
         await log.flush()
-        first, second = log._segments
+        first, second = log._state.segments
         first.log.append(second.log.read(0, second.size_bytes))
 
     kit.run(fill())
