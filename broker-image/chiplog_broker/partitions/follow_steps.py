@@ -129,8 +129,8 @@ def _diverging(log: EpochLog, high_watermark: int, leaders: EpochEndOffset) -> S
     target = min(_common_end(log, leaders), log.end_offset)
     if target < high_watermark:
         return Halt(f"epoch {leaders.epoch} ends at {leaders.end_offset} on the leader")
-    epoch_left = log.epoch_at(target - 1) if target > log.log_start_offset else NO_EPOCH
-    if target == log.end_offset and epoch_left == log.last_epoch:
+    # No epoch where nothing is left: a history begins no lower than its log.
+    if target == log.end_offset and log.epoch_at(target - 1) == log.last_epoch:
         return Retry(f"the leader parts from us at {leaders}, which is no different here")
     return Truncate(target)
 

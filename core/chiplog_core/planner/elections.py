@@ -15,6 +15,7 @@ the replicas are asked what they have (`reportsWanted`) and `regression` goes on
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 
 from chiplog_core.ids import PartitionEpoch, ReplicaRef, TopicId
 from chiplog_core.model.partition_map import Generation, PartitionMapSpec, PartitionState
@@ -147,7 +148,7 @@ def _elect_in(generation: Generation, min_isr: int, members: Members) -> Generat
 
 
 def _same(new: Sequence[object], old: Sequence[object]) -> bool:
-    return all(one is other for one, other in zip(new, old, strict=True))
+    return all(map(is_, new, old))
 
 
 def _is_settled(state: PartitionState, members: Members) -> bool:
