@@ -17,9 +17,9 @@ def survivors() -> str:
     text = ""
     for room in ROOMS:
         lines = [
-            f"* `{line}`<br>`{becomes}`<br>{why}\n"
-            for (name, line, becomes), why in known.items()
-            if name == room.name
+            f"* `{one.function}`<br>`{one.before}`<br>`{one.after}`<br>{why}\n"
+            for one, why in known.items()
+            if one.room == room.name
         ]
         if lines:
             text += f"\n### {room.name}\n\n`{room.path}`\n\n{''.join(lines)}"

@@ -46,8 +46,9 @@ def main(given: Sequence[str] | None = None) -> int:
             unexplained = reasons.without_reason(room.name, survivors, why)
             for one in survivors if options.survivors else unexplained:
                 progress.console.print(_line(room, one), soft_wrap=True)
-            for line, becomes in reasons.idle(room.name, survivors, why):
-                text = f"{room.name}: has a reason and was killed: {line}  ->  {becomes}"
+            for idle in reasons.idle(room.name, survivors, why):
+                change = f"{idle.before}  ->  {idle.after}"
+                text = f"{idle.function}: has a reason and was killed: {change}"
                 progress.console.print(text, soft_wrap=True)
             if unexplained or not found[room.name].is_enough:
                 failed.append(room.name)

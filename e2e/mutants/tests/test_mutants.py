@@ -1,5 +1,6 @@
 """The driver: its tables name what is there, and it tells a mutant that is noticed from others."""
 
+import ast
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from e2e.mutants import reasons, scores
 from e2e.mutants.forks import Job, run_all
 from e2e.mutants.kept import Found, Kept
 from e2e.mutants.mutations import mutants_of
+from e2e.mutants.reasons import Change
 from e2e.mutants.rooms import ROOMS, ROOT, Room, named
 from e2e.mutants.run import judged
 from e2e.mutants.scores import Score
@@ -34,17 +36,32 @@ def test_a_room_that_is_not_there_is_answered_with_those_that_are() -> None:
 
 
 def test_reasons_name_lines_that_are_there() -> None:
-    for room, line, becomes in reasons.read():
-        text = re.sub(r"\s*\n\s*", " ", named(room).source)
-        assert line in text, f"{room} has no line {line!r} any more"
+    for room, function, line, becomes in reasons.read():
+        text = re.sub(r"\s*\n\s*", " ", function_source(named(room).source, function))
+        assert line in text, f"{function} in {room} has no line {line!r} any more"
         assert line != becomes
 
 
+def function_source(source: str, function: str) -> str:
+    """By its name, below that of its class."""
+    node: ast.AST = ast.parse(source)
+    for name in function.split("."):
+        (node,) = (one for one in ast.iter_child_nodes(node) if getattr(one, "name", "") == name)
+    return ast.get_source_segment(source, node) or ""
+
+
 def test_a_reason_stands_there_once_and_says_something(tmp_path: Path) -> None:
-    entry = '[[survivor]]\nroom = "isr"\nline = "a"\nbecomes = ["b"]\nreason = "{}"\n'
+    entry = """
+[[survivor]]
+room = "isr"
+function = "f"
+line = "a"
+becomes = ["b"]
+reason = "{}"
+"""
     table = tmp_path / "reasons.toml"
     table.write_text(entry.format("why"))
-    assert reasons.read(table) == {("isr", "a", "b"): "why"}
+    assert reasons.read(table) == {Change("isr", "f", "a", "b"): "why"}
     for wrong in (entry.format(" "), entry.format("why") * 2):
         table.write_text(wrong)
         with pytest.raises(ValueError, match="twice or without a reason"):
@@ -68,11 +85,16 @@ def test_what_is_noticed_and_what_cannot_be() -> None:
     default = by_change["def __init__(self, number: float, other: float = 6) -> None:"]
     assert default == f"{HERE}/tiny_checks.py::test_from_five_where_nothing_else_is_said"
     assert by_change["number += 1"] == BY_LIMIT
-    why = {("tiny", survivors[0].before, survivors[0].after): "nothing has no direction"}
+    (survivor,) = survivors
+    change = Change("tiny", survivor.function, survivor.before, survivor.after)
+    why = {change: "nothing has no direction"}
     assert reasons.without_reason("tiny", survivors, why) == []
     assert reasons.without_reason("tiny", survivors, {}) == survivors
     assert reasons.idle("tiny", survivors, why) == []
-    assert reasons.idle("tiny", [], why) == [(survivors[0].before, survivors[0].after)]
+    assert reasons.idle("tiny", [], why) == [change]
+    # The same lines in another function have no reason by that.
+    elsewhere = replace(survivor, function="Number.other")
+    assert reasons.without_reason("tiny", [elsewhere], why) == [elsewhere]
 
 
 def test_texts_for_people_are_left_alone() -> None:
