@@ -17,8 +17,11 @@ from e2e.sim.loop import Process, SimClock
 HOME: Final = "chiplog-system"
 
 
-class NoMeter:
-    """Nobody counts."""
+class Meter:
+    """Counts nothing but what must never be."""
+
+    def __init__(self) -> None:
+        self.refused_maps = 0
 
     def queued(self, cluster: ClusterKey) -> None: ...
 
@@ -34,6 +37,9 @@ class NoMeter:
 
     def acted(self, cluster: ClusterKey, action: Action) -> None: ...
 
+    def map_refused(self, cluster: ClusterKey) -> None:
+        self.refused_maps += 1
+
     def forgotten(self, cluster: ClusterKey) -> None: ...
 
 
@@ -47,6 +53,8 @@ class Operator:
         self.clock = SimClock(around.loop, around.epoch_s)
         self.process: Process | None = None
         self.starts = 0
+        self.meter = Meter()
+        """Of all its processes."""
         self.is_in_charge = False
         self.exits: list[str] = []
         self._ended: asyncio.Future[str]
@@ -97,7 +105,7 @@ class Operator:
             settings,
             clock=self.clock,
             authority=leadership,
-            meter=NoMeter(),
+            meter=self.meter,
             chance=Chance(
                 new_topic_id=lambda: TopicId(b"\x01" + self._chance.randbytes(15)),
                 spread=self._chance.random,

@@ -310,6 +310,11 @@ async def _simulate(loop: SimLoop, mix: Mix, result: Result) -> None:
     result.errors = dict(sorted(notebook.errors.items()))
     problems += [Anomaly("client-problem", "", one) for one in notebook.problems]
     problems += [Anomaly("blocked", "", one) for one in loop.blocked]
+    problems += [
+        Anomaly("map-write-refused", "", f"{one.host} planned {one.meter.refused_maps} such maps")
+        for one in world.operators
+        if one.meter.refused_maps
+    ]
     problems += check(notebook.history)
     if is_left_to_the_user:
         problems = [one for one in problems if one.name not in OF_LIVENESS]

@@ -4,6 +4,9 @@ Nothing is concluded from a write but what the API server answered: the answer g
 caches, and the next observation sees it. A Conflict is no error: somebody was first, so the
 object is read anew. An answer that never came may mean anything, so it means nothing.
 
+The planner's word is not enough for a PartitionMap: every one is checked before it is written
+(`chiplog_core.validate.partition_map`), and one that breaks a rule is not.
+
 A plan that takes long is given up between two writes when something urgent happened meanwhile:
 what was not done is planned again.
 """
@@ -13,6 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from chiplog_core.model.actions import (
     Action,
@@ -29,8 +33,10 @@ from chiplog_core.model.actions import (
 )
 from chiplog_core.model.broker import Broker
 from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import PartitionMap
 from chiplog_core.naming import labels, taken_names
 from chiplog_core.naming.api import BROKER_CLUSTER
+from chiplog_core.validate.partition_map import broken_rules
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound, Unavailable
 from chiplog_operator.cached_api import CachedApi
@@ -51,6 +57,7 @@ from chiplog_operator.writes import (
     Authority,
     NameTaken,
     NotInCharge,
+    UnsoundMap,
     as_it_was,
 )
 
@@ -61,6 +68,16 @@ PATIENCE_S = 0.2
 EVENT_WITHIN_S = 1.0
 EVENTS_PAUSE_S = 60.0
 """So long no Event is made after one that took longer than that: elections wait behind them."""
+
+
+class ActionMeter(Protocol):
+    """Who counts what becomes of actions."""
+
+    def acted(self, cluster: ClusterKey, action: Action) -> None:
+        """One was carried out."""
+
+    def map_refused(self, cluster: ClusterKey) -> None:
+        """A PartitionMap was not written, because it breaks a rule."""
 
 
 @dataclass(slots=True)
@@ -76,6 +93,8 @@ class Outcome:
     """Writes for admin clients that were only tried, or refused: no watch tells of them."""
     problems: list[str] = field(default_factory=list)
     """What only a user can mend."""
+    refused_maps: list[str] = field(default_factory=list)
+    """PartitionMaps that were not written because they break a rule, in words."""
 
     @property
     def is_whole(self) -> bool:
@@ -95,11 +114,10 @@ class Executor:
         clock: Clock,
         authority: Authority,
         instance: str,
-        acted: Callable[[ClusterKey, Action], None] = lambda *_: None,
+        meter: ActionMeter,
     ) -> None:
-        """`acted` is called with every action that was carried out."""
         self._api = api
-        self._acted = acted
+        self._meter = meter
         self._caches = caches
         self._there = CachedApi(api, caches, checks)
         self._results = results
@@ -156,8 +174,13 @@ class Executor:
         try:
             await self._do(chapter, action, outcome)
             outcome.done += 1
-            self._acted(cluster, action)
+            self._meter.acted(cluster, action)
             logger.debug("done", extra=facts)
+        except UnsoundMap as error:
+            outcome.failed += 1
+            outcome.refused_maps.append(str(error))
+            self._meter.map_refused(cluster)
+            logger.critical("map_write_refused", extra={**facts, "rules": error.rules})
         except (Conflict, NotFound) as error:
             outcome.conflicts += 1
             logger.debug("outdated", extra={**facts, "error": str(error)})
@@ -197,6 +220,8 @@ class Executor:
                 outcome.unseen += await self._write_topic(cluster, action)
 
     async def _create(self, chapter: Chapter, action: Create) -> None:
+        if isinstance(action.resource, PartitionMap):
+            assert_sound(None, action.resource)
         kind = KIND_OF[action.resource.KIND.kind]
         manifest = action.resource.to_manifest()
         try:
@@ -214,6 +239,8 @@ class Executor:
             chapter.did(action)
 
     async def _replace(self, chapter: Chapter, action: Replace) -> None:
+        if isinstance(action.resource, PartitionMap):
+            assert_sound(action.before, action.resource)
         if action.deleted_topic is not None:
             await confirm_deletion(self._there, chapter.cluster, action.deleted_topic)
         if isinstance(action.resource, Broker) and action.resource.spec.retired:
@@ -331,3 +358,9 @@ class Executor:
         # Where that fails, the next plan meets the same conflict, and looks again.
         with suppress(ApiError):
             await self._there.read(kind, about.namespace, about.name)
+
+
+def assert_sound(before: PartitionMap | None, after: PartitionMap) -> None:
+    """Raises `UnsoundMap` where writing `after` over `before` breaks a rule."""
+    if rules := broken_rules(before, after):
+        raise UnsoundMap(after.spec.topic_name, rules)

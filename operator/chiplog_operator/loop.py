@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from chiplog_core.ids import BrokerId, TopicId
-from chiplog_core.model.actions import Action, Announce, EventType, Plan
+from chiplog_core.model.actions import Announce, EventType, Plan
 from chiplog_core.naming.api import API_VERSION, BROKER_CLUSTER
 from chiplog_core.observed.world import World
 from chiplog_kube import kinds
@@ -22,7 +22,7 @@ from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator.apply import Applied, Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
-from chiplog_operator.execute import Executor, Outcome
+from chiplog_operator.execute import ActionMeter, Executor, Outcome
 from chiplog_operator.observe import Observer
 from chiplog_operator.orphans import plan_without_cluster
 from chiplog_operator.writes import NotInCharge
@@ -41,7 +41,7 @@ LAST_BACKOFF_S = 5.0
 Planner: TypeAlias = Callable[[World, datetime, Callable[[], TopicId]], Plan]
 
 
-class Meter(Protocol):
+class Meter(ActionMeter, Protocol):
     """Who counts what the loops do."""
 
     def queued(self, cluster: ClusterKey) -> None:
@@ -61,9 +61,6 @@ class Meter(Protocol):
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
         """A plan was made of so many actions."""
-
-    def acted(self, cluster: ClusterKey, action: Action) -> None:
-        """One was carried out."""
 
     def forgotten(self, cluster: ClusterKey) -> None:
         """Nobody names the cluster any more."""
@@ -109,6 +106,7 @@ class ClusterLoop:
         self._dirty_s = 0.0
         self._failures = 0
         self._announced: tuple[str, ...] = ()
+        self._refused_maps: tuple[str, ...] = ()
         self._announce_again_s = 0.0
 
     def wake(self, *, urgent: bool = False) -> None:
@@ -171,15 +169,28 @@ class ClusterLoop:
         known = [BrokerId(number) for number in self._broker_numbers(cluster_size(cluster))]
         world = await parts.observer.observe(self.key, parts.applier.revisions(cluster, known))
         reasons = parts.applier.restart_reasons(self.key)
-        world = replace(world, apply_problems=self._announced, restart_reasons=reasons)
+        world = replace(
+            world,
+            apply_problems=self._announced,
+            refused_maps=self._refused_maps,
+            restart_reasons=reasons,
+        )
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))
         outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
         if outcome.unseen:
             self.wake()  # clients wait for the next plan
+        self._note_refused(outcome)
         applied = await self._apply(world, plan, outcome.problems)
         return self._next_look_s(plan, outcome, applied), outcome.is_whole
+
+    def _note_refused(self, outcome: Outcome) -> None:
+        """Keep which maps were refused for the next plan, which tells of it in a condition."""
+        refused = tuple(sorted(outcome.refused_maps))
+        if refused != self._refused_maps and not (outcome.given_up or outcome.unavailable):
+            self._refused_maps = refused
+            self.wake()
 
     def _plan(self, world: World) -> Plan:
         now = self._parts.clock.now()

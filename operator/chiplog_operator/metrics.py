@@ -88,6 +88,9 @@ class Metrics:
     def acted(self, cluster: ClusterKey, action: Action) -> None:
         self._clusters.acted(cluster, action)
 
+    def map_refused(self, cluster: ClusterKey) -> None:
+        self._clusters.map_refused(cluster)
+
     def forgotten(self, cluster: ClusterKey) -> None:
         """Its series go: one that stays as it was would tell of what is not there."""
         self._rounds.forgotten(cluster)
@@ -236,6 +239,12 @@ class _Clusters:
             (*PLAN_LABELS, "action"),
             registry=registry,
         )
+        self._refused_maps = Counter(
+            "chiplog_operator_map_writes_refused_total",
+            "PartitionMaps that were not written because the plan breaks a rule: a bug.",
+            PLAN_LABELS,
+            registry=registry,
+        )
 
     def observed(self, cluster: ClusterKey, world: World) -> None:
         exists = bool(world.metadata.uid)
@@ -258,6 +267,10 @@ class _Clusters:
 
     def decided(self, cluster: ClusterKey, actions: int) -> None:
         self._plan.labels(*cluster).set(actions)
+        self._refused_maps.labels(*cluster).inc(0)
+
+    def map_refused(self, cluster: ClusterKey) -> None:
+        self._refused_maps.labels(*cluster).inc()
 
     def acted(self, cluster: ClusterKey, action: Action) -> None:
         elections = self._elections.get(cluster)
@@ -274,5 +287,11 @@ class _Clusters:
         for metric in (self._active, self._unclean):
             metric.remove_by_labels(of_cluster)
         of_plan = {"namespace": cluster.namespace, "name": cluster.name}
-        for metric in (self._resources, self._paused, self._plan, self._actions):
+        for metric in (
+            self._resources,
+            self._paused,
+            self._plan,
+            self._actions,
+            self._refused_maps,
+        ):
             metric.remove_by_labels(of_plan)

@@ -157,7 +157,7 @@ class System:
             clock=clock,
             authority=authority,
             instance=settings.instance,
-            acted=meter.acted,
+            meter=meter,
         )
         parts = Parts(
             caches=self.caches,

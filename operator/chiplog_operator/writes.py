@@ -22,6 +22,15 @@ class NameTaken(ApiError):  # noqa: N818 - named for what it says
     """Somebody else's object has the name of one of ours. `str()` is for the user."""
 
 
+class UnsoundMap(Exception):  # noqa: N818 - named for what it says
+    """A PartitionMap that breaks rules (`chiplog_core.validate.partition_map`) is not written.
+    `str()` is for the user."""
+
+    def __init__(self, topic_name: str, rules: tuple[str, ...]) -> None:
+        self.rules = rules
+        super().__init__(f"PartitionMap of topic {topic_name} is not written: {'; '.join(rules)}")
+
+
 class NotInCharge(Exception):  # noqa: N818 - named for what it says
     """Another operator may be in charge by now: nothing more is written."""
 

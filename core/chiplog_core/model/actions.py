@@ -60,6 +60,9 @@ class Replace:
 
     resource: Broker | PartitionMap
     """With the `resource_version` that the decision was made from."""
+    before: PartitionMap | None = None
+    """Of a PartitionMap: what it replaces. It is written only where `validate.partition_map` has
+    nothing against the change."""
     weight: int = 0
     """How urgent: the highest go first (partitions that get a leader)."""
     leader_changes: tuple[LeaderChange, ...] = ()

@@ -179,6 +179,9 @@ class World:
     apply_problems: tuple[str, ...] = ()
     """Why Kubernetes objects of the cluster could not be made as they should be, the last time
     that was tried."""
+    refused_maps: tuple[str, ...] = ()
+    """Writes of PartitionMaps that the operator itself refused after the last plan, and which rules
+    they would have broken (`validate.partition_map`)."""
     write_results: Mapping[str, WriteResult] = field(default_factory=dict)
     """Of writes for admin clients that this operator process tried, by `WriteTopic.request_id`.
     Kept for some minutes: longer than any request waits."""

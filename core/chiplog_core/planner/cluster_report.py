@@ -178,6 +178,8 @@ def _ready(facts: ClusterFacts) -> Verdict:
     problems = (*facts.settings.problems, *facts.problems)
     if problems:
         return refused(problems)
+    if facts.world.refused_maps:
+        return fails(ConditionType.READY, "MapWriteRefused", _refused_maps(facts.world))
     if facts.world.apply_problems:
         return fails(ConditionType.READY, FAILED_APPLY, _not_applied(facts.world))
     if facts.world.unreadable_brokers:
@@ -188,6 +190,13 @@ def _ready(facts: ClusterFacts) -> Verdict:
         return holds(ConditionType.READY, "Ready")
     message = "; ".join(_why_not_ready(facts.world, broker_id) for broker_id in missing[:10])
     return fails(ConditionType.READY, "BrokersNotReady", message)
+
+
+def _refused_maps(world: World) -> str:
+    return (
+        f"{'; '.join(world.refused_maps[:10])}. The last maps stay in force. This is a bug of the "
+        "operator: report this message, and go back to the version before if an upgrade brought it"
+    )
 
 
 def _not_applied(world: World) -> str:

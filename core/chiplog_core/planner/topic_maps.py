@@ -97,6 +97,7 @@ class MapPlanner:
         self._plan.actions.append(
             Replace(
                 resource=replace(observed, spec=spec),
+                before=observed,
                 weight=sum(change.after is not None for change in changes),
                 leader_changes=changes,
                 deleted_topic=owner.metadata if is_deletion and owner is not None else None,

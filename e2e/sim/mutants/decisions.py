@@ -17,6 +17,7 @@ from chiplog_core.planner.elections import Isr
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import key_of
+from chiplog_operator import execute
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership
 from chiplog_operator.liveness import Liveness
@@ -82,6 +83,9 @@ def _ended_by_the_wall(liveness: Liveness, cluster: ClusterKey) -> Mapping[Incar
 
 
 LEASE_S: Final = 6.0
+UNCHECKED: Final = Plant(execute, "assert_sound", lambda *_: None)
+"""So that what is planned is written, and the checkers have to see what comes of it."""
+STOPPED: Final = frozenset({"map-write-refused"})
 
 MUTANTS: Final = (
     Mutant(
@@ -92,18 +96,45 @@ MUTANTS: Final = (
             Plant(elections, "changed", _no_epoch_for_the_deposed),
             Plant(regression, "changed", _no_epoch_for_the_deposed),
             Plant(regression, "next_epoch", lambda state, *_, **__: state.leader_epoch),
+            UNCHECKED,
+        ),
+    ),
+    Mutant(
+        "an epoch that is not raised is not written",
+        mix(3, 2.0, "power cut", "broker killed", "slow disk"),
+        STOPPED,
+        (
+            Plant(elections, "changed", _no_epoch_for_the_deposed),
+            Plant(regression, "changed", _no_epoch_for_the_deposed),
+            Plant(regression, "next_epoch", lambda state, *_, **__: state.leader_epoch),
         ),
     ),
     Mutant(
         "election outside the ISR",
         mix(3, 2.0, "behind at an election", faults_s=20.0),
         LOSS | FORK,
+        (Plant(elections, "_leader", _leader_from_all_replicas), UNCHECKED),
+    ),
+    Mutant(
+        "an election outside the ISR is not written",
+        mix(3, 2.0, "behind at an election", faults_s=20.0),
+        STOPPED,
         plant(elections, "_leader", _leader_from_all_replicas),
     ),
     Mutant(
         "the ISR shrinks below its floor",
         mix(3, 2.0, "domino", "broker killed"),
         frozenset({"isr-below-floor"}),
+        (
+            Plant(elections, "in_sync", _no_floor),
+            Plant(proposals, "is_above_floor", lambda *_: True),
+            UNCHECKED,
+        ),
+    ),
+    Mutant(
+        "an ISR below its floor is not written",
+        mix(3, 2.0, "domino", "broker killed"),
+        STOPPED,
         (
             Plant(elections, "in_sync", _no_floor),
             Plant(proposals, "is_above_floor", lambda *_: True),

@@ -10,12 +10,14 @@ import pytest
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.naming import names
+from chiplog_core.planner.plan import plan
 from chiplog_core.spark.choices import Allowed
 from chiplog_kube import kinds
 from chiplog_kube.api import Manifest
 from chiplog_operator.caches import JOB_KINDS, USER_KINDS
 from chiplog_operator.groups.looks import GroupPorts
 from chiplog_operator.health_port import Net
+from chiplog_operator.loop import Planner
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.spark.board import VerificationBoard
 from chiplog_operator.system import Settings, System
@@ -142,6 +144,9 @@ class Bench:
     verifications: VerificationBoard | None = None
     """Where it shows what Spark jobs found; it looks at none where not set."""
 
+    planner: Planner = plan
+    """What decides; a test may give one with a bug."""
+
     spark_is_judged: bool = False
     """The API server judges who names an image or an account for Spark jobs."""
 
@@ -167,6 +172,7 @@ class Bench:
             clock=self.clock,
             authority=self.authority,
             meter=self.metrics,
+            planner=self.planner,
             net=self.net,
             groups=self.groups,
             spark=self.verifications,

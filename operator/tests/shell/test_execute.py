@@ -51,6 +51,7 @@ def shell(bench: Any) -> Any:
     """The executor with what it works on."""
 
     class Shell:
+        meter = bench.metrics
         caches = Caches(Deaf())
         results = WriteResults(bench.clock)
         checks = MapsChecks(map("look-{}".format, count(1)).__next__, lambda: None)
@@ -62,6 +63,7 @@ def shell(bench: Any) -> Any:
             clock=bench.clock,
             authority=bench.authority,
             instance="op",
+            meter=meter,
         )
 
     return Shell()

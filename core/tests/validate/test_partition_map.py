@@ -1,0 +1,167 @@
+"""What must hold of every write of a PartitionMap: each rule is broken once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chiplog_core.config.topic_keys import Durability
+from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId
+from chiplog_core.ids import ReplicaRef as Ref
+from chiplog_core.model.metadata import Metadata
+from chiplog_core.model.partition_map import (
+    Generation,
+    PartitionMap,
+    PartitionMapSpec,
+    PartitionState,
+    Tombstone,
+)
+from chiplog_core.validate.partition_map import broken_rules, check_change, check_map
+
+OLD, NEW = TopicId(b"\x01" * 16), TopicId(b"\x02" * 16)
+ONE, TWO, THREE = (Ref.from_text(f"{number}@5") for number in (1, 2, 3))
+
+
+def state(partition: int = 0, **changes: Any) -> PartitionState:
+    sound = PartitionState(
+        partition=PartitionIndex(partition),
+        replicas=(BrokerId(1), BrokerId(2), BrokerId(3)),
+        isr=(ONE, TWO, THREE),
+        leader=ONE,
+        leader_epoch=LeaderEpoch(7),
+        partition_epoch=PartitionEpoch(9),
+    )
+    return replace(sound, **changes)
+
+
+def spec(*partitions: PartitionState, **changes: Any) -> PartitionMapSpec:
+    generation = Generation(topic_id=OLD, partitions=partitions or (state(),))
+    sound = PartitionMapSpec(
+        cluster="demo",
+        topic_name="orders",
+        current=OLD,
+        min_isr=2,
+        durability=Durability.FSYNC,
+        generations=(generation,),
+    )
+    return replace(sound, **changes)
+
+
+def a_map(of: PartitionMapSpec, version: str = "1") -> PartitionMap:
+    return PartitionMap(
+        metadata=Metadata(name="demo.orders", namespace="shop", resource_version=version), spec=of
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (state(leader=Ref.from_text("1@6")), "the leader 1@6 is not in the ISR"),
+        (state(isr=(ONE, TWO, Ref.from_text("2@6"))), "the ISR names a broker twice"),
+        (state(isr=(ONE, Ref.from_text("4@5"))), "the ISR names a broker that holds no replica"),
+    ],
+)
+def test_a_state_that_is_never_right(wrong: PartitionState, said: str) -> None:
+    assert list(check_map(spec(wrong))) == [f"partition 0: {said}"]
+    assert said in str(broken_rules(None, a_map(spec(wrong), version="")))
+    assert f"partition 0: {said}" in list(check_change(spec(), spec(wrong)))
+    assert list(check_change(spec(wrong), spec(wrong, state(1)))) == [], "it was so before"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (state(leader_epoch=LeaderEpoch(6)), "the leader epoch falls from 7 to 6"),
+        (state(partition_epoch=PartitionEpoch(8)), "the partition epoch falls from 9 to 8"),
+        (
+            state(leader=TWO, partition_epoch=PartitionEpoch(10)),
+            "another leader has the leader epoch 7 of the one before",
+        ),
+        (
+            state(leader=None, partition_epoch=PartitionEpoch(10)),
+            "another leader has the leader epoch 7 of the one before",
+        ),
+        (
+            state(
+                replicas=(BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4)),
+                partition_epoch=PartitionEpoch(10),
+            ),
+            "its replicas are on other brokers than before",
+        ),
+        (state(isr=(ONE, TWO)), "it changes and keeps its partition epoch 9"),
+        (
+            state(isr=(ONE,), partition_epoch=PartitionEpoch(10)),
+            "the ISR falls from 3 to 1, below 2",
+        ),
+    ],
+)
+def test_a_step_that_is_never_right(wrong: PartitionState, said: str) -> None:
+    assert list(check_change(spec(), spec(wrong))) == [f"partition 0: {said}"]
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        state(),
+        state(isr=(ONE, TWO), partition_epoch=PartitionEpoch(10)),
+        state(leader=TWO, leader_epoch=LeaderEpoch(8), partition_epoch=PartitionEpoch(10)),
+        state(replicas=(BrokerId(2), BrokerId(1), BrokerId(3)), partition_epoch=PartitionEpoch(10)),
+    ],
+)
+def test_a_step_that_may_be_taken(right: PartitionState) -> None:
+    assert list(check_change(spec(), spec(right))) == []
+
+
+def test_where_reports_were_wanted_the_isr_may_be_any() -> None:
+    asked = state(reports_wanted=True)
+    alone = state(isr=(ONE,), partition_epoch=PartitionEpoch(10))
+    assert list(check_change(spec(asked), spec(alone))) == []
+
+
+def test_a_floor_counts_as_it_is_and_as_it_will_be() -> None:
+    two = state(isr=(ONE, TWO), partition_epoch=PartitionEpoch(10))
+    assert list(check_change(spec(min_isr=3), spec(two, min_isr=2))) == []
+    assert list(check_change(spec(min_isr=2), spec(two, min_isr=3))) == []
+    assert list(check_change(spec(min_isr=3), spec(two, min_isr=3))) != []
+
+
+def test_partitions_and_ids_go_with_a_tombstone_only() -> None:
+    before = spec(state(0), state(1))
+    grave = (Tombstone(topic_id=OLD, brokers=(BrokerId(1),)),)
+    missing = "partition 1 is gone without a tombstone"
+    assert list(check_change(before, spec(state(0)))) == [missing]
+    assert list(check_change(before, spec(state(0), tombstones=grave))) == []
+    gone = spec(generations=(), current=None)
+    assert list(check_change(before, gone)) == [f"topic id {OLD} is gone without a tombstone"]
+    buried = replace(gone, tombstones=grave)
+    assert list(check_change(before, buried)) == []
+    assert list(check_change(buried, before)) == [
+        f"topic id {OLD} is back although it has a tombstone"
+    ]
+    named_again = spec(generations=(Generation(topic_id=NEW, partitions=(state(),)),), current=NEW)
+    assert list(check_change(buried, named_again)) == []
+
+
+@pytest.mark.parametrize("where", ["a new id", "a new partition"])
+def test_what_is_added_is_looked_at_too(where: str) -> None:
+    wrong = state(1, leader=Ref.from_text("1@6"))
+    after = spec(state(), wrong)
+    if where == "a new id":
+        old, new = spec().generations[0], Generation(topic_id=NEW, partitions=(wrong,))
+        after = spec(generations=(old, new))
+    assert list(check_change(spec(), after)) == ["partition 1: the leader 1@6 is not in the ISR"]
+
+
+def test_a_write_says_which_version_it_replaces() -> None:
+    one, grown = a_map(spec()), spec(state(0), state(1))
+    assert broken_rules(one, a_map(grown)) == ()
+    assert broken_rules(one, a_map(grown, version="2")) == (
+        "it was decided from another version than the one it replaces",
+    )
+    assert broken_rules(None, a_map(grown)) == ("it does not say what it replaces",)
+    assert broken_rules(None, a_map(grown, version="")) == ()
+
+
+def test_a_message_names_a_few_rules() -> None:
+    wrong = [state(number, leader=None, isr=(ONE, ONE)) for number in range(20)]
+    assert len(broken_rules(None, a_map(spec(*wrong), version=""))) == 5
