@@ -199,7 +199,7 @@ class Deaf:
 def of_operator() -> Scraped:
     """One cluster with so many topics, and groups that read some of them."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    cluster, metrics, caches = ClusterKey("shop", "demo"), Metrics(), Caches(Deaf())
+    cluster, metrics, caches = ClusterKey("shop", "demo"), Metrics(), Caches(Deaf(), Deaf())
     metrics.objects.show(caches)
     metrics.planned(cluster, 0.1, is_ok=True)
     put(caches, kinds.BROKER_CLUSTERS, cluster.name, {})

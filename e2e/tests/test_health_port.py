@@ -17,6 +17,7 @@ from chiplog_core.planner.refusals import Identity, is_refusal
 from chiplog_operator.clock import SystemClock
 from chiplog_operator.health_port import Conversation, SystemNet
 from chiplog_operator.refusals import Refusals
+from chiplog_operator.waking import Wake
 
 HOST = "127.0.0.1"
 ME = Incarnation("0123456789abcdef" * 2)
@@ -51,7 +52,8 @@ def test_a_broker_that_is_killed_ends_its_connection_and_refuses_new_ones(
         monkeypatch.setattr(ports, "HEALTH", port)
         whom = Identity(broker_id=BrokerId(1), incarnation=ME, pod_uid="u", address=HOST)
         nobody: Any = None
-        watching = Refusals(SystemNet(), nobody, nobody, nobody, SystemClock())
+        clock = SystemClock()
+        watching = Refusals(SystemNet(), nobody, nobody, nobody, clock=clock, changed=Wake(clock))
 
         connection = await SystemNet().connect(Conversation(), HOST, port)
         assert await connection.incarnation() == ME

@@ -79,6 +79,10 @@ class Listener(Protocol):
     def all_dirty(self) -> None:
         """Something that any cluster may depend on changed."""
 
+
+class ProcessListener(Protocol):
+    """Who judges whether brokers' processes live."""
+
     def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
         """A broker renewed its Lease, or the operator did something to it."""
 
@@ -89,8 +93,9 @@ class Listener(Protocol):
 class Caches:
     """All caches, and the index from clusters to their objects."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, processes: ProcessListener) -> None:
         self._listener = listener
+        self._processes = processes
         self._members: dict[Kind, dict[ClusterKey, set[ObjectKey]]] = {
             kind: defaultdict(set) for kind in ALL_KINDS
         }
@@ -139,13 +144,13 @@ class Caches:
     ) -> None:
         if kind is kinds.LEASES:
             if after is not None:
-                self._listener.lease_changed(cluster, after)
+                self._processes.lease_changed(cluster, after)
             # An expired Lease is what time says of it, and a renewed one says nothing new.
             if (before is None) != (after is None):
                 self._listener.dirty(cluster)
         elif kind is kinds.PODS:
             if after is not None:
-                self._listener.pod_changed(cluster, after)
+                self._processes.pod_changed(cluster, after)
             if views.differ(views.pod, before, after):
                 self._listener.dirty(cluster)
         elif kind is kinds.CONSUMER_GROUPS:

@@ -1,6 +1,7 @@
 """Kubernetes Events: what people see below `kubectl describe`."""
 
 from datetime import UTC, datetime
+from typing import Protocol
 
 from chiplog_core.model.actions import Announce
 from chiplog_core.naming import labels
@@ -9,6 +10,13 @@ from chiplog_kube.api import Manifest
 
 MAX_MESSAGE_LENGTH = 1024
 MAX_STEM_LENGTH = 200
+
+
+class Announcer(Protocol):
+    """Who makes Events."""
+
+    async def announce(self, announce: Announce, /) -> None:
+        """Make one. That it cannot be made is no error."""
 
 
 def event(announce: Announce, now: datetime, instance: str) -> Manifest:

@@ -13,7 +13,7 @@ what was not done is planned again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -68,6 +68,13 @@ PATIENCE_S = 0.2
 EVENT_WITHIN_S = 1.0
 EVENTS_PAUSE_S = 60.0
 """So long no Event is made after one that took longer than that: elections wait behind them."""
+
+
+class Urgency(Protocol):
+    """Whether something happened that cannot wait for the whole of a plan."""
+
+    @property
+    def is_urgent(self) -> bool: ...
 
 
 class ActionMeter(Protocol):
@@ -125,20 +132,22 @@ class Executor:
         self._authority = authority
         self._instance = instance
         self._events_again_s = float("-inf")
-        self._story = Story(caches, clock, self.announce)
+        self._story = Story(caches, clock, self)
 
     async def execute(
         self,
         cluster: ClusterKey,
         actions: Sequence[Action],
-        is_urgent: Callable[[], bool] = lambda: False,
+        urgency: Urgency | None = None,
     ) -> Outcome:
-        """Do all of it, in order of urgency, at most `IN_FLIGHT` at once."""
+        """Do all of it, in order of urgency, at most `IN_FLIGHT` at once. Without `urgency`,
+        nothing else is more urgent."""
         outcome, chapter = Outcome(), Chapter(cluster)
         began_s = self._clock.monotonic_s()
 
         async def do(action: Action) -> None:
-            if is_urgent() and self._clock.monotonic_s() - began_s > PATIENCE_S:
+            is_urgent = urgency is not None and urgency.is_urgent
+            if is_urgent and self._clock.monotonic_s() - began_s > PATIENCE_S:
                 outcome.given_up = True
             if not (outcome.unavailable or outcome.given_up):
                 await self._try(chapter, action, outcome)

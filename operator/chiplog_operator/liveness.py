@@ -6,8 +6,9 @@ list of Leases before a Lease counts as expired.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.naming import labels
@@ -49,16 +50,20 @@ class HeardLeases:
         self.liveness.interrupted(self.namespace)
 
 
+class Listener(Protocol):
+    """Who decides by what this says."""
+
+    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        """The answer for this cluster became another one."""
+
+
 class Liveness:
-    """Which brokers' processes have ended, for every cluster.
+    """Which brokers' processes have ended, for every cluster."""
 
-    `changed` is called with every cluster whose answer became another one.
-    """
-
-    def __init__(self, api: KubeApi, clock: Clock, changed: Callable[[ClusterKey], None]) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, listener: Listener) -> None:
         self._api = api
         self._clock = clock
-        self._changed = changed
+        self._listener = listener
         self._clusters: dict[ClusterKey, _Judged] = {}
         self._silent: set[str] = set()
 
@@ -168,14 +173,14 @@ class Liveness:
         ended, alive = judged.judge.ended(now_ms), judged.judge.alive(now_ms)
         if ended != judged.ended or alive != judged.alive:
             judged.ended, judged.alive = dict(ended), alive
-            self._changed(cluster)
+            self._listener.dirty(cluster, urgent=True)
 
     def _end(self, cluster: ClusterKey, incarnation: Incarnation, how: str) -> None:
         """At once, whatever else the judge may be thinking about."""
         judged = self._of(cluster)
         judged.ended = {**judged.ended, incarnation: how}
         judged.alive -= {incarnation}
-        self._changed(cluster)
+        self._listener.dirty(cluster, urgent=True)
 
     def _count_anew(self, namespace: str) -> None:
         """In one namespace, or in all."""

@@ -9,7 +9,7 @@ Independent of Kopf, of HTTP and of the machine's clock: the same loops run in a
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
@@ -23,8 +23,10 @@ from chiplog_operator.apply import Applied, Applier
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import ActionMeter, Executor, Outcome
+from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.observe import Observer
 from chiplog_operator.orphans import plan_without_cluster
+from chiplog_operator.waking import Wake
 from chiplog_operator.writes import NotInCharge
 
 logger = logging.getLogger(__name__)
@@ -80,29 +82,13 @@ class Parts:
     new_topic_id: Callable[[], TopicId]
 
 
-@dataclass(slots=True)
-class _Wake:
-    """Whether a cluster is to be looked at."""
-
-    event: asyncio.Event = field(default_factory=asyncio.Event)
-    is_urgent: bool = False
-
-    def set(self, *, urgent: bool) -> None:
-        self.is_urgent = self.is_urgent or urgent
-        self.event.set()
-
-    def clear(self) -> None:
-        self.is_urgent = False
-        self.event.clear()
-
-
 class ClusterLoop:
     """Looks after one cluster."""
 
     def __init__(self, key: ClusterKey, parts: Parts) -> None:
         self.key = key
         self._parts = parts
-        self._wake = _Wake()
+        self._wake = Wake(parts.clock)
         self._dirty_s = 0.0
         self._failures = 0
         self._announced: tuple[str, ...] = ()
@@ -111,7 +97,7 @@ class ClusterLoop:
 
     def wake(self, *, urgent: bool = False) -> None:
         """Something about the cluster changed."""
-        if not self._wake.event.is_set():
+        if not self._wake.is_set:
             self._dirty_s = self._parts.clock.monotonic_s()
             self._parts.meter.queued(self.key)
         self._wake.set(urgent=urgent)
@@ -120,27 +106,17 @@ class ClusterLoop:
         """Until cancelled, or until nobody names the cluster any more."""
         clock = self._parts.clock
         while True:
-            if self._wake.event.is_set():
+            if self._wake.is_set:
                 self._parts.meter.begun(self.key, clock.monotonic_s() - self._dirty_s)
             self._wake.clear()
             wait_s = await self._round()
-            if not self._wake.event.is_set():
+            if not self._wake.is_set:
                 if self.key not in self._parts.caches.clusters():
                     break
-                if not await self._woken_within(wait_s):
+                if not await self._wake.within(wait_s):
                     self._parts.meter.resynced(self.key)
             await clock.sleep(COALESCE_S)
         self._parts.meter.forgotten(self.key)
-
-    async def _woken_within(self, seconds: float) -> bool:
-        waking = asyncio.ensure_future(self._wake.event.wait())
-        timer = asyncio.ensure_future(self._parts.clock.sleep(seconds))
-        try:
-            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
-            return waking.done()
-        finally:
-            waking.cancel()
-            timer.cancel()
 
     async def _round(self) -> float:
         """One look; in how many seconds to look again if nothing happens."""
@@ -178,7 +154,7 @@ class ClusterLoop:
         parts.meter.observed(self.key, world)
         plan = self._plan(world)
         parts.meter.decided(self.key, len(plan.actions))
-        outcome = await parts.executor.execute(self.key, plan.actions, lambda: self._wake.is_urgent)
+        outcome = await parts.executor.execute(self.key, plan.actions, self._wake)
         if outcome.unseen:
             self.wake()  # clients wait for the next plan
         self._note_refused(outcome)
@@ -275,36 +251,14 @@ def cluster_size(cluster: object) -> int:
 class Loops:
     """A loop for every cluster that somebody names."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, loops: KeyedLoops[ClusterKey, ClusterLoop]) -> None:
         self._parts = parts
-        self._loops: dict[ClusterKey, tuple[ClusterLoop, asyncio.Task[None]]] = {}
-        self._group: asyncio.TaskGroup | None = None
-
-    def wake(self, key: ClusterKey, *, urgent: bool = False) -> None:
-        """A cluster is worth a look."""
-        if self._group is None:
-            return  # everything is looked at when the loops begin
-        known = self._loops.get(key)
-        if known is None or known[1].done():
-            loop = ClusterLoop(key, self._parts)
-            known = (loop, self._group.create_task(loop.run(), name=f"loop {key}"))
-            self._loops[key] = known
-        known[0].wake(urgent=urgent)
-
-    def wake_all(self) -> None:
-        for key, (_, task) in list(self._loops.items()):
-            if task.done():
-                del self._loops[key]
-            else:
-                self.wake(key)
+        self._loops = loops
 
     async def run(self) -> None:
         """Until cancelled, or until a loop fails."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                for key in sorted(self._parts.caches.clusters()):
-                    self.wake(key)
-                await asyncio.Event().wait()
-            finally:
-                self._group = None
+        async with self._loops.running(lambda key: ClusterLoop(key, self._parts)):
+            for key in sorted(self._parts.caches.clusters()):
+                if (loop := self._loops.of(key)) is not None:
+                    loop.wake()
+            await asyncio.Event().wait()

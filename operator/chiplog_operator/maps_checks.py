@@ -8,6 +8,7 @@ turns out to be older than what was known asks again, too.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import is_older, uid_of, version_of
@@ -28,12 +29,19 @@ class HeardMaps:
         """What was known is still written over only where it is so: the next list asks anew."""
 
 
-class MapsChecks:
-    """The name of the last look, for every cluster. `changed` is called with each new one."""
+class Listener(Protocol):
+    """Who decides from maps."""
 
-    def __init__(self, new_name: Callable[[], str], changed: Callable[[], None]) -> None:
+    def all_dirty(self) -> None:
+        """There is a new name."""
+
+
+class MapsChecks:
+    """The name of the last look, for every cluster."""
+
+    def __init__(self, new_name: Callable[[], str], listener: Listener) -> None:
         self._new_name = new_name
-        self._changed = changed
+        self._listener = listener
         self._by_namespace: dict[str, str] = {}
         self._by_cluster: dict[ClusterKey, str] = {}
 
@@ -49,12 +57,12 @@ class MapsChecks:
             for cluster, name in self._by_cluster.items()
             if namespace not in {"", cluster.namespace}
         }
-        self._changed()
+        self._listener.all_dirty()
 
     def listed_alone(self, cluster: ClusterKey) -> None:
         """The maps of one cluster were listed."""
         self._by_cluster[cluster] = self._new_name()
-        self._changed()
+        self._listener.all_dirty()
 
     def read(self, cluster: ClusterKey, before: Manifest | None, found: Manifest | None) -> None:
         """One map was read as it is; None where there was or is none."""

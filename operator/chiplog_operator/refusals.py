@@ -8,6 +8,7 @@ nothing but that second: the kubelet's word and the Lease decide as ever.
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from chiplog_core.naming import ports
@@ -15,8 +16,10 @@ from chiplog_core.planner.refusals import ATTEMPTS, Attempt, Identity, doubt, is
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.health_port import Conversation, Knock, Net
+from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.liveness import Liveness
 from chiplog_operator.observe import Observer
+from chiplog_operator.waking import Wake
 
 logger = logging.getLogger(__name__)
 
@@ -38,46 +41,45 @@ class Refusals:
     """The connections of one operator process that is in charge."""
 
     def __init__(
-        self, net: Net, caches: Caches, observer: Observer, liveness: Liveness, clock: Clock
+        self,
+        net: Net,
+        caches: Caches,
+        observer: Observer,
+        liveness: Liveness,
+        *,
+        clock: Clock,
+        changed: Wake,
     ) -> None:
+        """`changed`: set when a broker or a pod may be another one."""
         self._net = net
         self._caches = caches
         self._observer = observer
         self._liveness = liveness
         self._clock = clock
-        self._changed = asyncio.Event()
-        self._watched: dict[Watched, asyncio.Task[None]] = {}
+        self._changed = changed
+        self._loops = KeyedLoops[Watched, _Watch]("refusals")
         self._believed_ms: dict[ClusterKey, int] = {}
-
-    def look(self) -> None:
-        """A broker or a pod may be another one."""
-        self._changed.set()
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with self._loops.running(lambda whom: _Watch(self, *whom)):
             self._changed.set()
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                self._align(group)
+                self._loops.keep(self._processes())
                 await self._clock.sleep(COALESCE_S)
 
-    def _align(self, group: asyncio.TaskGroup) -> None:
-        """A task for each process there is, and none for any other."""
-        wanted = [
+    def _processes(self) -> list[Watched]:
+        """All that there are."""
+        return [
             (cluster, whom)
             for cluster in sorted(self._caches.clusters())
             for whom in self._observer.processes(cluster)
         ]
-        there = set(wanted)
-        for one in [one for one in self._watched if one not in there]:
-            self._watched.pop(one).cancel()
-        for one in wanted:
-            if one not in self._watched:
-                self._watched[one] = group.create_task(self._watch(*one), name=f"refusals {one}")
 
-    async def _watch(self, cluster: ClusterKey, whom: Identity) -> None:
+    async def watch(self, cluster: ClusterKey, whom: Identity) -> None:
+        """One process, until cancelled."""
         try:
             await self._keep(cluster, whom)
         except Exception:
@@ -156,6 +158,18 @@ class Refusals:
         self._believed_ms[cluster] = now_ms
         logger.info("process_refused", extra=facts)
         self._liveness.refused(cluster, whom.incarnation, HOW)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Over one process."""
+
+    refusals: Refusals
+    cluster: ClusterKey
+    whom: Identity
+
+    async def run(self) -> None:
+        await self.refusals.watch(self.cluster, self.whom)
 
 
 def _facts(cluster: ClusterKey, whom: Identity) -> dict[str, object]:

@@ -6,7 +6,7 @@ log has all.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chiplog_core.ids import ReplicaRef
@@ -28,6 +28,7 @@ from chiplog_core.planner.news import condition_news, election_news, topic_gone,
 from chiplog_kube import kinds
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
+from chiplog_operator.events import Announcer
 from chiplog_operator.parsed import metadata_of
 from chiplog_operator.together import together
 from chiplog_operator.writes import IN_FLIGHT
@@ -100,12 +101,10 @@ class Chapter:
 class Story:
     """What one operator process tells of all clusters."""
 
-    def __init__(
-        self, caches: Caches, clock: Clock, announce: Callable[[Announce], Awaitable[object]]
-    ) -> None:
+    def __init__(self, caches: Caches, clock: Clock, events: Announcer) -> None:
         self._caches = caches
         self._clock = clock
-        self._announce = announce
+        self._events = events
         self._allowance = float(BURST)
         self._since_s = clock.monotonic_s()
 
@@ -120,7 +119,7 @@ class Story:
         if allowed < len(told):
             missing = {"cluster": str(chapter.cluster), "events": len(told) - allowed}
             logger.info("events_not_made", extra={**missing, "reason": "too many at once"})
-        await together(self._announce, told[:allowed], at_once=IN_FLIGHT)
+        await together(self._events.announce, told[:allowed], at_once=IN_FLIGHT)
 
     def _of_cluster(self, chapter: Chapter) -> Iterator[Announce]:
         found = self._caches[kinds.BROKER_CLUSTERS].get(*chapter.cluster)

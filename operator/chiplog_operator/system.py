@@ -10,10 +10,11 @@ from chiplog_core.ids import TopicId
 from chiplog_core.planner.plan import plan
 from chiplog_core.spark.choices import Allowed
 from chiplog_kube import kinds
-from chiplog_kube.api import KubeApi, Manifest
+from chiplog_kube.api import KubeApi
 from chiplog_kube.kinds import Kind
 from chiplog_operator.apply import Applier
-from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches, ClusterKey
+from chiplog_operator.caches import JOB_KINDS, USER_KINDS, Caches
+from chiplog_operator.changes import Changes
 from chiplog_operator.clock import Clock
 from chiplog_operator.execute import Executor
 from chiplog_operator.groups.looks import GroupPorts, LookParts, Looks
@@ -65,43 +66,6 @@ class Chance:
     """One that nobody can guess."""
 
 
-class _Router:
-    """Tells loops and judges what a change in the caches means to them."""
-
-    def __init__(self) -> None:
-        self.loops: Loops | None = None
-        self.liveness: Liveness | None = None
-        self.refusals: Refusals | None = None
-        self.looks: Looks | None = None
-        self.spark: SparkLooks | None = None
-
-    def jobs_changed(self) -> None:
-        if self.spark is not None:
-            self.spark.wake()
-
-    def groups_changed(self, cluster: ClusterKey) -> None:
-        if self.looks is not None:
-            self.looks.wake(cluster)
-
-    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
-        if self.refusals is not None:
-            self.refusals.look()
-        if self.loops is not None:
-            self.loops.wake(cluster, urgent=urgent)
-
-    def all_dirty(self) -> None:
-        if self.loops is not None:
-            self.loops.wake_all()
-
-    def lease_changed(self, cluster: ClusterKey, lease: Manifest) -> None:
-        if self.liveness is not None:
-            self.liveness.lease_changed(cluster, lease)
-
-    def pod_changed(self, cluster: ClusterKey, pod: Manifest) -> None:
-        if self.liveness is not None:
-            self.liveness.pod_changed(cluster, pod)
-
-
 class System:
     """An operator that is in charge."""
 
@@ -121,10 +85,10 @@ class System:
     ) -> None:
         """Without `groups`, nobody looks at consumer groups; without `spark`, at Spark jobs."""
         chance = chance or Chance()
-        router = _Router()
-        self.caches = Caches(router)
-        self.liveness = Liveness(api, clock, lambda key: router.dirty(key, urgent=True))
-        checks = MapsChecks(chance.new_name, router.all_dirty)
+        changes = Changes(clock)
+        self.liveness = Liveness(api, clock, changes)
+        self.caches = Caches(changes, self.liveness)
+        checks = MapsChecks(chance.new_name, changes)
         self.watching = Watching(
             api,
             self.caches,
@@ -148,7 +112,14 @@ class System:
             clock=clock,
             namespaces=settings.namespaces,
         )
-        self.refusals = Refusals(net or SystemNet(), self.caches, observer, self.liveness, clock)
+        self.refusals = Refusals(
+            net or SystemNet(),
+            self.caches,
+            observer,
+            self.liveness,
+            clock=clock,
+            changed=changes.processes,
+        )
         executor = Executor(
             api,
             self.caches,
@@ -176,11 +147,10 @@ class System:
             planner=planner,
             new_topic_id=chance.new_topic_id,
         )
-        self.loops = Loops(parts)
-        router.loops, router.liveness = self.loops, self.liveness
-        router.refusals = self.refusals
+        self.loops = Loops(parts, changes.clusters)
+        self.looks: Looks | None = None
         if groups is not None:
-            router.looks = Looks(
+            self.looks = Looks(
                 LookParts(
                     caches=self.caches,
                     observer=observer,
@@ -190,9 +160,10 @@ class System:
                     authority=authority,
                     clock=clock,
                     ports=groups,
-                )
+                ),
+                changes.groups,
             )
-        self.looks = router.looks
+        self.spark: SparkLooks | None = None
         if spark is not None:
             tools = Tools(
                 api=api,
@@ -204,12 +175,16 @@ class System:
                 spark_image=settings.spark_image,
                 spark_allowed=settings.spark_allowed,
             )
-            router.spark = SparkLooks(
+            self.spark = SparkLooks(
                 SparkParts(
-                    caches=self.caches, observer=observer, tools=tools, clock=clock, board=spark
+                    caches=self.caches,
+                    observer=observer,
+                    tools=tools,
+                    clock=clock,
+                    board=spark,
+                    woken=changes.jobs,
                 )
             )
-        self.spark = router.spark
 
     async def run(self) -> None:
         """Until cancelled, or until something fails for good."""

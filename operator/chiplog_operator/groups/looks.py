@@ -25,7 +25,9 @@ from chiplog_operator.groups.port import GroupsPort
 from chiplog_operator.groups.resetting import Resetting
 from chiplog_operator.groups.scaling import Scaling
 from chiplog_operator.groups.scenes import scene_of
+from chiplog_operator.keyed_loops import KeyedLoops
 from chiplog_operator.observe import Observer
+from chiplog_operator.waking import Wake
 from chiplog_operator.writes import Authority, NotInCharge
 
 logger = logging.getLogger(__name__)
@@ -74,12 +76,13 @@ class ClusterLooks:
         self._parts = parts
         self._watch = GroupWatch()
         self._asker = Asker(key, parts.ports.port, parts.passwords, parts.clock)
-        announce = parts.executor.announce
-        self._resetting = Resetting(clock=parts.clock, authority=parts.authority, announce=announce)
-        self._scaling = Scaling(
-            parts.api, clock=parts.clock, authority=parts.authority, announce=announce
+        self._resetting = Resetting(
+            clock=parts.clock, authority=parts.authority, events=parts.executor
         )
-        self._woken = asyncio.Event()
+        self._scaling = Scaling(
+            parts.api, clock=parts.clock, authority=parts.authority, events=parts.executor
+        )
+        self._woken = Wake(parts.clock)
 
     def wake(self) -> None:
         """What is wished for is another thing than it was."""
@@ -93,18 +96,9 @@ class ClusterLooks:
             began_s = clock.monotonic_s()
             next_look_ms = await self._round()
             spent_s = clock.monotonic_s() - began_s
-            await self._woken_within(max(next_look_ms / 1000 - spent_s, COALESCE_S))
+            await self._woken.within(max(next_look_ms / 1000 - spent_s, COALESCE_S))
             await clock.sleep(COALESCE_S)
         self._parts.ports.board.forget(self._key)
-
-    async def _woken_within(self, seconds: float) -> None:
-        waking = asyncio.ensure_future(self._woken.wait())
-        timer = asyncio.ensure_future(self._parts.clock.sleep(seconds))
-        try:
-            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waking.cancel()
-            timer.cancel()
 
     async def _round(self) -> int:
         """One look; in how many milliseconds from its beginning to look again."""
@@ -157,29 +151,14 @@ class ClusterLooks:
 class Looks:
     """A loop for every cluster that somebody names."""
 
-    def __init__(self, parts: LookParts) -> None:
+    def __init__(self, parts: LookParts, loops: KeyedLoops[ClusterKey, ClusterLooks]) -> None:
         self._parts = parts
-        self._looks: dict[ClusterKey, tuple[ClusterLooks, asyncio.Task[None]]] = {}
-        self._group: asyncio.TaskGroup | None = None
-
-    def wake(self, key: ClusterKey) -> None:
-        """A cluster, or a ConsumerGroup of it, is another one."""
-        if self._group is None:
-            return  # all are looked at when the looks begin
-        known = self._looks.get(key)
-        if known is None or known[1].done():
-            looks = ClusterLooks(key, self._parts)
-            known = (looks, self._group.create_task(looks.run(), name=f"groups of {key}"))
-            self._looks[key] = known
-        known[0].wake()
+        self._loops = loops
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                for key in sorted(self._parts.caches.clusters()):
-                    self.wake(key)
-                await asyncio.Event().wait()
-            finally:
-                self._group = None
+        async with self._loops.running(lambda key: ClusterLooks(key, self._parts)):
+            for key in sorted(self._parts.caches.clusters()):
+                if (looks := self._loops.of(key)) is not None:
+                    looks.wake()
+            await asyncio.Event().wait()

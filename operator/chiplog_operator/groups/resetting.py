@@ -6,7 +6,7 @@ for again: the coordinator knows which ids it ran.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from chiplog_core.group_watch.asking import FindTopic
@@ -22,7 +22,6 @@ from chiplog_core.group_watch.resets import (
 )
 from chiplog_core.group_watch.watch import Spoken
 from chiplog_core.ids import BrokerId
-from chiplog_core.model.actions import Announce
 from chiplog_core.model.consumer_group import Reset
 from chiplog_core.model.group_exchange import (
     GroupFacts,
@@ -33,6 +32,7 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import ResetStatus
 from chiplog_operator.clock import Clock
+from chiplog_operator.events import Announcer
 from chiplog_operator.together import together
 from chiplog_operator.writes import Authority, NotInCharge
 
@@ -62,12 +62,12 @@ class Resetting:
         *,
         clock: Clock,
         authority: Authority,
-        announce: Callable[[Announce], Awaitable[object]],
+        events: Announcer,
     ) -> None:
-        """`announce` is told how resets end."""
+        """`events` tell how resets end."""
         self._clock = clock
         self._authority = authority
-        self._announce = announce
+        self._events = events
         self._tried: dict[str, Tried] = {}
         self._said: dict[str, ResetStatus] = {}
         """What is to be published, by uid of the ConsumerGroup."""
@@ -113,7 +113,7 @@ class Resetting:
                     "reason": after.message,
                 },
             )
-            await self._announce(event)
+            await self._events.announce(event)
 
     async def _answer(
         self,

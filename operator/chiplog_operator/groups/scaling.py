@@ -5,7 +5,7 @@ scales it too, or anything about it is not known, it is left alone.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,7 @@ from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Conflict, Forbidden, KubeApi, Manifest, NotFound
 from chiplog_kube.manifests import annotations_of
 from chiplog_operator.clock import Clock
+from chiplog_operator.events import Announcer
 from chiplog_operator.together import together
 from chiplog_operator.writes import IN_FLIGHT, Authority, NotInCharge
 
@@ -64,13 +65,13 @@ class Scaling:
         *,
         clock: Clock,
         authority: Authority,
-        announce: Callable[[Announce], Awaitable[object]],
+        events: Announcer,
     ) -> None:
-        """`announce` is told of every change."""
+        """`events` tell of every change."""
         self._api = api
         self._clock = clock
         self._authority = authority
-        self._announce = announce
+        self._events = events
         self._known: dict[str, _Known] = {}
 
     async def look(
@@ -121,7 +122,7 @@ class Scaling:
         """An Event where the Deployment is not scaled, once for each reason."""
         if after is None or after == before or after.status is not ConditionStatus.FALSE:
             return
-        await self._announce(
+        await self._events.announce(
             Announce(
                 kind=own_api.CONSUMER_GROUP.kind,
                 api_version=own_api.API_VERSION,
@@ -190,7 +191,7 @@ class Scaling:
                 "reason": found.why,
             },
         )
-        await self._announce(
+        await self._events.announce(
             Announce(
                 kind=own_api.CONSUMER_GROUP.kind,
                 api_version=own_api.API_VERSION,

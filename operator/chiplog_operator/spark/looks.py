@@ -36,6 +36,7 @@ from chiplog_operator.spark.carrying_out import Asker, CarryingOut, Tools
 from chiplog_operator.spark.facts import Facts
 from chiplog_operator.targets import KIND_OF
 from chiplog_operator.together import together
+from chiplog_operator.waking import Wake
 from chiplog_operator.writes import NotInCharge
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class SparkParts:
     tools: Tools
     clock: Clock
     board: Board
+    woken: Wake
+    """Set when something is wished for."""
 
 
 @dataclass(slots=True)
@@ -80,7 +83,6 @@ class SparkLooks:
     """Of one operator process."""
 
     parts: SparkParts
-    _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _due: dict[tuple[Kind, ObjectKey], _Due] = field(default_factory=dict)
     _verifications: Parsed[Verification] = field(default_factory=lambda: Parsed(Verification))
     _rebalances: Parsed[Rebalance] = field(default_factory=lambda: Parsed(Rebalance))
@@ -102,31 +104,18 @@ class SparkLooks:
             allowed=tools.spark_allowed,
         )
 
-    def wake(self) -> None:
-        """Something is wished for."""
-        self._woken.set()
-
     async def run(self) -> None:
         """Until cancelled, or until another operator is in charge (`NotInCharge`)."""
         clock = self.parts.clock
         while True:
-            self._woken.clear()
+            self.parts.woken.clear()
             await self._round()
-            await self._woken_within(self._pause_s())
+            await self.parts.woken.within(self._pause_s())
             await clock.sleep(COALESCE_S)
 
     def _pause_s(self) -> float:
         now_s = self.parts.clock.monotonic_s()
         return max(min((one.at_s - now_s for one in self._due.values()), default=RESYNC_S), 0.0)
-
-    async def _woken_within(self, seconds: float) -> None:
-        waking = asyncio.ensure_future(self._woken.wait())
-        timer = asyncio.ensure_future(self.parts.clock.sleep(seconds))
-        try:
-            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waking.cancel()
-            timer.cancel()
 
     async def _round(self) -> None:
         """A look at whatever changed or is due."""
@@ -160,7 +149,7 @@ class SparkLooks:
         await together(look, waiting, at_once=AT_ONCE)
         caches = self.parts.caches
         if any(caches[kind].objects.get(key) is not there[kind, key] for kind, key in waiting):
-            self.wake()  # a status was written: what follows from it is due
+            self.parts.woken.set()  # a status was written: what follows from it is due
 
     def _is_due(
         self,

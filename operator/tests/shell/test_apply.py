@@ -39,7 +39,7 @@ class Shell:
 
     def __init__(self, bench: Any) -> None:
         self.bench = bench
-        self.caches = Caches(Deaf())
+        self.caches = Caches(Deaf(), Deaf())
         self.applier = Applier(
             bench.api,
             self.caches,

@@ -34,6 +34,7 @@ from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.execute import Executor
 from chiplog_operator.maps_checks import MapsChecks
 from chiplog_operator.parsed import metadata_of
+from chiplog_operator.waking import Wake
 from chiplog_operator.write_results import WriteResults
 from chiplog_operator.writes import NotInCharge
 from tests.shell.memory_api import MemoryApi
@@ -52,9 +53,9 @@ def shell(bench: Any) -> Any:
 
     class Shell:
         meter = bench.metrics
-        caches = Caches(Deaf())
+        caches = Caches(Deaf(), Deaf())
         results = WriteResults(bench.clock)
-        checks = MapsChecks(map("look-{}".format, count(1)).__next__, lambda: None)
+        checks = MapsChecks(map("look-{}".format, count(1)).__next__, Deaf())
         executor = Executor(
             bench.api,
             caches,
@@ -186,7 +187,9 @@ def test_a_long_plan_gives_way_to_something_urgent(bench: Any, shell: Any) -> No
 
         bench.api.fault = slow
         actions = [Replace(resource=fenced(one)) for one in brokers]
-        return await shell.executor.execute(KEY, actions, lambda: True)
+        woken = Wake(bench.clock)
+        woken.set(urgent=True)
+        return await shell.executor.execute(KEY, actions, woken)
 
     outcome = bench.run(scenario())
     assert outcome.given_up

@@ -88,7 +88,7 @@ class Shell:
     def begin(self) -> None:
         """A new operator process."""
         self.resetting = Resetting(
-            clock=self.bench.clock, authority=self.bench.authority, announce=self.announce
+            clock=self.bench.clock, authority=self.bench.authority, events=self
         )
 
     async def announce(self, event: Announce) -> None:

@@ -118,7 +118,7 @@ class Shell:
             bench.api,
             clock=bench.clock,
             authority=bench.authority,
-            announce=self.announce,
+            events=self,
         )
 
     async def announce(self, event: Announce) -> None:

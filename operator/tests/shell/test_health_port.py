@@ -18,6 +18,7 @@ from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import SystemClock
 from chiplog_operator.health_port import KEEPALIVE_IDLE_S, Conversation, SystemNet
 from chiplog_operator.refusals import Refusals
+from chiplog_operator.waking import Wake
 
 HOST = "127.0.0.1"
 KEY = ClusterKey("shop", "demo")
@@ -176,21 +177,29 @@ class Objects:
         self.refused_ones.append(incarnation)
 
 
+def watches() -> list[str]:
+    """The names of all tasks that watch a process."""
+    names = (one.get_name() for one in asyncio.all_tasks())
+    return [name for name in names if name.startswith("refusals ")]
+
+
 @asynccontextmanager
 async def watching(
     port: int, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Refusals, Objects]]:
+) -> AsyncIterator[tuple[Wake, Objects]]:
     monkeypatch.setattr(ports, "HEALTH", port)
     monkeypatch.setattr(refusals, "doubt", lambda *_: "")
     objects: Any = Objects()
-    one = Refusals(SystemNet(), objects, objects, objects, SystemClock())
+    clock = SystemClock()
+    changed = Wake(clock)
+    one = Refusals(SystemNet(), objects, objects, objects, clock=clock, changed=changed)
     task = asyncio.create_task(one.run())
     try:
-        yield one, objects
+        yield changed, objects
     finally:
         task.cancel()
         await asyncio.wait({task})
-        assert not [each for each in asyncio.all_tasks() if "refusals" in each.get_name()]
+        assert not watches()
 
 
 def test_a_process_that_is_killed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,12 +242,15 @@ def test_a_server_that_hangs_up_and_listens_is_connected_to_again(
 
 def test_who_is_gone_from_the_objects_is_watched_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        async with Server(ANSWER) as server, watching(server.port, monkeypatch) as (one, objects):
+        async with (
+            Server(ANSWER) as server,
+            watching(server.port, monkeypatch) as (changed, objects),
+        ):
             await until(lambda: server.requests)
             objects.there = []
-            one.look()
+            changed.set()
             await until(lambda: all(reader.at_eof() for reader in server.readers))
-            assert not one._watched
+            await until(lambda: not watches())
 
     run(scenario())
 
@@ -250,7 +262,8 @@ def test_what_the_kernel_says_of_an_attempt(
     async def scenario() -> None:
         monkeypatch.setattr(ports, "HEALTH", port)
         objects: Any = Objects()
-        one = Refusals(SystemNet(), objects, objects, objects, SystemClock())
+        clock = SystemClock()
+        one = Refusals(SystemNet(), objects, objects, objects, clock=clock, changed=Wake(clock))
         whom = (
             WHOM
             if outcome is Attempt.REFUSED

@@ -20,11 +20,12 @@ class Watched:
     def __init__(self, bench: Any) -> None:
         self.bench = bench
         self.changed = 0
-        self.liveness = Liveness(bench.api, bench.clock, self._count)
+        self.liveness = Liveness(bench.api, bench.clock, self)
         self.heard = self.liveness.heard("")
         self.renewals = 0
 
-    def _count(self, _: ClusterKey) -> None:
+    def dirty(self, _cluster: ClusterKey, *, urgent: bool = False) -> None:
+        assert urgent
         self.changed += 1
 
     async def begin(self) -> None:

@@ -115,7 +115,9 @@ def test_an_address_that_is_taken() -> None:
 
 
 def test_kopf_hears_of_users_kinds_and_writes_nothing() -> None:
-    registry = kopf_settings.registry(Connection(server="http://127.0.0.1:1"), Caches(Deaf()))
+    registry = kopf_settings.registry(
+        Connection(server="http://127.0.0.1:1"), Caches(Deaf(), Deaf())
+    )
     watched = {
         str(handler.selector.any_name or handler.selector.plural)
         for handler in registry._watching.get_all_handlers()
@@ -137,7 +139,7 @@ def test_kopf_hears_of_users_kinds_and_writes_nothing() -> None:
 
 
 def test_an_event_goes_into_the_cache_as_a_copy() -> None:
-    caches = Caches(Deaf())
+    caches = Caches(Deaf(), Deaf())
     feed = Feed(caches)
     body: Any = {"metadata": {"namespace": "shop", "name": "t", "uid": "u", "resourceVersion": "1"}}
     feed.take(kinds.TOPICS, kopf.RawEvent(type=None, object=body))
@@ -168,7 +170,7 @@ def test_a_part_of_kopf_that_fails_is_told_though_another_never_ends(
         monkeypatch.setattr(kopf, "spawn_tasks", spawn)
         connection = Connection(server="http://127.0.0.1:1")
         running = asyncio.create_task(
-            kopf_settings.run(connection, Caches(Deaf()), (), lambda: None, told.set)
+            kopf_settings.run(connection, Caches(Deaf(), Deaf()), (), lambda: None, told.set)
         )
         await asyncio.wait_for(told.wait(), 5)
         assert not running.done()

@@ -1,5 +1,6 @@
 """Brokers are asked what their disks know with every list of PartitionMaps, and waited for."""
 
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -78,9 +79,17 @@ def manifest(version: int, uid: str = "u") -> dict[str, Any]:
     return {"metadata": {"name": "m", "uid": uid, "resourceVersion": str(version)}}
 
 
+@dataclass
+class Told:
+    changes: list[str]
+
+    def all_dirty(self) -> None:
+        self.changes.append("changed")
+
+
 def checks(changes: list[str] | None = None) -> MapsChecks:
-    told = [] if changes is None else changes
-    return MapsChecks(map("look-{}".format, count(1)).__next__, lambda: told.append("changed"))
+    told = Told([] if changes is None else changes)
+    return MapsChecks(map("look-{}".format, count(1)).__next__, told)
 
 
 def test_only_a_map_that_went_back_asks_anew() -> None:

@@ -181,7 +181,7 @@ def heard() -> Heard:
 
 @pytest.fixture
 def caches(heard: Heard) -> Caches:
-    return Caches(heard)
+    return Caches(heard, heard)
 
 
 def test_a_renewal_is_told_but_makes_nothing_dirty(caches: Caches, heard: Heard) -> None:

@@ -1,0 +1,40 @@
+"""What a change in the caches wakes.
+
+Made before everything else, because the caches need somebody to tell and the loops need the caches.
+Who is woken before their loops run misses nothing: each begins with a look at all there is.
+"""
+
+from chiplog_operator.caches import ClusterKey
+from chiplog_operator.clock import Clock
+from chiplog_operator.groups.looks import ClusterLooks
+from chiplog_operator.keyed_loops import KeyedLoops
+from chiplog_operator.loop import ClusterLoop
+from chiplog_operator.waking import Wake
+
+
+class Changes:
+    """The loops of one operator process, as those see them who only wake them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clusters = KeyedLoops[ClusterKey, ClusterLoop]("loop")
+        self.groups = KeyedLoops[ClusterKey, ClusterLooks]("groups of")
+        self.processes = Wake(clock)
+        """Of brokers: one of them may be another one."""
+        self.jobs = Wake(clock)
+        """Of Spark."""
+
+    def dirty(self, cluster: ClusterKey, *, urgent: bool = False) -> None:
+        self.processes.set()
+        if (loop := self.clusters.of(cluster)) is not None:
+            loop.wake(urgent=urgent)
+
+    def all_dirty(self) -> None:
+        for loop in self.clusters.all():
+            loop.wake()
+
+    def groups_changed(self, cluster: ClusterKey) -> None:
+        if (looks := self.groups.of(cluster)) is not None:
+            looks.wake()
+
+    def jobs_changed(self) -> None:
+        self.jobs.set()

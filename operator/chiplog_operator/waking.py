@@ -1,0 +1,48 @@
+"""What a loop waits for between two rounds: a time, or somebody who wakes it before."""
+
+import asyncio
+
+from chiplog_operator.clock import Clock
+
+
+class Wake:
+    """Of one loop. It may be set before the loop begins, and stays set until a round clears it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._event = asyncio.Event()
+        self._is_urgent = False
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether what happened since the last round is to be looked at without delay."""
+        return self._is_urgent
+
+    def set(self, *, urgent: bool = False) -> None:
+        """Something happened."""
+        self._is_urgent = self._is_urgent or urgent
+        self._event.set()
+
+    def clear(self) -> None:
+        """A round begins, which looks at all that happened."""
+        self._is_urgent = False
+        self._event.clear()
+
+    async def wait(self) -> None:
+        """Until it is set."""
+        await self._event.wait()
+
+    async def within(self, seconds: float) -> bool:
+        """Wait so long, or until it is set; whether it is."""
+        waking = asyncio.ensure_future(self._event.wait())
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({waking, timer}, return_when=asyncio.FIRST_COMPLETED)
+            return waking.done()
+        finally:
+            waking.cancel()
+            timer.cancel()
