@@ -101,7 +101,7 @@ def read_cron(text: str) -> Cron:
         either_day=not fields[2].startswith("*") and not fields[4].startswith("*"),
     )
     if cron.next_after(datetime(2000, 1, 1, tzinfo=UTC)) is None:
-        raise ValueError("never comes: no month has that day")
+        raise ValueError("never matches: no month has that day")
     return cron
 
 

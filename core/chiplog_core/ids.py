@@ -124,7 +124,7 @@ class TopicId(Uuid):
     def __post_init__(self) -> None:
         Uuid.__post_init__(self)
         if int.from_bytes(self.value, "big") <= 1:
-            raise ValueError(f"{self} is reserved by Kafka and names no topic")
+            raise ValueError(f"{self} is reserved by Kafka and is never a topic's id")
 
     @classmethod
     def draw(cls, token: Callable[[int], bytes]) -> Self:

@@ -89,7 +89,7 @@ def test_a_brokers_own_value() -> None:
 
 
 def test_a_topic_key_is_no_broker_key() -> None:
-    with pytest.raises(AssertionError, match=r"retention\.ms is no broker key"):
+    with pytest.raises(AssertionError, match=r"retention\.ms is not a broker key"):
         broker_value({}, topic_keys.RETENTION_MS)
 
 

@@ -60,7 +60,7 @@ def test_an_unknown_key_is_refused_by_name_with_the_nearest() -> None:
     assert problems_of_topic(colour="blue") == [
         (
             "spec.config[colour] is no topic configuration key: "
-            "remove it, or see the reference for all keys"
+            "remove it; the reference lists all keys"
         )
     ]
 
@@ -100,9 +100,9 @@ def test_what_a_copied_manifest_says_of_features_that_are_off_is_taken() -> None
             "unclean.leader.election.enable",
             True,
             (
-                "false, because a replica that may lack acknowledged records leads only where "
-                "somebody accepts the loss, with the annotation chiplog.dev/unclean-election, for "
-                "one partition at a time"
+                "false, because a replica that may lack acknowledged records can be elected "
+                "leader only after somebody accepts the loss with the annotation "
+                "chiplog.dev/unclean-election, for one partition at a time"
             ),
         ),
     ],
@@ -139,9 +139,9 @@ def test_a_class_of_somebody_elses_is_refused_with_those_there_are() -> None:
 
 def test_what_is_no_scalar_is_refused() -> None:
     assert problems_of_topic(retention_ms=None, segment_ms=[1], preallocate={"a": 1}) == [
-        "spec.config[preallocate] is an object: write a text, a number or a boolean in its place",
-        "spec.config[retention.ms] is empty: write a text, a number or a boolean in its place",
-        "spec.config[segment.ms] is a list: write a text, a number or a boolean in its place",
+        "spec.config[preallocate] is an object: write a string, a number or a boolean",
+        "spec.config[retention.ms] is empty: write a string, a number or a boolean",
+        "spec.config[segment.ms] is a list: write a string, a number or a boolean",
     ]
 
 
@@ -161,7 +161,7 @@ def test_compression_by_the_broker_is_taken_with_a_warning() -> None:
     assert problems_of_topic(compression_type="zstd") == []
     assert [str(one) for one in warn_about_values({"compression.type": "zstd"})] == [
         (
-            "spec.config[compression.type] is zstd, but brokers keep each batch as its producer "
+            "spec.config[compression.type] is zstd, but brokers store each batch as its producer "
             "compressed it: set compression.type of the producers, and producer here"
         )
     ]

@@ -104,14 +104,14 @@ CASES = (
         id="named-prefix",
         policies={"namespacePrefixes": [{"namespace": "{namespace}", "prefix": "billing."}]},
         text="spec.topicName is orders, but topics of namespace {namespace} begin with billing. by "
-        f"spec.topicPolicies.namespacePrefixes {OF}: choose a name that does",
+        f"spec.topicPolicies.namespacePrefixes {OF}: choose a name with that prefix",
     ),
     Case(
         id="own-prefix",
         policies={"requireNamespacePrefix": True},
         text="spec.topicName is orders, but topics of namespace {namespace} begin with "
-        f"{{namespace}}. by spec.topicPolicies.requireNamespacePrefix {OF}: choose a name that "
-        "does",
+        f"{{namespace}}. by spec.topicPolicies.requireNamespacePrefix {OF}: choose a name with "
+        "that prefix",
     ),
     Case(
         id="own-prefix-kept", policies={"requireNamespacePrefix": True}, name="{namespace}.orders"
@@ -181,8 +181,8 @@ CASES = (
         id="retention-for-ever-by-compaction",
         policies={"maxRetention": "30d"},
         spec={"config": {"cleanup.policy": "compact"}},
-        text="spec.config[cleanup.policy] is compact, which keeps records for ever, against "
-        f"spec.topicPolicies.maxRetention {OF}: add delete to it",
+        text="spec.config[cleanup.policy] is compact, which keeps records for ever, and "
+            "spec.topicPolicies.maxRetention  forbids that{OF}: add delete to it",
     ),
     Case(
         id="bytes-without-limit",
@@ -194,8 +194,8 @@ CASES = (
         id="bytes-without-limit-by-compaction",
         policies={"maxRetentionBytes": "1Gi"},
         spec={"config": {"cleanup.policy": "compact"}},
-        text="spec.config[cleanup.policy] is compact, which keeps records for ever, against "
-        f"spec.topicPolicies.maxRetentionBytes {OF}: add delete to it",
+        text="spec.config[cleanup.policy] is compact, which keeps records for ever, and "
+            "spec.topicPolicies.maxRetentionBytes  forbids that{OF}: add delete to it",
     ),
     Case(
         id="everything-kept",

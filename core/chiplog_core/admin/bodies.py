@@ -39,8 +39,8 @@ def to_body(operation: Request) -> tuple[AdminOperation, str]:
     if len(body) > MAX_ADMIN_BODY_LENGTH:
         raise Refused(
             Code.INVALID_REQUEST,
-            f"the request takes {len(body)} characters as JSON, and {MAX_ADMIN_BODY_LENGTH} are "
-            "the most: leave the placement of partitions to the cluster, or ask for less at once",
+            f"the request has {len(body)} characters as JSON, and the limit is "
+            f"{MAX_ADMIN_BODY_LENGTH}: let the cluster place the partitions, or split the request",
         )
     return op, body
 
@@ -55,7 +55,7 @@ def from_body(op: AdminOperation, body: str) -> Request:
     try:
         found = read(object_shape(form.shape), json.loads(body), "body", Unknown.REFUSE)
     except (InvalidManifest, ValueError, RecursionError) as error:
-        raise Refused(Code.INVALID_REQUEST, f"the request does not read: {error}") from error
+        raise Refused(Code.INVALID_REQUEST, f"the request cannot be parsed: {error}") from error
     return form.operation(found)
 
 

@@ -54,6 +54,6 @@ class Capacity:
 
 def _full(what: str, have: int, more: int, key: ConfigKey[int], most: int) -> str:
     return (
-        f"the cluster has {have} {what}, {more} more would be above {key.name}, {most}: delete "
-        f"topics, or raise it in the brokers' configuration"
+        f"the cluster has {have} {what}, and {more} more would exceed {key.name}, which is "
+        f"{most}: delete topics, or raise it in the brokers' configuration"
     )

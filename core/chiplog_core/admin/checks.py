@@ -105,7 +105,7 @@ def check_new_name(name: str, topics: Collection[str]) -> None:
     if name in topics:
         raise Refused(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if is_internal(name):
-        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{name} is made by the cluster itself")
+        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{name} is created by the cluster itself")
     if other := colliding_name(name, topics):
         raise Refused(
             Code.INVALID_TOPIC_EXCEPTION,
@@ -175,7 +175,7 @@ def check_count(count: int) -> None:
     if count > MAX_PARTITIONS_PER_TOPIC:
         raise Refused(
             Code.INVALID_PARTITIONS,
-            f"{count} partitions are more than a topic may have: {MAX_PARTITIONS_PER_TOPIC}",
+            f"{count} partitions exceed the limit of {MAX_PARTITIONS_PER_TOPIC} for one topic",
         )
 
 

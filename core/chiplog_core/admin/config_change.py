@@ -48,7 +48,7 @@ def changed(config: TopicConfig, changes: Iterable[ConfigChange]) -> dict[str, s
 def _changed_list(config: TopicConfig, wanted: ConfigChange) -> str:
     key = TOPIC_KEYS.get(wanted.name)
     if key is None or key.value_type.type is not ConfigType.LIST:
-        raise ValueError(f"{wanted.name} is no list: words cannot be added to it or taken out")
+        raise ValueError(f"{wanted.name} is not a list: APPEND and SUBTRACT work only on lists")
     words = [word for word in config.entry(key).value.split(",") if word]
     given = [word.strip() for word in wanted.value.split(",")]
     if wanted.change is Change.APPEND:

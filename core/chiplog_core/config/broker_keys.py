@@ -26,22 +26,23 @@ NUM_PARTITIONS = ConfigKey(
     default=1,
     minimum=1,
     maximum=MAX_PARTITIONS_PER_TOPIC,
-    doc="Number of partitions of a new topic that names none.",
+    doc="Number of partitions of a new topic that does not set it.",
 )
 MAX_TOPICS = ConfigKey(
     name="chiplog.max.topics",
     value_type=INT,
     default=10_000,
     minimum=1,
-    doc="How many topics a cluster may have. What it has already runs on; only more is refused.",
+    doc="How many topics a cluster may have. Existing topics are not affected; only new ones are "
+    "refused.",
 )
 MAX_PARTITIONS = ConfigKey(
     name="chiplog.max.partitions",
     value_type=INT,
     default=100_000,
     minimum=1,
-    doc="How many partitions all topics of a cluster may have together. What it has already runs "
-    "on; only more is refused.",
+    doc="How many partitions all topics of a cluster may have together. Existing partitions are "
+    "not affected; only new ones are refused.",
 )
 CONTROLLER_MUTATION_RATE = ConfigKey(
     name="chiplog.controller.mutation.rate",
@@ -50,8 +51,8 @@ CONTROLLER_MUTATION_RATE = ConfigKey(
     minimum=1,
     needs_restart=True,
     doc="How many partitions a second one client's address may make and delete through one "
-    "broker (KIP-599), in bursts of eleven seconds' worth. Beyond that a request is answered "
-    "with THROTTLING_QUOTA_EXCEEDED and when to try again.",
+    "broker (KIP-599), in bursts of eleven seconds' worth. A request above that is answered with "
+    "THROTTLING_QUOTA_EXCEEDED and the time to wait.",
 )
 DEFAULT_REPLICATION_FACTOR = ConfigKey(
     name="default.replication.factor",
@@ -59,7 +60,7 @@ DEFAULT_REPLICATION_FACTOR = ConfigKey(
     default=1,
     minimum=1,
     maximum=MAX_REPLICAS,
-    doc="Number of replicas of a new topic that names none.",
+    doc="Number of replicas of a new topic that does not set it.",
 )
 AUTO_CREATE_TOPICS_ENABLE = ConfigKey(
     name="auto.create.topics.enable",
@@ -79,15 +80,15 @@ LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     value_type=INT,
     default=MINUTE_MS,
     minimum=0,
-    doc="How often a broker writes down up to where its logs are synced, which is where recovery "
-    "after a crash begins.",
+    doc="How often a broker checkpoints the offset up to which each log is synced. Recovery after "
+    "a crash starts there.",
 )
 LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     name="log.flush.start.offset.checkpoint.interval.ms",
     value_type=INT,
     default=MINUTE_MS,
     minimum=0,
-    doc="How often a broker writes down where its logs begin.",
+    doc="How often a broker checkpoints the log start offsets.",
 )
 LOG_CLEANER_ENABLE = ConfigKey(
     name="log.cleaner.enable",
@@ -107,15 +108,15 @@ LOG_CLEANER_DEDUPE_BUFFER_SIZE = ConfigKey(
     value_type=LONG,
     default=128 * MIB,
     minimum=1,
-    doc="The memory for the keys of the log that is being compacted, at 192 bytes a key. Where a "
-    "log has more dirty keys, it takes several passes.",
+    doc="Memory for the keys of the log that is being compacted, at 192 bytes per key. A log with "
+    "more dirty keys takes several passes.",
 )
 LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = ConfigKey(
     name="log.cleaner.io.max.bytes.per.second",
     value_type=DOUBLE,
     default=1.7976931348623157e308,
     minimum=1,
-    doc="What compaction may read and write per second, together.",
+    doc="How many bytes compaction may read and write per second, in total.",
 )
 
 DISK_RESERVE_BYTES = ConfigKey(
@@ -123,23 +124,23 @@ DISK_RESERVE_BYTES = ConfigKey(
     value_type=LONG,
     default=-1,
     minimum=-1,
-    doc="How much of its volume a broker keeps free: with less, producers are refused, in a way "
-    "that makes them try again. -1 is 3 % of the volume, at least 4 MiB and at most 1 GiB.",
+    doc="How much of its volume a broker keeps free. With less free space it refuses writes with "
+    "a retriable error. -1 is 3 % of the volume, at least 4 MiB and at most 1 GiB.",
 )
 SCRUB_INTERVAL_MS = ConfigKey(
     name="chiplog.scrub.interval.ms",
     value_type=LONG,
     default=7 * DAY_MS,
     minimum=-1,
-    doc="In how much time a broker reads all its logs once, to find out whether what is stored is "
-    "still what was written; -1 or 0 for never.",
+    doc="How long a broker may take to read all its logs once and verify that the stored bytes "
+    "are what was written; -1 or 0 for never.",
 )
 SCRUB_MAX_BYTES_PER_SECOND = ConfigKey(
     name="chiplog.scrub.max.bytes.per.second",
     value_type=LONG,
     default=10 * MIB,
     minimum=1,
-    doc="How fast it reads them at most, though it then takes longer.",
+    doc="Upper limit of the read rate for that; a low limit makes it take longer.",
 )
 
 REPLICA_LAG_TIME_MAX_MS = ConfigKey(
@@ -155,21 +156,24 @@ REPLICA_FETCH_MAX_BYTES = ConfigKey(
     value_type=INT,
     default=MIB,
     minimum=0,
-    doc="How many bytes a follower asks for per partition; one batch always fits.",
+    doc="How many bytes a follower requests per partition; one batch is always returned, even if "
+    "it is larger.",
 )
 REPLICA_FETCH_WAIT_MAX_MS = ConfigKey(
     name="replica.fetch.wait.max.ms",
     value_type=INT,
     default=500,
     minimum=0,
-    doc="How long a leader may hold a follower's fetch back while there is nothing new.",
+    doc="How long a leader may delay the answer to a follower's fetch while there are no new "
+    "records.",
 )
 REPLICA_FETCH_RESPONSE_MAX_BYTES = ConfigKey(
     name="replica.fetch.response.max.bytes",
     value_type=INT,
     default=10 * MIB,
     minimum=0,
-    doc="How many bytes a follower asks for per fetch; one batch always fits.",
+    doc="How many bytes a follower requests per fetch; one batch is always returned, even if it "
+    "is larger.",
 )
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -178,8 +182,8 @@ REPLICA_SELECTOR_CLASS = ConfigKey(
     value_type=STRING,
     default=LEADER_SELECTOR,
     choices=(LEADER_SELECTOR, RACK_AWARE_SELECTOR),
-    doc="Where consumers that name a rack (client.rack) are sent to read: to the leader, or to an "
-    "in-sync replica in their own rack (KIP-392).",
+    doc="Which replica consumers with a rack (client.rack) read from: the leader, or an in-sync "
+    "replica in their own rack (KIP-392).",
 )
 
 OFFSETS_RETENTION_MINUTES = ConfigKey(
@@ -203,8 +207,8 @@ OFFSETS_TOPIC_NUM_PARTITIONS = ConfigKey(
     minimum=1,
     maximum=MAX_PARTITIONS_PER_TOPIC,
     needs_restart=True,
-    doc="Number of partitions of __consumer_offsets. A group's coordinator follows from it, so "
-    "it counts only when the cluster is made.",
+    doc="Number of partitions of __consumer_offsets. It determines each group's coordinator, so "
+    "it is used only when the cluster is created.",
 )
 OFFSETS_TOPIC_REPLICATION_FACTOR = ConfigKey(
     name="offsets.topic.replication.factor",
@@ -212,29 +216,29 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = ConfigKey(
     default=3,
     minimum=1,
     maximum=MAX_REPLICAS,
-    doc="Number of replicas of __consumer_offsets, or as many as there are brokers, if fewer.",
+    doc="Number of replicas of __consumer_offsets; at most the number of brokers.",
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = ConfigKey(
     name="offsets.topic.segment.bytes",
     value_type=INT,
     default=100 * MIB,
     minimum=MIB,
-    doc="Segment size of __consumer_offsets; small segments are compacted sooner and make a new "
-    "coordinator's start quicker.",
+    doc="Segment size of __consumer_offsets. Small segments are compacted sooner, so a new "
+    "coordinator loads faster.",
 )
 OFFSET_METADATA_MAX_BYTES = ConfigKey(
     name="offset.metadata.max.bytes",
     value_type=INT,
     default=4 * KIB,
     minimum=0,
-    doc="The longest note a client may store beside a committed offset.",
+    doc="The largest metadata string that a client may store with a committed offset.",
 )
 GROUP_INITIAL_REBALANCE_DELAY_MS = ConfigKey(
     name="group.initial.rebalance.delay.ms",
     value_type=INT,
     default=3 * SECOND_MS,
     minimum=0,
-    doc="How long a new group waits for more members before its first assignment.",
+    doc="How long a new group waits for more members before its first rebalance.",
 )
 GROUP_MIN_SESSION_TIMEOUT_MS = ConfigKey(
     name="group.min.session.timeout.ms",
@@ -263,7 +267,8 @@ FETCH_MAX_BYTES = ConfigKey(
     value_type=INT,
     default=55 * MIB,
     minimum=KIB,
-    doc="The most bytes a broker returns for one fetch; one batch always fits.",
+    doc="How many bytes a broker returns for one fetch at most; one batch is always returned, "
+    "even if it is larger.",
 )
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = ConfigKey(
     name="max.incremental.fetch.session.cache.slots",
@@ -278,9 +283,9 @@ PRODUCER_ID_EXPIRATION_MS = ConfigKey(
     value_type=INT,
     default=DAY_MS,
     minimum=1,
-    doc="How long a partition remembers an idempotent producer that sends nothing, at least. "
-    "By a monotonic clock, whatever the records' timestamps say. To be longer than the delivery "
-    "timeout of any producer.",
+    doc="How long, at least, a partition remembers an idempotent producer that sends nothing. It "
+    "is measured with a monotonic clock, not by record timestamps. Set it longer than the "
+    "delivery timeout of every producer.",
 )
 SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     name="socket.request.max.bytes",
@@ -288,9 +293,9 @@ SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     default=100 * MIB,
     minimum=1,
     needs_restart=True,
-    doc="The largest request a broker reads; a larger one closes the connection. One that is not a "
-    "Produce may have 8 MiB at most. A broker with less than 800 MiB of memory reads none that is "
-    "larger than an eighth of it.",
+    doc="The largest request a broker reads; a larger one closes the connection. Requests other "
+    "than Produce are limited to 8 MiB. A broker with less than 800 MiB of memory limits "
+    "requests to an eighth of its memory.",
 )
 SOCKET_SEND_BUFFER_BYTES = ConfigKey(
     name="socket.send.buffer.bytes",
@@ -298,7 +303,7 @@ SOCKET_SEND_BUFFER_BYTES = ConfigKey(
     default=100 * KIB,
     minimum=-1,
     needs_restart=True,
-    doc="SO_SNDBUF of client connections; -1 leaves it to the operating system.",
+    doc="SO_SNDBUF of client connections; -1 uses the operating system's default.",
 )
 SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
     name="socket.receive.buffer.bytes",
@@ -306,7 +311,7 @@ SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
     default=100 * KIB,
     minimum=-1,
     needs_restart=True,
-    doc="SO_RCVBUF of client connections; -1 leaves it to the operating system.",
+    doc="SO_RCVBUF of client connections; -1 uses the operating system's default.",
 )
 MEMORY_BYTES = ConfigKey(
     name="chiplog.memory.bytes",
@@ -314,33 +319,33 @@ MEMORY_BYTES = ConfigKey(
     default=-1,
     minimum=-1,
     needs_restart=True,
-    doc="The memory that a broker may take, which what clients can make it hold is derived from: "
-    "connections, requests on their way, answers that nobody takes, fetch sessions. -1 is the "
-    "limit of its container, or else the memory of its machine.",
+    doc="The memory that a broker may use. The limits for connections, unfinished requests, "
+    "answers that clients do not read, and fetch sessions are derived from it. -1 is the "
+    "memory limit of its container, or the memory of its machine if there is no limit.",
 )
 MAX_CONNECTIONS = ConfigKey(
     name="max.connections",
     value_type=INT,
     default=MAX_INT32,
     minimum=0,
-    doc="How many connections a broker keeps open in all, those of brokers not counted. 2147483647 "
-    "is as many as its memory allows: one for each 256 KiB. Descriptors that files and brokers "
-    "need are never given to clients, whatever this says.",
+    doc="How many client connections a broker keeps open in total. 2147483647 means as many as "
+    "its memory allows: one for each 256 KiB. File descriptors that log files and other "
+    "brokers need are always reserved.",
 )
 MAX_CONNECTIONS_PER_IP = ConfigKey(
     name="max.connections.per.ip",
     value_type=INT,
     default=MAX_INT32,
     minimum=0,
-    doc="How many connections a broker keeps open to one address. 2147483647 is three quarters of "
-    "all that it keeps open.",
+    doc="How many connections a broker keeps open per client address. 2147483647 means three "
+    "quarters of max.connections.",
 )
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
     value_type=LONG,
     default=10 * MINUTE_MS,
     minimum=1,
-    doc="After how long without a request a connection is closed.",
+    doc="How long a connection may be idle before it is closed.",
 )
 
 NODE_ID = ConfigKey(
@@ -367,7 +372,8 @@ ADVERTISED_LISTENERS: Final[ConfigKey[tuple[str, ...]]] = ConfigKey(
     default=None,
     needs_restart=True,
     set_by="spec.listeners",
-    doc="The addresses a broker tells clients to use; where not set, those it listens on.",
+    doc="The addresses that a broker advertises to clients; if not set, the addresses it listens "
+    "on.",
 )
 LOG_DIRS = ConfigKey(
     name="log.dirs",
@@ -390,7 +396,7 @@ METRICS_PARTITIONS = ConfigKey(
     value_type=BOOLEAN,
     default=False,
     set_by="spec.metrics.partitions",
-    doc="Whether a broker's metrics name partitions, and not only topics.",
+    doc="Whether a broker exports metrics per partition, and not only per topic.",
 )
 
 

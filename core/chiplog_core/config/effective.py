@@ -85,7 +85,7 @@ def topic_defaults(broker_config: Mapping[str, str]) -> dict[str, str]:
 
 def broker_value(broker_config: Mapping[str, str], key: ConfigKey[V]) -> V | None:
     """The value of a broker key in force; None where nobody set it and it has no default."""
-    assert key.name in BROKER_KEYS, f"{key.name} is no broker key"
+    assert key.name in BROKER_KEYS, f"{key.name} is not a broker key"
     text = broker_config.get(key.name)
     return key.default if text is None else key.parse(text)
 

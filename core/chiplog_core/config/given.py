@@ -84,9 +84,7 @@ def _read(name: str, value: object, table: KeyTable, path: str) -> str | Problem
         return _unknown(name, table, path)
     text = _as_text(value)
     if text is None:
-        return Problem(
-            path, f"is {_type_name(value)}", "write a text, a number or a boolean in its place"
-        )
+        return Problem(path, f"is {_type_name(value)}", "write a string, a number or a boolean")
     try:
         return key.format(key.parse(text))
     except ValueError as expected:
@@ -98,15 +96,15 @@ def _unknown(name: str, table: KeyTable, path: str) -> Problem:
     if table is TOPIC_KEYS and name in ABSENT_TOPIC_KEYS:
         return Problem(
             path,
-            f"is a key of Kafka that Chiplog does not have: {ABSENT_TOPIC_KEYS[name]}",
+            f"is a Kafka key that Chiplog does not support: {ABSENT_TOPIC_KEYS[name]}",
             "remove it",
             Reason.NOT_SUPPORTED,
         )
     near = nearest(name, table)
     return Problem(
         path,
-        f"is no {table.level} configuration key",
-        f"did you mean {near}?" if near else "remove it, or see the reference for all keys",
+        f"is not a {table.level} configuration key",
+        f"did you mean {near}?" if near else "remove it; the reference lists all keys",
     )
 
 
@@ -154,7 +152,7 @@ def warn_about_values(
     return (
         Problem(
             f"{field}[{name}]",
-            f"is {value}, but brokers keep each batch as its producer compressed it",
+            f"is {value}, but brokers store each batch as its producer compressed it",
             f"set compression.type of the producers, and {PRODUCER_COMPRESSION} here",
             Reason.NOT_SUPPORTED,
         ),

@@ -50,7 +50,7 @@ CLEANUP_POLICY = ConfigKey(
     default=(DELETE,),
     choices=(DELETE, COMPACT),
     synonyms=(Synonym("log.cleanup.policy"),),
-    doc="What becomes of old segments: delete drops them by age and size, compact keeps the "
+    doc="How old segments are handled: delete removes them by age and size, compact keeps the "
     "latest value of each key; both can be given, separated by a comma.",
 )
 COMPRESSION_TYPE = ConfigKey(
@@ -59,8 +59,8 @@ COMPRESSION_TYPE = ConfigKey(
     default=PRODUCER_COMPRESSION,
     choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", PRODUCER_COMPRESSION),
     synonyms=(Synonym("compression.type"),),
-    doc="Brokers keep each batch as its producer compressed it, whatever is set here; with another "
-    "value than producer a condition warns of it. Set the producers' compression.type.",
+    doc="Has no effect: brokers store each batch as its producer compressed it. Any value other "
+    "than producer causes a Warning condition. Set compression.type in the producers.",
 )
 COMPRESSION_GZIP_LEVEL = ConfigKey(
     name="compression.gzip.level",
@@ -69,7 +69,7 @@ COMPRESSION_GZIP_LEVEL = ConfigKey(
     minimum=-1,
     maximum=9,
     synonyms=(Synonym("compression.gzip.level"),),
-    doc="Without effect, because brokers do not compress.",
+    doc="Has no effect, because brokers do not compress.",
 )
 COMPRESSION_LZ4_LEVEL = ConfigKey(
     name="compression.lz4.level",
@@ -78,7 +78,7 @@ COMPRESSION_LZ4_LEVEL = ConfigKey(
     minimum=1,
     maximum=17,
     synonyms=(Synonym("compression.lz4.level"),),
-    doc="Without effect, because brokers do not compress.",
+    doc="Has no effect, because brokers do not compress.",
 )
 COMPRESSION_ZSTD_LEVEL = ConfigKey(
     name="compression.zstd.level",
@@ -87,7 +87,7 @@ COMPRESSION_ZSTD_LEVEL = ConfigKey(
     minimum=-131_072,
     maximum=22,
     synonyms=(Synonym("compression.zstd.level"),),
-    doc="Without effect, because brokers do not compress.",
+    doc="Has no effect, because brokers do not compress.",
 )
 DELETE_RETENTION_MS = ConfigKey(
     name="delete.retention.ms",
@@ -145,7 +145,7 @@ MAX_MESSAGE_BYTES = ConfigKey(
     default=DEFAULT_MAX_MESSAGE_BYTES,
     minimum=0,
     synonyms=(Synonym("message.max.bytes"),),
-    doc="The largest record batch the topic takes, after compression.",
+    doc="The largest record batch that the topic accepts, after compression.",
 )
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     name="message.timestamp.after.max.ms",
@@ -153,8 +153,8 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     default=HOUR_MS,
     minimum=0,
     synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
-    doc="How far a record's timestamp may lie in the broker's future before it is refused; "
-    "without effect where the broker sets the timestamps.",
+    doc="How far a record's timestamp may be ahead of the broker's clock before the record is "
+    "refused; has no effect with LogAppendTime.",
 )
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     name="message.timestamp.before.max.ms",
@@ -162,8 +162,8 @@ MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     default=MAX_INT64,
     minimum=0,
     synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
-    doc="How far a record's timestamp may lie in the broker's past before it is refused; "
-    "without effect where the broker sets the timestamps.",
+    doc="How far a record's timestamp may be behind the broker's clock before the record is "
+    "refused; has no effect with LogAppendTime.",
 )
 MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     name="message.timestamp.type",
@@ -171,7 +171,8 @@ MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     default="CreateTime",
     choices=("CreateTime", "LogAppendTime"),
     synonyms=(Synonym("log.message.timestamp.type"),),
-    doc="Whether records carry the time of their producer (CreateTime) or of the broker's append.",
+    doc="Whether a record's timestamp is set by the producer (CreateTime) or by the broker when "
+    "it appends the record (LogAppendTime).",
 )
 MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
     name="min.cleanable.dirty.ratio",
@@ -180,7 +181,7 @@ MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
     minimum=0,
     maximum=1,
     synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
-    doc="The share of a compacted log that must be uncompacted before the cleaner takes it on.",
+    doc="The share of a compacted log that must be uncompacted before the cleaner compacts it.",
 )
 MIN_COMPACTION_LAG_MS = ConfigKey(
     name="min.compaction.lag.ms",
@@ -188,7 +189,7 @@ MIN_COMPACTION_LAG_MS = ConfigKey(
     default=0,
     minimum=0,
     synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
-    doc="The shortest time a record stays as it was written before it may be compacted away.",
+    doc="The shortest time before a record may be compacted away.",
 )
 MIN_INSYNC_REPLICAS = ConfigKey(
     name="min.insync.replicas",
@@ -196,8 +197,8 @@ MIN_INSYNC_REPLICAS = ConfigKey(
     default=1,  # raised to 2 for three and more replicas: see effective.min_isr
     minimum=1,
     synonyms=(Synonym("min.insync.replicas"),),
-    doc="How many replicas must hold a record before a producer with acks=all gets its answer. "
-    "Where nobody sets it, topics of three and more replicas have 2.",
+    doc="How many in-sync replicas must have a record before a producer with acks=all gets its "
+    "answer. If it is set nowhere, topics with three or more replicas have 2.",
 )
 PREALLOCATE = ConfigKey(
     name="preallocate",
@@ -233,7 +234,7 @@ SEGMENT_BYTES = ConfigKey(
     default=GIB,
     minimum=MIB,
     synonyms=(Synonym("log.segment.bytes"),),
-    doc="The size at which a log goes on in a new segment. Only whole segments expire.",
+    doc="The size at which a log rolls to a new segment. Only whole segments expire.",
 )
 SEGMENT_INDEX_BYTES = ConfigKey(
     name="segment.index.bytes",
@@ -241,7 +242,7 @@ SEGMENT_INDEX_BYTES = ConfigKey(
     default=10 * MIB,
     minimum=4,
     synonyms=(Synonym("log.index.size.max.bytes"),),
-    doc="The size of a segment's offset index at which the log goes on in a new segment.",
+    doc="The size of a segment's offset index at which the log rolls to a new segment.",
 )
 SEGMENT_JITTER_MS = ConfigKey(
     name="segment.jitter.ms",
@@ -249,8 +250,8 @@ SEGMENT_JITTER_MS = ConfigKey(
     default=0,
     minimum=0,
     synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", unit=HOUR_MS)),
-    doc="By how much, at random, a segment may end before segment.ms, so that not all partitions "
-    "begin new segments together.",
+    doc="A segment rolls up to this much before segment.ms, at random, so that partitions do not "
+    "all roll at the same time.",
 )
 SEGMENT_MS = ConfigKey(
     name="segment.ms",
@@ -258,19 +259,20 @@ SEGMENT_MS = ConfigKey(
     default=7 * DAY_MS,
     minimum=1,
     synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", unit=HOUR_MS)),
-    doc="The age at which a log goes on in a new segment even if the old one is not full, so "
-    "that retention can reach it.",
+    doc="The age at which a log rolls to a new segment even if the old one is not full, so that "
+    "retention can delete it.",
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = ConfigKey(
     name="unclean.leader.election.enable",
     value_type=BOOLEAN,
     default=False,
     choices=(False,),
-    because="a replica that may lack acknowledged records leads only where somebody accepts the "
-    "loss, with the annotation chiplog.dev/unclean-election, for one partition at a time",
+    because="a replica that may lack acknowledged records can be elected leader only after "
+    "somebody accepts the loss with the annotation chiplog.dev/unclean-election, for one "
+    "partition at a time",
     synonyms=(Synonym("unclean.leader.election.enable"),),
-    doc="Always false: a replica that may lack acknowledged records leads only if an annotation "
-    "names the partition and accepts the loss.",
+    doc="Always false: a replica that may lack acknowledged records can be elected leader only if "
+    "an annotation names the partition and accepts the loss.",
 )
 REMOTE_STORAGE_ENABLE = ConfigKey(
     name="remote.storage.enable",
@@ -365,9 +367,9 @@ TOPIC_KEYS = KeyTable(
 ABSENT_TOPIC_KEYS = {
     "follower.replication.throttled.replicas": "replication is throttled by the operator",
     "leader.replication.throttled.replicas": "replication is throttled by the operator",
-    "message.downconversion.enable": "Kafka 4 and Chiplog know one message format only",
-    "message.format.version": "Kafka 4 and Chiplog know one message format only",
-    "message.timestamp.difference.max.ms": "Kafka 4 has message.timestamp.before.max.ms and "
-    "message.timestamp.after.max.ms in its place",
+    "message.downconversion.enable": "Kafka 4 and Chiplog have only one message format",
+    "message.format.version": "Kafka 4 and Chiplog have only one message format",
+    "message.timestamp.difference.max.ms": "Kafka 4 replaced it with "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
 }
 """Keys of Kafka that Chiplog does not have, and why: a better answer than "unknown"."""

@@ -44,7 +44,7 @@ def not_agreed(annotations: Mapping[str, str], group: ConsumerGroup, deployment:
     named = annotations.get(labels.SCALED_BY)
     has = f"names {named}" if named is not None else "is missing"
     message = (
-        f"Deployment {deployment} has not agreed to be scaled: its annotation {labels.SCALED_BY} "
+        f"Deployment {deployment} does not allow scaling: its annotation {labels.SCALED_BY} "
         f"{has}. Set it to {group.metadata.name}, or remove spec.scale"
     )
     return fails(ConditionType.SCALED, "NotAgreed", message)
@@ -53,7 +53,7 @@ def not_agreed(annotations: Mapping[str, str], group: ConsumerGroup, deployment:
 def missing(namespace: str, deployment: str) -> Verdict:
     """There is nothing to scale."""
     message = (
-        f"there is no Deployment {deployment} in namespace {namespace}: make it, or correct "
+        f"there is no Deployment {deployment} in namespace {namespace}: create it, or correct "
         "spec.scale.deploymentRef"
     )
     return fails(ConditionType.SCALED, "DeploymentNotFound", message)
@@ -76,6 +76,6 @@ def scaled(facts: Facts) -> Verdict:
             type=ConditionType.SCALED.value,
             status=ConditionStatus.UNKNOWN,
             reason="LagUnknown",
-            message=f"the group's {what} is not known: the Deployment is left as it is",
+            message=f"the group's {what} is unknown, so the Deployment is not scaled",
         )
     return holds(ConditionType.SCALED, "Scaled")

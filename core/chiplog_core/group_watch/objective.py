@@ -18,7 +18,7 @@ def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
     every look would be written with every look.
     """
     if lags is None:
-        return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, "the group's lag is not known now")
+        return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, "the group's lag is currently unknown")
     broken = list(_broken(max_lag, lags))
     if broken:
         reasons, messages = zip(*broken, strict=True)
@@ -26,8 +26,9 @@ def objective(max_lag: MaxLag, lags: Lags | None) -> Verdict:
     unknown = [one for one in lags.partitions if _is_unknown(max_lag, one)]
     if unknown:
         message = (
-            f"{len(unknown)} partitions tell no lag, like {unknown[0].topic}-"
-            f"{unknown[0].partition}: nothing was committed for them, or their records tell no time"
+            f"the lag of {len(unknown)} partitions is unknown, like {unknown[0].topic}-"
+            f"{unknown[0].partition}: no offset is committed for them, or their records have no "
+            "timestamp"
         )
         return _verdict(ConditionStatus.UNKNOWN, UNKNOWN, message)
     return _verdict(ConditionStatus.TRUE, WITHIN)
@@ -37,7 +38,10 @@ def _broken(max_lag: MaxLag, lags: Lags) -> Iterator[tuple[str, str]]:
     if max_lag.records is not None and (lags.max or 0) > max_lag.records:
         yield TOO_LARGE, f"a partition has more than {max_lag.records} records left to consume"
     if max_lag.seconds is not None and (lags.max_seconds or 0) > max_lag.seconds:
-        yield TOO_OLD, f"a record that is not consumed is older than {max_lag.seconds} seconds"
+        yield (
+            TOO_OLD,
+            (f"the oldest record that is not consumed is older than {max_lag.seconds} seconds"),
+        )
 
 
 def _is_unknown(max_lag: MaxLag, one: PartitionLag) -> bool:

@@ -50,9 +50,7 @@ from chiplog_core.validate.consumer_group import check_group
 
 RETRY_MS: Final = 10_000
 AGAIN_MS: Final = 1_000
-REFUSED_FOR_GOOD: Final = (
-    ". It is not tried again by itself: when that is mended, give it another spec.reset.id"
-)
+REFUSED_FOR_GOOD: Final = ". It is not retried: fix the cause, then set another spec.reset.id"
 
 
 _FINAL: Final = frozenset({ResetState.DONE, ResetState.REFUSED})
@@ -208,7 +206,7 @@ def reset_status(
         return None
     else:
         why = answer.message if answer is not None else ""
-        message = f"asked again until its coordinator answers{f': {why}' if why else ''}"
+        message = f"waiting for the group's coordinator{f': {why}' if why else ''}"
         found = ResetStatus(
             id=reset.id, state=ResetState.RUNNING, message=message[:MAX_MESSAGE_LENGTH]
         )
@@ -247,7 +245,7 @@ def reset_event(
     if after.state is ResetState.DONE and after.message:
         message = f"reset {after.id} has moved the offsets of {partitions}: {after.message}"
     elif after.state is ResetState.DONE:
-        message = f"reset {after.id} has put the offsets of {partitions} where it was asked to"
+        message = f"reset {after.id} has moved the offsets of {partitions} as requested"
     return Announce(
         kind=api.CONSUMER_GROUP.kind,
         api_version=api.API_VERSION,

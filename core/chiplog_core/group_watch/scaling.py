@@ -1,6 +1,6 @@
 """How many consumers a group is to have: its lag in, the replicas of its Deployment out.
 
-So many as the lag asks for (`lagPerReplica` records each), between `min` and `max`, and never more
+As many as the lag needs (one for `lagPerReplica` records), between `min` and `max`, and never more
 than the group has partitions: the rest would be idle. More at once, but not again while those that
 were just begun cannot have taken over yet; fewer only when for a whole cool-down nothing asked for
 more and nothing changed. What is not known changes nothing.
@@ -88,12 +88,14 @@ def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, st
     """What holds whatever the lag is; None where the lag decides."""
     current = facts.replicas
     if facts.partitions is None and current > 0:
-        return current, "how many partitions the group has is not known"
+        return current, "the number of the group's partitions is unknown"
     if current > most:
-        reason = "as spec.scale.max says" if most == scale.max else "there are no more partitions"
-        return most, f"{most} is the most, {reason}"
+        reason = (
+            "the value of spec.scale.max" if most == scale.max else "there are no more partitions"
+        )
+        return most, f"{most} is the maximum: {reason}"
     if current < least:
-        return least, f"{least} is the least"
+        return least, f"{least} is the minimum"
     return None
 
 
@@ -102,16 +104,16 @@ def _by_lag(
 ) -> tuple[int, str]:
     current = facts.replicas
     if asked is None:
-        return current, "the lag is not known"
+        return current, "the lag is unknown"
     if asked > current:
         if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
-            return current, "the last change has yet to take effect"
-        return asked, f"a lag of {facts.lag} asks for {asked}"
+            return current, "the last change has not taken effect yet"
+        return asked, f"a lag of {facts.lag} needs {asked}"
     wanted = max(number for _, number in memory.asked)
     quiet_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
     if wanted < current and now_ms - quiet_since_ms >= duration_ms(scale.cooldown):
-        return wanted, f"for {scale.cooldown} the lag has asked for no more than {wanted}"
-    return current, "as the lag asks"
+        return wanted, f"the lag has needed no more than {wanted} for {scale.cooldown}"
+    return current, "the number fits the lag"
 
 
 def _most(scale: Scale, partitions: int | None) -> int:

@@ -135,10 +135,10 @@ def _ready(
     if problems:
         return refused(problems)
     if heard.silent:
-        message = f"{heard.silent}; members and figures are those of before"
+        message = f"{heard.silent}; members and figures are from the last answer"
         return fails(ConditionType.READY, "CoordinatorNotAvailable", message)
     if heard.facts is None:
-        return fails(ConditionType.READY, "Pending", "the coordinator is being asked")
+        return fails(ConditionType.READY, "Pending", "waiting for the coordinator's answer")
     if heard.may_change and is_retention_due(group, heard.facts):
         message = "the coordinator has not stored spec.offsetRetention yet"
         return fails(ConditionType.READY, "OffsetRetentionPending", message)
@@ -157,10 +157,15 @@ def _others(group: ConsumerGroup, heard: Heard) -> Iterator[Verdict]:
         yield objective(max_lag, heard.lags if is_known else None)
     if heard.old_partitions:
         names = _listed(heard.old_partitions)
-        message = f"the leaders of {names} do not answer: figures of these are of before"
+        message = (
+            f"the leaders of {names} do not answer: figures of these partitions are from "
+            "the last answer"
+        )
         yield holds(ConditionType.WARNING, "LeaderNotAvailable", message)
     elif heard.facts is not None and not heard.facts.is_whole:
-        message = "the group is too large for one answer: members and partitions are missing here"
+        message = (
+            "the group is too large for one answer: some members and partitions are missing here"
+        )
         yield holds(ConditionType.WARNING, "NotWhole", message)
     if paused(group.metadata):
         yield paused_verdict(group.metadata)

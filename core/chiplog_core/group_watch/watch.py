@@ -313,7 +313,9 @@ class GroupWatch:
             return f"partition {partition} of __consumer_offsets has no leader"
         if facts is None or facts.refusal is None:
             return f"broker {broker_id}, which coordinates the group, does not answer"
-        return f"broker {broker_id}, which is to coordinate the group, says {facts.refusal.value}"
+        return (
+            f"broker {broker_id}, which should coordinate the group, answers {facts.refusal.value}"
+        )
 
     def _figures(self) -> Iterable[GroupFigures]:
         for group_id in sorted(self._claims.speakers):
@@ -331,8 +333,8 @@ def _facts_of(answers: Mapping[BrokerId, Sequence[GroupsAnswer]]) -> Iterable[Gr
 def _no_cluster(scene: Scene) -> tuple[str, str]:
     message = (
         f"there is no BrokerCluster {scene.metadata.name} in namespace "
-        f"{scene.metadata.namespace}: make it, or correct spec.clusterRef in a new ConsumerGroup. "
-        "A cluster in a namespace that the operator does not watch counts as none"
+        f"{scene.metadata.namespace}: create it, or correct spec.clusterRef in a new "
+        "ConsumerGroup. The operator does not see clusters in namespaces that it does not watch"
     )
     return "ClusterNotFound", message
 

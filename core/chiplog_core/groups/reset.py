@@ -81,8 +81,8 @@ class CannotShift(Exception):  # noqa: N818 - named for what it says
 
 
 _FALLS_BACK: Final[Mapping[type[Strategy], str]] = {
-    ToCurrent: "no offset is committed, the latest is used",
-    ToMoment: "no record is of that time or later, the latest is used",
+    ToCurrent: "no offset is committed, so the latest is used",
+    ToMoment: "there is no record at or after that time, so the latest offset is used",
 }
 
 

@@ -74,8 +74,8 @@ def check_same(reset: Reset, known: bytes) -> None:
     another one."""
     if fingerprint(reset) != known:
         raise ResetRefused(
-            f"reset {reset.id} is done already and went elsewhere: one id runs once; "
-            "give this one another spec.reset.id"
+            f"reset {reset.id} has already run with other settings, and each id runs only once: "
+            "set another spec.reset.id"
         )
 
 
@@ -92,7 +92,7 @@ def plan(reset: Reset, standings: Mapping[At, Standing]) -> ResetPlan:
     """What it does to these partitions. Raises `ResetRefused`."""
     if not standings:
         raise ResetRefused(
-            "the group has committed no offsets: name the topics to reset in spec.reset.topics"
+            "the group has no committed offsets: list the topics to reset in spec.reset.topics"
         )
     strategy = _strategy(reset)
     offsets, notes = [], []

@@ -42,19 +42,19 @@ def object_of(text: str | bytes, what: str, *, limit_bytes: int) -> dict[str, An
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     if len(data) > limit_bytes:
-        message = f"the {what} has {len(data)} bytes, and {limit_bytes} is the most"
+        message = f"the {what} has {len(data)} bytes, and the limit is {limit_bytes}"
         raise UnreadableDocument(Flaw.TOO_LARGE, message)
     try:
         value = json.loads(data, parse_constant=_refused)
     except (ValueError, RecursionError) as problem:
-        raise UnreadableDocument(Flaw.NOT_JSON, f"the {what} is no JSON ({problem})") from problem
+        raise UnreadableDocument(Flaw.NOT_JSON, f"the {what} is not JSON ({problem})") from problem
     if not isinstance(value, dict):
-        raise UnreadableDocument(Flaw.NOT_JSON, f"the {what} is JSON, but no object")
+        raise UnreadableDocument(Flaw.NOT_JSON, f"the {what} is JSON, but not an object")
     version = value.get("version", VERSION)
     if type(version) is not int or version != VERSION:  # True equals 1
         message = (
-            f"the {what} has version {version!r}, and this program reads {VERSION}: let operator"
-            " and Spark image be of one version"
+            f"the {what} has version {version!r}, but this program reads version {VERSION}: use "
+            "the same release of the operator and the Spark image"
         )
         raise UnreadableDocument(Flaw.WRONG_VERSION, message)
     return cast("dict[str, Any]", value)

@@ -93,7 +93,7 @@ def _integer(shape: IntegerShape, _unknown: Unknown) -> Reader:
 def _text(shape: TextShape, _unknown: Unknown) -> Reader:
     def read_text(value: object, path: str, problems: list[Problem]) -> object:
         if not isinstance(value, str):
-            problems.append(_wrong_type(value, path, "a text"))
+            problems.append(_wrong_type(value, path, "a string"))
         else:
             problems.extend(_wrong_text(value, path, shape.min_length, shape.max_length))
             if shape.pattern is not None:
@@ -151,7 +151,7 @@ def _choice(shape: ChoiceShape, _unknown: Unknown) -> Reader:
 
 @_reader.register
 def _time(_shape: TimeShape, _unknown: Unknown) -> Reader:
-    meaning = "a moment with its time zone, like 2026-01-31T12:00:00Z"
+    meaning = "a time with its time zone, like 2026-01-31T12:00:00Z"
 
     def read_time(value: object, path: str, problems: list[Problem]) -> object:
         if not isinstance(value, str):
@@ -268,7 +268,7 @@ def _in_words(value: object) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            return f"the text {value!r}"
+            return f"the string {value!r}"
         case list() | tuple():
             return "a list"
         case None:
@@ -280,7 +280,9 @@ def _in_words(value: object) -> str:
 def _wrong_text(text: str, path: str, minimum: int, maximum: int) -> list[Problem]:
     if minimum <= len(text) <= maximum:
         return []
-    return [Problem(path, f"has {len(text)} characters", f"write a text of {minimum} to {maximum}")]
+    return [
+        Problem(path, f"has {len(text)} characters", f"write a string of {minimum} to {maximum}")
+    ]
 
 
 def _wrong_form(text: str, path: str, pattern: Pattern) -> list[Problem]:
@@ -319,5 +321,5 @@ def _unknown_fields(value: Mapping[str, object], path: str, names: set[str]) -> 
     for name in sorted(set(value) - names):
         near = nearest(name, names)
         remedy = f"did you mean {near}?" if near else "remove it"
-        problems.append(Problem(f"{path}.{name}", "is no field of this kind", remedy))
+        problems.append(Problem(f"{path}.{name}", "is not a field of this kind", remedy))
     return problems

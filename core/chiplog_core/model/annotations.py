@@ -50,10 +50,10 @@ class Switch:
         )
 
 
-PAUSE: Final = Switch(labels.PAUSE, "true", "false", "the object counts as paused")
-MANAGED: Final = Switch(labels.MANAGED, "false", "true", "the topic is left alone")
+PAUSE: Final = Switch(labels.PAUSE, "true", "false", "the object is treated as paused")
+MANAGED: Final = Switch(labels.MANAGED, "false", "true", "the operator does not manage the topic")
 MANUAL_ROLLING_UPDATE: Final = Switch(
-    labels.MANUAL_ROLLING_UPDATE, "true", "false", "nothing is restarted", is_wary=False
+    labels.MANUAL_ROLLING_UPDATE, "true", "false", "no broker is restarted", is_wary=False
 )
 
 USERS_KEYS: Final = frozenset(
@@ -83,9 +83,9 @@ def unknown_keys(metadata: Metadata) -> Iterator[Problem]:
     ours = [key for key in metadata.annotations if key.startswith(f"{GROUP}/")]
     for key in sorted(key for key in ours if key not in known)[:MAX_UNKNOWN]:
         if key == labels.MANUAL_ROLLING_UPDATE:
-            message, remedy = "restarts nothing here", ROLLING_UPDATE_REMEDY
+            message, remedy = "restarts nothing on this object", ROLLING_UPDATE_REMEDY
         else:
             likely = nearest(key, USERS_KEYS)
-            message = "is not known"
+            message = "is unknown"
             remedy = f"write {likely}, or remove it" if likely else "remove it"
         yield Problem(field_of(key), message, remedy)

@@ -90,26 +90,28 @@ class Condition:
 
     type: Annotated[
         str,
-        "What is said to hold or not, like Ready.",
+        "Type of the condition, like Ready.",
         Length(316, minimum=1),
         Pattern("[A-Za-z][A-Za-z0-9./-]*", "a condition type, like Ready"),
     ]
-    status: Annotated[ConditionStatus, "Whether it holds: True, False or Unknown."]
+    status: Annotated[ConditionStatus, "Status of the condition: True, False or Unknown."]
     observed_generation: Annotated[
         int,
-        "The metadata.generation this was judged by. Behind the object's own generation, the "
-        "condition says nothing about the newest spec yet.",
+        "The metadata.generation that this condition is about. If it is lower than the object's "
+        "own generation, the condition does not cover the newest spec yet.",
         Range(0, MAX_INT64),
     ]
-    last_transition_time: Annotated[datetime, "Since when the status has been what it is."]
+    last_transition_time: Annotated[datetime, "When the status last changed."]
     reason: Annotated[
         str,
-        "Why, in one CamelCase word for programs to compare.",
+        "Reason of the status, as one CamelCase word that programs can compare.",
         Length(1024, minimum=1),
         Pattern("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", "one CamelCase word"),
     ]
     message: Annotated[
-        str, "Why, in a sentence for people, with what to do about it.", Length(MAX_MESSAGE_LENGTH)
+        str,
+        "Explanation for people: why the status is what it is, and what to do about it.",
+        Length(MAX_MESSAGE_LENGTH),
     ] = ""
 
 

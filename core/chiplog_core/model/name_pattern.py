@@ -186,7 +186,7 @@ class _Reader:
         least, comma, most = piece[1:-1].partition(",")
         found = _Repeat(part, int(least), int(most or least) if most or not comma else None)
         if found.most is not None and found.most < found.least:
-            raise ValueError(f"its count {piece} ends before it begins")
+            raise ValueError(f"its count {piece} has a maximum below its minimum")
         return found
 
 

@@ -155,11 +155,13 @@ class Result:
         value = object_of(text, "result", limit_bytes=MAX_RESULT_BYTES)
         said = value.get("application")
         if said != application:
-            message = f"the result is of {said!r}, and this is {application}"
+            message = f"the result is of application {said!r}, not of {application}"
             raise UnreadableDocument(Flaw.OF_ANOTHER, message)
         summary = value.pop("summary", {})
         if not isinstance(summary, dict):
-            raise UnreadableDocument(Flaw.INVALID, "result.summary is no object: write an object")
+            raise UnreadableDocument(
+                Flaw.INVALID, "result.summary is not an object: write an object"
+            )
         try:
             head: _Head = read(object_shape(_Head), value, "result", Unknown.IGNORE)
         except InvalidManifest as invalid:
@@ -167,8 +169,8 @@ class Result:
         told = len(head.violations)
         if head.violations_total < told:
             message = (
-                f"result.violationsTotal is {head.violations_total}, and {told} violations are"
-                " told of"
+                f"result.violationsTotal is {head.violations_total}, and {told} violations are "
+                "listed"
             )
             raise UnreadableDocument(Flaw.INVALID, message)
         return Result(**{name: getattr(head, name) for name in HEAD}, summary=summary)
@@ -189,7 +191,7 @@ def _text(result: Result) -> str:
     try:
         return text_of({**write(head), "summary": dict(result.summary)})
     except (TypeError, ValueError, RecursionError) as problem:
-        message = f"the summary is no JSON ({problem})"
+        message = f"the summary is not JSON ({problem})"
         raise UnreadableDocument(Flaw.NOT_JSON, message) from problem
 
 

@@ -36,7 +36,7 @@ def told(problems: Iterable[Problem]) -> str:
 
 def paused_verdict(metadata: Metadata) -> Verdict:
     """The operator leaves the object alone."""
-    message = f"remove the annotation {labels.PAUSE} to go on"
+    message = f"remove the annotation {labels.PAUSE} to resume"
     return _set_by(PAUSE, metadata, ConditionType.RECONCILIATION_PAUSED, message)
 
 
@@ -57,6 +57,16 @@ def numbered(numbers: Sequence[int], *, most: int = 10) -> str:
     """The first of many numbers."""
     shown = ", ".join(map(str, numbers[:most]))
     return f"{shown} and {len(numbers) - most} more" if len(numbers) > most else shown
+
+
+def brokers_named(ids: Sequence[int]) -> str:
+    """Like "broker 1" or "brokers 1, 2"."""
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {numbered(ids)}"
+
+
+def partitions_named(ids: Sequence[int]) -> str:
+    """Like "partition 0" or "partitions 0, 1"."""
+    return f"{'partition' if len(ids) == 1 else 'partitions'} {numbered(ids)}"
 
 
 def _verdict(

@@ -16,8 +16,8 @@ ObjectMetadata: TypeAlias = Mapping[str, Any]
 """`metadata` of an object, as the API server sends it."""
 
 REMEDY: Final = (
-    "rename or delete it, or delete this object and take another name. Nothing of it was changed, "
-    "and nothing that would use it is started"
+    "rename or delete it, or delete this object and choose another name. The operator did not "
+    "change it, and starts nothing that would use it"
 )
 
 

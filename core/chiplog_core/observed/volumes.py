@@ -56,8 +56,8 @@ def volume_problems(world: World, cluster: BrokerCluster) -> tuple[Problem, ...]
     return (
         Problem(
             "spec.storage.size",
-            f"is {cluster.spec.storage.size}, but StorageClass {classes} of the volumes does not "
-            "allow expansion",
+            f"is {cluster.spec.storage.size}, but StorageClass {classes} does not allow volume "
+            "expansion",
             f"set it back to {reached}, or set allowVolumeExpansion of the StorageClass to true if "
             "its provisioner can expand volumes",
             Reason.NOT_SUPPORTED,

@@ -128,7 +128,9 @@ class Decider:
         topic = self._names.named(operation.name).topic
         if isinstance(operation, CreateTopic) or topic is None:
             # It was made and is already gone again: making it anew is nobody's wish.
-            return Waiting(f"the Topic of '{operation.name}' was written and is not there")
+            return Waiting(
+                f"the Topic object of '{operation.name}' was created and does not exist any more"
+            )
         return Verdict(topic_uid=topic.metadata.uid)
 
     def _create(self, operation: CreateTopic, key: str) -> Decision:
@@ -141,7 +143,7 @@ class Decider:
             raise Refused(
                 Code.TOPIC_ALREADY_EXISTS,
                 f"Topic '{name}' already exists. Its records were kept when its Topic object was "
-                "deleted: apply a Topic of that name to take them over",
+                "deleted: apply a Topic with that name to take them over",
             )
         new = check_creation(operation, self._facts)
         self._refuse_while_paused(self._world.metadata, "BrokerCluster")
@@ -182,8 +184,9 @@ class Decider:
             if (there.namespace, there.name) == (metadata.namespace, metadata.name):
                 raise Refused(
                     Code.POLICY_VIOLATION,
-                    f"the object {_path(there)}, which topic '{name}' needs, is there and is not "
-                    "this topic: apply a Topic with another metadata.name and this spec.topicName",
+                    f"topic '{name}' needs a Topic object named {_path(there)}, but another topic "
+                    "has that object: apply a Topic with another metadata.name and this "
+                    "spec.topicName",
                 )
 
     def _delete(self, operation: DeleteTopic, key: str) -> Decision:
@@ -263,8 +266,8 @@ class Decider:
         if topic is None:
             raise Refused(
                 Code.POLICY_VIOLATION,
-                f"topic '{name}' has no Topic object that reads: apply one of that name, which "
-                "takes its records over, or mend the one there is; then try again",
+                f"topic '{name}' has no Topic object that can be parsed: correct the existing "
+                "one, or apply one with that name, which takes over the records; then try again",
             )
         self._refuse_while_paused(topic.metadata, "Topic")
         self._refuse_while_paused(self._world.metadata, "BrokerCluster")

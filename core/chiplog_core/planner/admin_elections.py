@@ -72,8 +72,8 @@ def _unclean(state: PartitionState, members: Members) -> PartitionVerdict:
         partition=state.partition,
         code=Code.POLICY_VIOLATION,
         message=(
-            f"an unclean election loses acknowledged records: accept it by the annotation "
-            f"{labels.UNCLEAN_ELECTION} on the Topic; its Ready condition says what to set"
+            "an unclean election loses acknowledged records: accept the loss with the annotation "
+            f"{labels.UNCLEAN_ELECTION} on the Topic; its Ready condition shows the value to set"
         ),
     )
 

@@ -157,9 +157,9 @@ def _in_turn(
         if topic := done.get(one.key):
             yield one, Verdict(topic_uid=topic.metadata.uid)
         elif decider is None:
-            yield one, Waiting("the BrokerCluster does not read")
+            yield one, Waiting("the BrokerCluster cannot be parsed")
         elif blocked:
-            yield one, Waiting("other requests for this topic came first")
+            yield one, Waiting("the operator is busy with earlier requests for this topic")
         else:
             decision = decider.decide(one.operation, one.key)
             # A refusal leaves everything as it was, so the next one need not wait for it.
@@ -173,7 +173,9 @@ def _by_deadline(decision: Decision, one: _Open, now: datetime) -> Decision:
         return decision
     if isinstance(decision, Waiting):
         return Verdict(code=decision.code, message=decision.why)
-    return Verdict(code=Code.REQUEST_TIMED_OUT, message="the operator was not there in time")
+    return Verdict(
+        code=Code.REQUEST_TIMED_OUT, message="the operator did not handle the request in time"
+    )
 
 
 def _next_deadline_ms(waiting: Iterable[_Open], now: datetime) -> int | None:

@@ -71,8 +71,9 @@ def _adopted(orphan: PartitionMap, world: World) -> Create:
         resource=topic,
         reason=ADOPTED,
         message=(
-            f"The records of topic {topic.topic_name} are there, and its own Topic object was "
-            "deleted while the BrokerCluster was away. Delete this one to delete the records"
+            f"Topic {topic.topic_name} still has records, but its Topic object was deleted while "
+            "the BrokerCluster did not exist. The operator created this object for it; delete it "
+            "to delete the records"
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What the operator tells the owner of a BrokerCluster."""
+"""What the operator reports about a BrokerCluster in its status."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ from chiplog_core.model.broker_cluster import BrokerClusterStatus
 from chiplog_core.model.conditions import ConditionStatus, ConditionType, Verdict
 from chiplog_core.model.verdicts import (
     FAILED_APPLY,
+    brokers_named,
     fails,
     holds,
-    numbered,
     paused_verdict,
     refused,
     told,
@@ -123,8 +123,9 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     )
     if regressed:
         message = (
-            "brokers have applied newer metadata than the API server holds, of topic "
-            f"{', '.join(regressed[:10])}; nothing is decided there until all replicas reported"
+            "brokers have applied newer metadata than the API server holds for topic "
+            "{', '.join(regressed[:10])}; the operator decides nothing about it until all "
+            "replicas have reported"
         )
         verdicts.append(holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message))
     return verdicts
@@ -139,7 +140,7 @@ def _without_effect(settings: Settings) -> Iterator[Verdict]:
 def _without_jobs(settings: Settings) -> Iterator[Verdict]:
     cluster = settings.sound_cluster
     if cluster is not None and (problems := check_jobs(cluster)):
-        message = f"no Verification or Rebalance is run: {told(problems)}"
+        message = f"no Verification or Rebalance can run: {told(problems)}"
         yield holds(ConditionType.WARNING, problems[0].reason.value, message)
 
 
@@ -168,8 +169,9 @@ def _disk_pressure(world: World) -> Iterator[Verdict]:
     ]
     if full:
         message = (
-            f"the volume of broker {numbered(full)} is nearly full: producers of what it leads are "
-            "refused and try again. Let retention delete more, or enlarge spec.storage"
+            f"almost no space is left on the volume of {brokers_named(full)}, so writes to "
+            "partitions led there are refused and producers retry. Shorten the retention of "
+            "topics, or enlarge spec.storage"
         )
         yield holds(ConditionType.DISK_PRESSURE, "VolumeNearlyFull", message)
 
@@ -202,15 +204,18 @@ def _refused_maps(world: World) -> str:
 def _not_applied(world: World) -> str:
     told = "; ".join(world.apply_problems[:10])
     if all(REMEDY in one for one in world.apply_problems):
-        return f"{told}. It is tried again"
-    return f"{told}. Give what is lacking (a quota, a right) or correct the spec; it is tried again"
+        return f"{told}. The operator keeps trying"
+    return (
+        f"{told}. Grant the missing quota or permission, or correct the spec; the operator keeps "
+        "trying"
+    )
 
 
 def _unreadable(world: World) -> str:
     told = "; ".join(f"{name}: {why}" for name, why in sorted(world.unreadable_brokers.items()))
     return (
-        f"a Broker object does not read, so nothing is decided about that broker. {told}. Correct "
-        "the object, or update the operator if a newer broker wrote it"
+        "a Broker object cannot be parsed, so the operator decides nothing about that broker. "
+        f"{told}. Correct the object, or update the operator if a newer broker wrote it"
     )
 
 
@@ -235,12 +240,12 @@ def _why_not_ready(world: World, broker_id: BrokerId) -> str:
 def _healthy(facts: ClusterFacts) -> Verdict:
     counts = facts.counts
     if counts.offline:
-        message = f"{_partitions(counts.offline)} without a live leader"
+        message = f"{_partitions(counts.offline)} no live leader"
         return fails(ConditionType.HEALTHY, "PartitionsOffline", message)
     if counts.under_replicated:
         message = (
-            f"{_partitions(counts.under_replicated)} with replicas out of sync, on broker "
-            f"{numbered(sorted(counts.lagging))}"
+            f"{_partitions(counts.under_replicated)} replicas that are out of sync, on "
+            f"{brokers_named(sorted(counts.lagging))}"
         )
         return fails(ConditionType.HEALTHY, "UnderReplicated", message)
     return holds(ConditionType.HEALTHY, "Healthy")
@@ -250,14 +255,20 @@ def _applied(facts: ClusterFacts, now: datetime) -> Verdict:
     condition, rollout = ConditionType.CONFIGURATION_APPLIED, facts.rollout
     if facts.settings.problems:
         reason = facts.settings.problems[0].reason.value
-        return fails(condition, reason, "the spec is refused, so what was before stays in force")
+        return fails(
+            condition, reason, "the spec was refused, so the previous configuration stays in force"
+        )
     if facts.settings.is_paused:
-        return fails(condition, "Paused", "changes of the spec wait until the cluster goes on")
+        return fails(
+            condition,
+            "Paused",
+            "the cluster is paused: changes of the spec are applied when it is resumed",
+        )
     if facts.world.apply_problems:
         return fails(condition, FAILED_APPLY, _not_applied(facts.world))
     if not rollout.outdated:
         return holds(condition, "Applied")
-    which = f"broker {numbered(rollout.outdated)} is to be restarted for the configuration"
+    which = f"{brokers_named(rollout.outdated)} must restart to apply the configuration"
     if rollout.restart is None and (rollout.waits_for or rollout.is_needed):
         return fails(condition, *_why_not_restarted(facts, which, now))
     return fails(condition, "Restarting", which)
@@ -272,11 +283,11 @@ def _why_not_restarted(facts: ClusterFacts, which: str, now: datetime) -> tuple[
 
 def _what_a_restart_waits_for(rollout: Rollout, brokers: Sequence[BrokerId]) -> Iterator[str]:
     if rollout.waits_for:
-        yield f"waits until broker {numbered(rollout.waits_for)} is ready and in sync"
+        yield f"waiting for {brokers_named(rollout.waits_for)} to be ready and in sync"
     if needed := [one for one in brokers if one in rollout.is_needed]:
         yield (
-            f"without broker {numbered(needed)} partitions would have fewer replicas in sync "
-            "than their min.insync.replicas"
+            f"without {brokers_named(needed)}, partitions would have fewer in-sync replicas than "
+            "their min.insync.replicas"
         )
 
 
@@ -319,14 +330,16 @@ def _quiesced(facts: ClusterFacts) -> Verdict:
         or facts.counts.under_replicated
     )
     if any(map(is_in_force, facts.world.rebalances)):
-        return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance moves leaderships")
+        return fails(ConditionType.QUIESCED, "InProgress", "a Rebalance is moving leaderships")
     if busy or len(facts.serving) < len(facts.broker_ids):
-        return fails(ConditionType.QUIESCED, "InProgress", "brokers start, restart or catch up")
+        return fails(
+            ConditionType.QUIESCED, "InProgress", "brokers are starting, restarting or catching up"
+        )
     return holds(ConditionType.QUIESCED, "Quiesced")
 
 
 def _restarts_asked_for(facts: ClusterFacts) -> str:
-    which = f"broker {numbered(facts.rollout.asked)} is to be restarted, as was asked for"
+    which = f"{brokers_named(facts.rollout.asked)} must restart, as requested"
     if facts.rollout.restart is not None:
         return which
     return "; ".join((which, *_what_a_restart_waits_for(facts.rollout, facts.rollout.asked)))
@@ -335,9 +348,9 @@ def _restarts_asked_for(facts: ClusterFacts) -> str:
 def _stable(verdicts: list[Verdict]) -> Verdict:
     broken = [one.type for one in verdicts if one.status is not ConditionStatus.TRUE]
     if broken:
-        return fails(ConditionType.STABLE, "NotStable", f"not {', '.join(broken)}")
+        return fails(ConditionType.STABLE, "NotStable", f"not met: {', '.join(broken)}")
     return holds(ConditionType.STABLE, "Stable")
 
 
 def _partitions(count: int) -> str:
-    return "1 partition is" if count == 1 else f"{count} partitions are"
+    return "1 partition has" if count == 1 else f"{count} partitions have"

@@ -106,7 +106,7 @@ def compare(
     if missing and not is_enough:
         return Waiting(tuple(missing))
     if not vouching and (silent or len(returned) < len(state.isr) or _is_any_lost(returned)):
-        return AtRisk("no in-sync replica vouches for its disk")
+        return AtRisk("no in-sync replica can prove that its disk lost nothing")
     whole = [one for one in returned if one.standing is not Standing.LOST]
     able = [one for one in whole if one.may_lead]
     if not able:

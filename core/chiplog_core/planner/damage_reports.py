@@ -38,7 +38,7 @@ class Found(NamedTuple):
         damage = self.damage
         offset = "" if damage.offset is None else f" from offset {damage.offset} on"
         text = f"{self.name} is damaged in {damage.file}{offset}"
-        return f"{text}; it is being fetched anew" if damage.refetching else text
+        return f"{text}; it is being fetched again from the leader" if damage.refetching else text
 
 
 DamageByTopic = Mapping[TopicId, Sequence[Found]]
@@ -73,10 +73,10 @@ def damage_events(topic: Topic, status: TopicStatus, found: Sequence[Found]) -> 
     before, after = _told(topic.status), _told(status)
     for one in found[:MOST]:
         if f"{one.name} is" in after and f"{one.name} is" not in before:
-            why = one.damage.message or "it is not what was written"
+            why = one.damage.message or "its bytes are not what was written"
             yield _event(topic, EventType.WARNING, "ReplicaDamaged", f"{one}: {why}")
     if before and not after:
-        message = "every replica that was damaged is whole again"
+        message = "every damaged replica has been restored"
         yield _event(topic, EventType.NORMAL, "ReplicasRebuilt", message)
 
 

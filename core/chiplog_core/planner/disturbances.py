@@ -14,6 +14,7 @@ from chiplog_core.planner.regression import (
     missing_reports,
     why_at_risk,
 )
+from chiplog_core.planner.verdicts import brokers_named, partitions_named
 
 MOST_SHOWN = 10
 """Partitions that one message speaks of, after which the next ones are shown."""
@@ -41,8 +42,8 @@ def disturbance(
         }
     )
     message = (
-        f"partition {numbered(counts.offline)} has no live leader; the replicas are on broker "
-        f"{numbered(brokers)}"
+        f"no live leader for {partitions_named(counts.offline)}; the replicas are on "
+        f"{brokers_named(brokers)}"
     )
     if consent := _consent_without(situation, spec, counts):
         message += (
@@ -74,43 +75,43 @@ def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionStat
     missing = missing_reports(state, members, known, has_gone_back=has_gone_back)
     which = f"partition {state.partition} (partitionEpoch {state.partition_epoch})"
     without = (
-        f'set the annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}" to go on '
-        "without it"
+        f'set the annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}" to '
+        "continue without it"
     )
     if has_gone_back and missing:
         return (
-            f"{which} waits for broker {numbered(missing)} to report what it has. If it never "
-            f"will, {without}"
+            f"{which} waits for {brokers_named(missing)} to report its log. If no report "
+            f"ever comes, {without}"
         )
     unchecked = sorted(silent(state, members))
     if not has_gone_back and are_outnumbered(state, spec.min_isr, members):
         return (
-            f"{which}: broker {numbered(unchecked)} may know of a later leader and has not "
-            f"reported since the operator started. If it never comes back, {without}"
+            f"{which}: {brokers_named(unchecked)} may know of a later leader and sent no report "
+            f"since the operator started. If no report ever comes, {without}"
         )
     in_sync = {ref.broker_id for ref in state.isr}
     awaited = [broker_id for broker_id in missing if broker_id in in_sync]
     if not has_gone_back and awaited:
         return (
             f"{which}: every in-sync replica was restarted, and the one with the longest log will "
-            f"lead. Broker {numbered(awaited)} has not reported its log yet; after a minute this "
-            "goes on without it if another replica vouches for its disk. If it never comes back, "
-            f"{without}"
+            f"lead. {brokers_named(awaited).capitalize()} sent no report yet; after a minute the "
+            "election goes on without it if another replica can prove that its disk lost nothing. "
+            f"If no report ever comes, {without}"
         )
     reason = "" if has_gone_back else why_at_risk(situation.answers, spec, state, members)
     ends = ", ".join(
         f"broker {broker_id} has records up to offset {report.log_end_offset}"
         for broker_id, report in sorted(known.items())
     )
-    why = "lost power" if counts_as_page_cache(spec) else "cannot vouch for its disk"
+    why = "lost power" if counts_as_page_cache(spec) else "cannot prove that its disk lost nothing"
     if reason:
         return (
             f"{which}: {reason}, so acknowledged records may be missing; "
-            f"{ends or 'nothing is left'}. To go on with what is left, set the annotation "
+            f"{ends or 'nothing is left'}. To continue with what is left, set the annotation "
             f'{labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}"'
         )
     return (
         f"{which}: every in-sync replica {why} or lost its disk, and acknowledged records may "
-        f"be missing; {ends or 'nothing is left'}. To go on with what is left, set the "
+        f"be missing; {ends or 'nothing is left'}. To continue with what is left, set the "
         f'annotation {labels.UNCLEAN_ELECTION} to "{acceptance(state, missing)}"'
     )

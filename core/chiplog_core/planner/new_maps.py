@@ -64,7 +64,7 @@ def wish_of_topic(owner: Topic, settings: Settings) -> Wish:
         config=given_topic_config(owner.spec.config).values,
         lost_id=owner.status.topic_id,
         had_partitions=owner.status.partitions or 1,
-        remedy=". To start empty instead, delete this Topic and make one of another name",
+        remedy=". To start empty instead, delete this Topic and create one with another name",
     )
 
 
@@ -89,15 +89,17 @@ class Places:
         waits = self._plan.waits
         if self._assembling:
             which = ", ".join(map(str, self._assembling))
-            waits[waiter] = Wait("WaitingForBrokers", f"waits for broker {which} to start")
+            waits[waiter] = Wait("WaitingForBrokers", f"waiting for broker {which} to start")
             self._plan.look_again_ms = LOOK_AGAIN_MS
             return False
         if self._situation.settings.inherited is None:
-            waits[waiter] = Wait("WaitingForCluster", "the BrokerCluster is not in order yet")
+            waits[waiter] = Wait(
+                "WaitingForCluster", "the spec of the BrokerCluster is refused or cannot be read"
+            )
             return False
         available = len(self.room.racks)
         if available < replicas:
-            message = f"needs {replicas} brokers that serve, and there are {available}"
+            message = f"needs {replicas} brokers that are ready, and there are {available}"
             waits[waiter] = Wait("WaitingForBrokers", message)
             return False
         return True
@@ -200,8 +202,9 @@ class NewMaps:
         if isinstance(found, Generation):
             return found
         message = (
-            f"the PartitionMap of topic id {topic_id} is gone and is rebuilt from the brokers' "
-            f"disks; not every replica of {_list_of(found)} was reported yet{wish.remedy}"
+            f"the PartitionMap of topic id {topic_id} is missing and is being rebuilt from the "
+            f"brokers' disks; not every replica of {_list_of(found)} has been reported "
+            f"yet{wish.remedy}"
         )
         self._plan.waits[wish.waiter] = Wait("MetadataMissing", message)
         return None

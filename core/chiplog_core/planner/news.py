@@ -17,7 +17,7 @@ from chiplog_core.model.verdicts import FAILED_APPLY
 from chiplog_core.problems import Reason
 
 WISHED: Final[Mapping[str, str]] = {
-    ConditionType.READY: "it is as its spec says",
+    ConditionType.READY: "the actual state matches the spec",
     ConditionType.HEALTHY: "every partition has a leader and all its replicas in sync",
     ConditionType.CONFIGURATION_APPLIED: "every broker runs with the configuration of the spec",
 }
@@ -55,7 +55,7 @@ def condition_news(
     for kind, was in published.items():
         if kind in UNWISHED or kind in ASKED_FOR:
             what = was.get("message") or was.get("reason")
-            yield News(EventType.NORMAL, f"{kind}Over", f"no longer: {what}")
+            yield News(EventType.NORMAL, f"{kind}Over", f"no longer true: {what}")
 
 
 def _differs(was: Mapping[str, object], condition: Condition) -> bool:
@@ -115,7 +115,10 @@ def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterato
         is_planned = broker.status.draining
         how = "has stopped" if is_planned else "ended or did not renew its Lease in time"
         kind = EventType.NORMAL if is_planned else EventType.WARNING
-        message = f"{who} {how}: session {after.session} leads nothing and is in sync nowhere"
+        message = (
+            f"{who} {how}: its session {after.session} is fenced, leads no partition and counts "
+            "as in sync for none"
+        )
         yield News(kind, "BrokerFenced", message)
     if after.retired and not before.retired:
         yield News(EventType.NORMAL, "BrokerRetired", f"{who} is retired; its id is not used again")
@@ -143,14 +146,15 @@ def election_news(changes: Sequence[LeaderChange]) -> Iterator[News]:
     if lost:
         of_whom = Counter(_broker(change.before) for change in lost)
         message = (
-            f"no replica can lead {_partitions(of_whom.total())}: {_counts(of_whom, 'led by')}"
+            f"no replica can lead {_partitions(of_whom.total())}: "
+            f"{_counts(of_whom, 'previously led by')}"
         )
         yield News(EventType.WARNING, "LeadersLost", message)
     again = Counter(
         _broker(change.after) for change in changes if change.after and _is_same_broker(change)
     )
     if again:
-        message = f"{_partitions(again.total())} again led by a broker that started again"
+        message = f"{_partitions(again.total())} led again by a broker that restarted"
         yield News(EventType.NORMAL, "LeadersElected", f"{message}: {_counts(again, 'on')}")
     moved = Counter(
         (_broker(change.before), _broker(change.after))

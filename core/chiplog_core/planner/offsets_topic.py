@@ -114,12 +114,12 @@ def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
     if wanted.partitions != len(partitions):
         yield (
             f"spec.config[{OFFSETS_TOPIC_NUM_PARTITIONS.name}] is {wanted.partitions}, but "
-            f"{CONSUMER_OFFSETS} was made with {len(partitions)}, by which groups find their "
-            "coordinator: it stays so"
+            f"{CONSUMER_OFFSETS} was made with {len(partitions)}, and groups find their "
+            "coordinator by that number: it cannot change"
         )
     if wanted.replicas != replicas:
         yield (
-            f"{CONSUMER_OFFSETS} was made with {replicas} replicas and would have "
-            f"{wanted.replicas} now ({OFFSETS_TOPIC_REPLICATION_FACTOR.name}), but replicas "
+            f"{CONSUMER_OFFSETS} was made with {replicas} replicas; "
+            f"{OFFSETS_TOPIC_REPLICATION_FACTOR.name} now asks for {wanted.replicas}, but replicas "
             "cannot be added or moved yet"
         )

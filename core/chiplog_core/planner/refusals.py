@@ -78,17 +78,17 @@ def doubt(whom: Identity, world: World, believed_ms: int | None, now_ms: int) ->
     """
     broker = world.brokers.get(whom.broker_id)
     if broker is None or identity(broker, world.pods.get(whom.broker_id)) != whom:
-        return "its process, pod or address is another one by now"
+        return "its process, pod or address has changed"
     if whom.incarnation in world.ended:
         return "it is known to have ended"
     if believed_ms is not None and now_ms - believed_ms < BETWEEN_MS:
-        return f"another one was believed in the last {BETWEEN_MS // 1000} s"
+        return f"another report was accepted in the last {BETWEEN_MS // 1000} s"
     return _doubt_about_partitions(whom.broker_id, world)
 
 
 def _doubt_about_partitions(broker_id: BrokerId, world: World) -> str:
     if not world.is_complete or world.unreadable_maps:
-        return "not all partitions are known"
+        return "the operator does not know all partitions yet"
     members = find_members(world, awaiting_admission(world))
     if members.awaited:
         return "a broker has not compared its disk with the partition maps yet"

@@ -71,9 +71,9 @@ class Loss:
 
     def __str__(self) -> str:
         return (
-            f"partition {self.partition}: no in-sync replica could vouch for its disk; broker "
-            f"{self.winner} leads with log end {self.report.log_end_offset}, and records from "
-            "there on that were acknowledged are lost"
+            f"partition {self.partition}: no in-sync replica could prove that its disk lost "
+            f"nothing; broker {self.winner} leads with log end offset "
+            f"{self.report.log_end_offset}, and acknowledged records from that offset on are lost"
         )
 
 

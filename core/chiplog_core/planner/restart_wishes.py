@@ -64,17 +64,17 @@ def _wish(pod: PodState, owner: StatefulSetState | None) -> RestartWish | None:
         return RestartWish(MANUAL, _by_annotation("the pod"))
     wanted_at = "" if owner is None else owner.template_annotations.get(labels.RESTARTED_AT, "")
     if wanted_at and pod.annotations.get(labels.RESTARTED_AT) != wanted_at:
-        return RestartWish(ROLLOUT_RESTART, f"Asked for by kubectl rollout restart at {wanted_at}")
+        return RestartWish(ROLLOUT_RESTART, f"Requested by kubectl rollout restart at {wanted_at}")
     return None
 
 
 def _in_template(owner: StatefulSetState) -> Problem:
     return Problem(
         f"StatefulSet {owner.name} spec.template.{field_of(labels.MANUAL_ROLLING_UPDATE)}",
-        "restarts nothing, since each new pod has it as well",
+        "cannot request a restart, because every new pod has it too",
         "remove it, and annotate the StatefulSet itself",
     )
 
 
 def _by_annotation(where: str) -> str:
-    return f"Asked for by the annotation {labels.MANUAL_ROLLING_UPDATE} of {where}"
+    return f"Requested by the annotation {labels.MANUAL_ROLLING_UPDATE} of {where}"

@@ -70,7 +70,7 @@ def _restart(world: World, broker_id: BrokerId) -> RestartPod:
         reason=VOLUME_NOT_BOUND,
         message=(
             f"The pod is on node {pod.node}, but its claim {world.claims[broker_id].name} waits "
-            "for a pod to be scheduled, so neither would go on. The pod is deleted, and its "
-            "StatefulSet makes it again"
+            "for a pod to be scheduled, so each waits for the other. The operator deletes the "
+            "pod, and its StatefulSet creates it again"
         ),
     )

@@ -176,7 +176,7 @@ class MapPlanner:
             which = ", ".join(map(str, waiting))
             message = (
                 f"a topic of this name was deleted, and broker {which} has not yet confirmed that "
-                "its data is gone; the name is free when it has"
+                "its data is deleted; the name is free after that"
             )
             self._plan.waits[owner.metadata.uid] = Wait("WaitingForDeletion", message)
             return spec

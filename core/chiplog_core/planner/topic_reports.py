@@ -121,7 +121,7 @@ class _Reporter:
         if self._situation.settings.is_paused:
             return fails(ConditionType.READY, "Paused", "the BrokerCluster is paused")
         if self._situation.settings.cluster is None:
-            message = "the BrokerCluster's spec does not read"
+            message = "the spec of the BrokerCluster cannot be parsed"
             return fails(ConditionType.READY, "WaitingForCluster", message)
         return None  # its finalizer or its map is being written
 
@@ -147,9 +147,9 @@ class _Reporter:
         book = self._situation.world.managed_fields.get(topic.metadata.uid)
         if fields := set_by_clients_only(book, topic.metadata.annotations):
             message = (
-                f"Kafka clients have set {', '.join(fields)}, which no manifest names, so `kubectl "
-                "diff` does not show it. Write it into the manifest to keep it, or take it back "
-                "with the client or with kubectl edit"
+                f"Kafka clients have set {', '.join(fields)}, which no manifest contains, so "
+                "`kubectl diff` does not show it. Add it to the manifest to keep it, or revert it "
+                "with a Kafka client or kubectl edit"
             )
             yield holds(ConditionType.CHANGED_BY_CLIENTS, "FieldsSet", message)
 
@@ -173,8 +173,8 @@ def _annotation_problems(topic: Topic) -> Iterator[Problem]:
     if unread := unread_losses(consent):
         yield Problem(
             field_of(labels.UNCLEAN_ELECTION),
-            f"has {shown(unread[0])}, which accepts nothing",
-            "write what the Ready condition prints, like 3@17 or 3@17/2+5",
+            f"has {shown(unread[0])}, which is not a valid value",
+            "copy the value that the Ready condition shows, like 3@17 or 3@17/2+5",
         )
 
 
@@ -185,9 +185,9 @@ def _growth_message(topic: Topic, partition_map: PartitionMap | None) -> str:
         now = _partitions(partition_map.spec)
         if now > before:
             return (
-                f"the topic grew from {before} to {now} partitions by Append: most keys map to "
-                "other partitions from now on, so the order of a key's records holds only before "
-                "and after"
+                f"the topic grew from {before} to {now} partitions by Append: most keys now map "
+                "to other partitions, so a key's records keep their order before the change and "
+                "after it, but not across it"
             )
     for condition in topic.status.conditions:
         is_growth = condition.type == ConditionType.WARNING and condition.reason == KEYS_REMAPPED

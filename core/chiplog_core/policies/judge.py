@@ -11,7 +11,9 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.policies.rules import TopicFacts, Violation, violations
 from chiplog_core.problems import Problem, Reason
 
-TOLERATED = "it was so before and runs on; nothing that makes it worse is accepted"
+TOLERATED = (
+    "it was set before the policy and stays in force; a change that makes it worse is refused"
+)
 LEAVE_IT = ", or leave it as it is"
 
 

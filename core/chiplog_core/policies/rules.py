@@ -76,7 +76,7 @@ def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Viola
         message = f"is {topic.name}, which is not {pattern}, spec.topicPolicies.namePattern {of}"
     except ValueError:
         # The BrokerCluster's own condition says what is wrong with it. Unguarded is no name.
-        message = f"cannot be judged: spec.topicPolicies.namePattern {of} does not read"
+        message = f"cannot be checked: spec.topicPolicies.namePattern {of} cannot be parsed"
     yield Violation(
         policy="namePattern",
         field="spec.topicName",
@@ -100,9 +100,9 @@ def _prefix(
     yield Violation(
         policy=policy,
         field="spec.topicName",
-        message=f"is {topic.name}, but topics of namespace {topic.namespace} begin with {prefix} "
-        f"by spec.topicPolicies.{policy} {of}",
-        remedy="choose a name that does",
+        message=f"is {topic.name}, but spec.topicPolicies.{policy} {of} requires that names of "
+        f"topics in namespace {topic.namespace} start with {prefix}",
+        remedy="choose a name with that prefix",
     )
 
 
@@ -128,8 +128,8 @@ def _kept_for_ever(policies: TopicPolicies, topic: TopicFacts, of: str) -> Itera
             yield Violation(
                 policy=policy,
                 field=f"spec.config[{CLEANUP_POLICY.name}]",
-                message=f"is {','.join(words)}, which keeps records for ever, against "
-                f"spec.topicPolicies.{policy} {of}",
+                message=f"is {','.join(words)}, which keeps records for ever, and "
+                f"spec.topicPolicies.{policy} {of} forbids that",
                 remedy=f"add {DELETE} to it",
                 excess=NO_LIMIT,
             )

@@ -130,9 +130,9 @@ def _said(reason: Reason, load: TopicLoad, brokers: int) -> str:
         case Reason.HOT_KEY:
             return (
                 f"one key has {load.hottest_share:.0%} of the records and stays in one partition: "
-                "more partitions do not spread it, a key with more parts would"
+                "more partitions do not spread it, only a finer-grained key does"
             )
         case Reason.CAPPED:
-            return f"at most {MAX_TIMES} times as many partitions are advised at once"
+            return f"at most {MAX_TIMES} times as many partitions are recommended in one step"
         case Reason.ENOUGH:
-            return "the partitions are enough"
+            return "there are enough partitions"

@@ -72,8 +72,8 @@ class Approval:
             return ""
         more = f" (and {len(self.stale) - 1} more)" if len(self.stale) > 1 else ""
         return (
-            f"{self.stale[0].message}{more}: the proposal is for an older state; "
-            "set the annotation chiplog.dev/rebalance to refresh"
+            f"{self.stale[0].message}{more}: the proposal is outdated; set the annotation "
+            "chiplog.dev/rebalance to refresh to measure again"
         )
 
 

@@ -24,7 +24,7 @@ MAX_KEY_CHARACTERS: Final = 200
 BASE64_PREFIX: Final = "base64:"
 
 NOT_EXECUTABLE: Final = (
-    "replica moves are not carried out yet: approving moves leaders only; the reassignment is in "
+    "replica moves are not built yet: approval moves only leaderships; the reassignment is in "
     "Kafka's format"
 )
 

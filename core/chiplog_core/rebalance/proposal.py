@@ -136,9 +136,9 @@ def _check(brokers: Sequence[Broker], settings: Settings) -> None:
             f"brokers: there is no broker {missing[0]}; there are {sorted(known)}"
         )
     if settings.mode is Mode.REMOVE_BROKERS and settings.brokers == known:
-        raise RebalanceRefused("brokers: all brokers would be removed; leave one at least")
+        raise RebalanceRefused("brokers: all brokers would be removed; keep at least one")
     if not any(one.is_usable for one in brokers):
-        raise RebalanceRefused("no broker is usable: wait until one serves")
+        raise RebalanceRefused("no broker is ready: wait until one is")
 
 
 def _led_at_end(

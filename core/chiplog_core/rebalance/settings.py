@@ -86,12 +86,12 @@ def read_settings(
 
 def _mode(text: str) -> Mode:
     if text == "remove-disks":
-        raise RebalanceRefused("mode: remove-disks is not there yet; use remove-brokers")
+        raise RebalanceRefused("mode: remove-disks is not built yet; use remove-brokers")
     try:
         return Mode(text)
     except ValueError:
         known = ", ".join(Mode)
-        raise RebalanceRefused(f"mode: {text!r} is none of {known}") from None
+        raise RebalanceRefused(f"mode: {text!r} is not one of {known}") from None
 
 
 def _goal(text: str) -> Goal:
@@ -99,7 +99,7 @@ def _goal(text: str) -> Goal:
         return Goal(text.rsplit(".", 1)[-1])  # Cruise Control takes the Java class's name, too
     except ValueError:
         known = ", ".join(Goal)
-        raise RebalanceRefused(f"goals: {text!r} is none of {known}") from None
+        raise RebalanceRefused(f"goals: {text!r} is not one of {known}") from None
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
@@ -109,5 +109,5 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         return re.compile(text)
     except re.error as problem:
         raise RebalanceRefused(
-            f"excludedTopics: {text!r} is no regular expression: {problem}"
+            f"excludedTopics: {text!r} is not a regular expression: {problem}"
         ) from None

@@ -20,8 +20,9 @@ from chiplog_core.model.spark import SparkOverrides, SparkSettings
 from chiplog_core.problems import Problem, Reason
 
 _HOW = (
-    "have it added to the operator chart's {value}; or, where the chart's admissionPolicies "
-    "judge it, have it written by somebody who may create pods in namespace {namespace}"
+    "ask the cluster administrator to add it to {value} of the operator's chart; or, if the "
+    "chart's admissionPolicies check this object, let somebody write it who may create pods in "
+    "namespace {namespace}"
 )
 
 
@@ -100,7 +101,7 @@ def _problem(field: str, named: str, value: str, namespace: str) -> Problem:
     how = _HOW.format(value=value, namespace=namespace)
     return Problem(
         field,
-        f"is {named}, which may not be named here",
+        f"is {named}, which is not allowed here",
         f"remove it, or {how}",
         Reason.NOT_ALLOWED,
     )

@@ -189,7 +189,7 @@ class Following(ABC, Generic[V, P, S]):
             outcome=None,
         )
         self._again_in(0)
-        self._tell("RunBegun", f"Application {name} is begun")
+        self._tell("RunBegun", f"Application {name} was started")
 
     # ---- what comes of the look ----
 

@@ -23,8 +23,8 @@ MAKING_S = 120
 
 NO_EXECUTORS_S = 120
 NO_EXECUTORS = (
-    "the driver runs and has no executors: a ResourceQuota or an admission policy of the namespace"
-    " may refuse their pods, which the driver's log says"
+    "the driver runs but has no executors: a ResourceQuota or an admission policy of the "
+    "namespace may refuse their pods; see the driver's log"
 )
 
 WAITING: Mapping[str, int | None] = {
@@ -56,15 +56,15 @@ _REFUSED = "is forbidden"
 """How the API server's refusals read, to a launcher and to a driver."""
 
 EXITS: Mapping[int, tuple[str, str]] = {
-    3: ("JobFailed", "the job ended with a result that says why"),
+    3: ("JobFailed", "the job ended and wrote a result with the reason"),
     11: (
         "ExecutorsFailed",
-        "executors failed too often; the driver's log and the ended executors' pods say why",
+        "executors failed too often; see the log of the driver and of the ended executor pods",
     ),
     52: ("OutOfHeap", "the driver's heap is too small: raise spec.spark.driver.memory"),
     137: (
         "Killed",
-        "the driver was killed; where nobody did that, raise spec.spark.driver.memory",
+        "the driver was killed; if nobody did that on purpose, raise spec.spark.driver.memory",
     ),
 }
 """What a driver's exit code means: a reason and a message. 11 and 52 are Spark's (`SparkExitCode`),
@@ -178,7 +178,7 @@ def _of_executors(pods: Iterable[Mapping[str, object]], now: datetime) -> Troubl
     if not troubles or len(troubles) < len(executors):
         return None
     worst = next((one for one in troubles if not one.is_final), troubles[0])
-    return Trouble(worst.reason, f"no executor runs: {worst.message}", worst.is_final)
+    return Trouble(worst.reason, f"no executor is running: {worst.message}", worst.is_final)
 
 
 def _no_executors(
@@ -210,7 +210,7 @@ def _waiting(pod: Mapping[str, object], container: str, now: datetime) -> Troubl
         patience_s = WAITING.get(reason)
         if patience_s is not None:
             since = time(pod, "status", "startTime") or time(pod, "metadata", "creationTimestamp")
-            message = text(status, "state", "waiting", "message") or f"the pod waits: {reason}"
+            message = text(status, "state", "waiting", "message") or f"the pod is waiting: {reason}"
             return Trouble(reason, message, is_final=_is_over(since, patience_s, now))
     return None
 
@@ -220,7 +220,7 @@ def _unscheduled(pod: Mapping[str, object]) -> Trouble | None:
     for condition in parts(pod, "status", "conditions"):
         if text(condition, "type") == "PodScheduled" and text(condition, "status") == "False":
             reason = text(condition, "reason") or "Unschedulable"
-            message = text(condition, "message") or "no node takes the pod"
+            message = text(condition, "message") or "no node can run the pod"
             return Trouble(reason, message, is_final=False)
     return None
 

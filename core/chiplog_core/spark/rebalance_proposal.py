@@ -30,7 +30,8 @@ from chiplog_core.rebalance.replicas import MAX_REPLICA_MOVES
 from chiplog_core.rebalance.status import moves_of
 
 NOT_MOVED = (
-    "replicas cannot be moved yet, so the {count} replica moves of {megabytes} MB are left out"
+    "replicas cannot be moved yet, so the proposal's {count} replica moves ({megabytes} MB) are "
+    "skipped"
 )
 
 
@@ -82,7 +83,7 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
         )
         text = json.dumps(write(summary.reassignment)) if summary.reassignment.partitions else ""
     if len(text) > MAX_REASSIGNMENT_LENGTH:
-        message, text = f"{message}; they are too many to be told: exclude topics", ""
+        message, text = f"{message}; the list is too long for the status: exclude topics", ""
     proposal = Proposal(
         id=result.application,
         made_at=made_at,
@@ -113,9 +114,9 @@ def told(proposal: Proposal) -> str:
     orders = len(proposal.leader_moves) - moves
     parts = [f"{moves} leaderships would move"]
     if orders > 0:
-        parts.append(f"{orders} stay, and need another order of replicas for it")
+        parts.append(f"{orders} stay, but their replicas must be reordered")
     if not proposal.leader_moves:
-        parts = ["no leadership has to move"]
+        parts = ["no leadership needs to move"]
     before = proposal.on_demand_balancedness_score_before
     after = proposal.on_demand_balancedness_score_after
     if before is not None and after is not None:

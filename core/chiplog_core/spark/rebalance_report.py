@@ -27,7 +27,7 @@ def verdicts(
     state = status.state or RebalanceState.NEW
     ready = refused(problems) if problems else _ready(rebalance, status, state, unmet)
     if waits_for and not problems:
-        message = f"it is approved, and begins when the moves of Rebalance {waits_for} are over"
+        message = f"approved; it starts when the moves of Rebalance {waits_for} are finished"
         ready = fails(ConditionType.READY, "WaitsForAnother", message)
     found = [ready]
     if state not in {RebalanceState.READY, RebalanceState.RECONCILIATION_PAUSED}:
@@ -61,7 +61,9 @@ def _measuring(status: RebalanceStatus, state: RebalanceState, unmet: Unmet | No
     if application is None or status.finished_at is not None:
         if unmet is not None:
             return fails(ready, unmet.reason, unmet.message)
-        return fails(ready, state.value, "measuring begins when the application before is gone")
+        return fails(
+            ready, state.value, "measuring starts when the previous application is removed"
+        )
     more = f": {application.message}" if application.message else ""
     if unmet is not None and not application.kind:  # it was not made yet
         more = f": {unmet.message}"
@@ -89,5 +91,5 @@ def moved(status: RebalanceStatus) -> str:
     moves = status.moves
     if moves is None:
         return ""
-    rest = f"; {moves.left_out} are left out" if moves.left_out else ""
-    return f"{moves.done} of {moves.total} leaderships are where they are to be{rest}"
+    rest = f"; {moves.left_out} were skipped" if moves.left_out else ""
+    return f"{moves.done} of {moves.total} leaderships are moved{rest}"

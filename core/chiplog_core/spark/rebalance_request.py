@@ -23,16 +23,16 @@ def wish_of(spec: RebalanceSpec) -> str:
 def wants(topics: Sequence[str], brokers: Sequence[Broker]) -> Unmet | None:
     """What the measuring needs and the cluster does not have."""
     if not topics:
-        return Unmet("NoTopics", "the cluster has no topics: measuring begins when there is one")
+        return Unmet("NoTopics", "the cluster has no topics: measuring starts when there is one")
     names_bytes = sum(len(one) + len('"",') for one in topics)
     if len(topics) > MAX_TOPICS or names_bytes > MAX_NAMES_BYTES:
         message = (
-            f"the cluster has {len(topics)} topics; a job can be told of {MAX_TOPICS}, and of "
+            f"the cluster has {len(topics)} topics; a job takes at most {MAX_TOPICS} topics and "
             f"{MAX_NAMES_BYTES} bytes of names"
         )
         return Unmet("TooManyTopics", message)
     if not any(one.is_usable for one in brokers):
-        return Unmet("NoBrokers", "no broker serves: measuring begins when one does")
+        return Unmet("NoBrokers", "no broker is ready: measuring starts when one is")
     return None
 
 

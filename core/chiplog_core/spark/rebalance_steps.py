@@ -114,7 +114,10 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
             return
         message = moved(self._status)
         if stale:
-            message += f": {stale[0].message}. The annotation refresh measures anew"
+            message += (
+                f": {stale[0].message}. Set the annotation {labels.REBALANCE} to refresh to "
+                "measure again"
+            )
             self._set(state=RebalanceState.NOT_READY, outcome=outcome("MovesLeftOut", message))
             self._tell("MovesLeftOut", message, is_warning=True)
         else:
@@ -176,8 +179,8 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         state = self._state
         if said not in {*Wish} or state not in POSSIBLE[Wish(said)]:
             possible = [wish.value for wish in Wish if state in POSSIBLE[wish]]
-            heard = f"in state {state.value} it may be {' or '.join(possible) or 'nothing'}"
-            message = f"annotation {labels.REBALANCE} is {said!r} and is taken away: {heard}"
+            heard = f"in state {state.value} it can be {' or '.join(possible) or 'nothing'}"
+            message = f"the annotation {labels.REBALANCE}={said!r} was removed: {heard}"
             self._tell("AnnotationRefused", message, is_warning=True)
             return True
         if said == Wish.APPROVE:
@@ -189,9 +192,12 @@ class _Steps(Following[RebalanceView, RebalanceSpec, RebalanceStatus]):
         return True
 
     def _stop(self) -> None:
-        message = "measuring was stopped; the annotation refresh begins it anew"
+        message = (
+            f"measuring was stopped; set the annotation {labels.REBALANCE} to refresh to "
+            "measure again"
+        )
         if self._state is RebalanceState.REBALANCING:
-            message = f"stopped: {moved(self._status)}, and what was moved stays moved"
+            message = f"stopped: {moved(self._status)}; finished moves are not undone"
         self._abandon_run()
         # Also where it was about to begin: what is wished for is what was stopped.
         self._set(

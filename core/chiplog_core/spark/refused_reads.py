@@ -107,5 +107,5 @@ def _counts(count: Mapping[Check, int]) -> Iterator[CheckCount]:
 
 def _message(past: PastDamage) -> str:
     what = "ends too early" if past.kind is DamageKind.TRUNCATED else "is not what was written"
-    text = f"its broker refuses to serve the replica, as {past.file} {what}: {past.message}"
+    text = f"its broker refuses to serve the replica, because {past.file} {what}: {past.message}"
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH]

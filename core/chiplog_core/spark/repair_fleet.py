@@ -106,13 +106,13 @@ class Fleet:
         if self._standing.held_up:
             return self._standing.held_up
         state, found = self.state_of(one), self._standing.maps[one.topic]
-        assert state is not None, "what is not there any more is refused"
+        assert state is not None, "a replica that does not exist any more is refused"
         if state.leader is None or state.reports_wanted or found.spec.hibernated:
-            return "nobody leads the partition"
+            return "the partition has no leader"
         if state.adding or state.removing:
             return "the partition is being moved"
         if one.replica not in self.in_sync(one):
-            return f"broker {one.replica} is not in sync, or not there"
+            return f"broker {one.replica} is not in sync, or does not exist"
         return (
             self._too_many(one)
             or self._too_few(one, found.spec.min_isr)
@@ -122,9 +122,9 @@ class Fleet:
     def _too_many(self, one: ReplicaRepair) -> str:
         busy = self._away | self._ordered
         if any(place == place_of(one) for _, place in busy):
-            return "another replica of the partition is being fetched anew"
+            return "another replica of the partition is being fetched again"
         if len(self._ordered) >= MAX_AT_ONCE:
-            return f"{MAX_AT_ONCE} replicas are being fetched anew; more would burden the cluster"
+            return f"{MAX_AT_ONCE} replicas are already being fetched again, which is the limit"
         return ""
 
     def _too_few(self, one: ReplicaRepair, min_isr: int) -> str:
@@ -139,7 +139,9 @@ class Fleet:
             wanted = max(wanted, MAJORITY)
         if len(sound) >= wanted:
             return ""
-        return f"{len(sound)} other replicas are whole and in sync, and {wanted} must be"
+        return (
+            f"only {len(sound)} other replicas are undamaged and in sync, and {wanted} are required"
+        )
 
     def _wrong_source(self, one: ReplicaRepair, leader: BrokerId) -> str:
         """It is fetched from whoever leads then: that one has to be whole.
@@ -152,7 +154,7 @@ class Fleet:
         others = [each for each in wrong if each != one.replica]
         if not others:
             return ""
-        return f"it would be fetched from broker {others[0]}, which is accused, too"
+        return f"it would be fetched from broker {others[0]}, whose replica may be damaged too"
 
 
 def _is_for(each: RefetchOrder | RefetchAnswer, one: ReplicaRepair) -> bool:

@@ -56,7 +56,7 @@ def accused_by(run: str, finding: Finding, now: datetime) -> tuple[ReplicaRepair
             since=now,
         )
         if place_of(one) in disputed:
-            message = "nobody can say which copy of the partition is right"
+            message = "it is unknown which copy of the partition is right"
             repair = replace(repair, state=RepairState.REFUSED, message=message)
         found.append(repair)
     return tuple(_whole_partitions(found))
@@ -95,7 +95,9 @@ def next_repairs(
         repairs[index] = _next(one, fleet, now, is_wanted=is_wanted)
         if repairs[index].state is RepairState.WAITING and is_wanted:
             why_not = fleet.why_not(one)
-            repairs[index] = replace(repairs[index], message=why_not or "it is being ordered")
+            repairs[index] = replace(
+                repairs[index], message=why_not or "the operator is ordering the repair"
+            )
             if not why_not:
                 orders.append(fleet.order(one))
     changes = zip(known, repairs, strict=True)
@@ -136,7 +138,7 @@ def _judged(
 ) -> tuple[RepairState, str]:
     """Where it stands now, and why."""
     if fleet.state_of(one) is None:
-        return RepairState.REFUSED, "the partition that was verified is not there any more"
+        return RepairState.REFUSED, "the partition that was verified does not exist any more"
     if one.state is RepairState.FETCHING:
         return _fetched(one, fleet)
     order = fleet.order_for(one)
@@ -155,20 +157,20 @@ def _with_order(one: ReplicaRepair, order: RefetchOrder, fleet: Fleet) -> tuple[
         return RepairState.ORDERED, "its broker has not answered yet"
     if fleet.is_damaged(one.replica, place_of(one)):
         return _fetched(one, fleet)
-    return RepairState.REFUSED, "the broker was started anew before it answered the order"
+    return RepairState.REFUSED, "the broker restarted before it answered the order"
 
 
 def _without_order(
     one: ReplicaRepair, fleet: Fleet, now: datetime, *, is_wanted: bool
 ) -> tuple[RepairState, str]:
     if one.state is RepairState.ORDERED:
-        return RepairState.REFUSED, "the order is gone, and it is given once only"
+        return RepairState.REFUSED, "the order was lost, and it is not repeated"
     if not is_wanted:
         return RepairState.REFUSED, "spec.repair does not say Refetch any more"
     if one.since is None or now - one.since > GOOD_FOR:
-        return RepairState.REFUSED, f"the proof is too old by now: {one.message}"
+        return RepairState.REFUSED, f"the proof is too old: {one.message}"
     if fleet.is_damaged(one.replica, place_of(one)):
-        return RepairState.REFUSED, "its broker has found the damage by itself and sees to it"
+        return RepairState.REFUSED, "its broker found the damage itself and repairs it"
     state = fleet.state_of(one)
     if state is None or one.replica not in state.replicas:
         return RepairState.REFUSED, f"broker {one.replica} holds no replica of it any more"
@@ -178,10 +180,12 @@ def _without_order(
 def _fetched(one: ReplicaRepair, fleet: Fleet) -> tuple[RepairState, str]:
     """It was put aside. Whole again it is when it is neither damaged nor out of sync."""
     if fleet.is_damaged(one.replica, place_of(one)):
-        return RepairState.FETCHING, "it is fetched anew from its leader"
+        return RepairState.FETCHING, "it is being fetched again from its leader"
     if one.replica not in fleet.in_sync(one):
         return RepairState.FETCHING, "it is not in sync yet"
-    return RepairState.DONE, "it was fetched anew and is in sync; what was found stays beside it"
+    return RepairState.DONE, (
+        "it was fetched again and is in sync; the damaged files are kept next to it"
+    )
 
 
 def _told(one: ReplicaRepair) -> Told:

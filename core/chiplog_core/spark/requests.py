@@ -94,7 +94,7 @@ class Request:
         value.pop("version", None)
         job = value.pop("job", {})
         if not isinstance(job, dict):
-            raise UnreadableDocument(Flaw.INVALID, "request.job is no object: write an object")
+            raise UnreadableDocument(Flaw.INVALID, "request.job is not an object: write an object")
         try:
             head: _Head = read(object_shape(_Head), value, "request", Unknown.REFUSE)
         except InvalidManifest as invalid:

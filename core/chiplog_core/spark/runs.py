@@ -138,7 +138,7 @@ def _without_result(
     if seen.state is RunState.GONE:
         if known.state is RunState.WANTED:
             return NotThere()
-        message = f"application {known.name} was removed before it had told a result"
+        message = f"application {known.name} was removed before it wrote a result"
         return Failed("ApplicationGone", message)
     if seen.state is RunState.FAILED:
         reason, message = seen.reason or "ApplicationFailed", seen.message
@@ -146,7 +146,7 @@ def _without_result(
     if seen.state is RunState.SUCCEEDED:
         if isinstance(result, UnreadableDocument):
             return Failed(f"Result{result.flaw.value}", str(result))
-        message = f"application {known.name} ended without a word of what it found"
+        message = f"application {known.name} ended without a result"
         return Failed("NoResult", message)
     return Going()
 
@@ -155,11 +155,11 @@ def _given_up(known: ApplicationStatus, seen: Seen, limit: timedelta) -> Failed:
     """What it waits for has had its time."""
     minutes = limit // timedelta(minutes=1)
     if seen.state is RunState.RUNNING:
-        message = f"no executor ran for {minutes} minutes, so nothing was done"
+        message = f"no executor was running for {minutes} minutes, so the job made no progress"
     elif known.has_run:
-        message = f"the application ran, and then did not run for {minutes} minutes"
+        message = f"the application was interrupted and has not run for {minutes} minutes"
     else:
-        message = f"the application did not begin to run within {minutes} minutes"
+        message = f"the application did not start within {minutes} minutes"
     reason = seen.reason or "NotStarted"
     return Failed(reason, _with(message, seen), must_remove=_is_there(seen))
 

@@ -28,7 +28,7 @@ def signature(key: str, application: str, text: str, what: str = _RESULT) -> str
     """64 hex digits, of the text of a result or of the file `what`. Raises `ValueError` without a
     key."""
     if not key:
-        raise ValueError("an empty key is known to everybody")
+        raise ValueError("the key is empty")
     message = f"chiplog-{what}-1\n{application}\n{text}"
     return hmac.new(key.encode(), message.encode(errors="surrogatepass"), "sha256").hexdigest()
 

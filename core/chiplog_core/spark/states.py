@@ -138,13 +138,13 @@ NOT_TAKEN_UP_S = 60
 
 NOT_TAKEN_UP: Mapping[SparkLauncher, str] = {
     SparkLauncher.KUBEFLOW: (
-        "Kubeflow's Spark operator does not take it up. Either it does not run (kubectl get pods"
+        "Kubeflow's Spark operator does not handle it. Either it does not run (kubectl get pods"
         " -A -l app.kubernetes.io/name=spark-operator), or it does not watch namespace"
-        " {namespace}: add that to spark.jobNamespaces of its Helm chart, which is only `default`"
-        " unless set, or set spec.spark.launcher of the BrokerCluster to Job"
+        " {namespace}: add that to spark.jobNamespaces of its Helm chart, which is only `default` "
+        "if not set, or set spec.spark.launcher of the BrokerCluster to Job"
     ),
     SparkLauncher.APACHE: (
-        "Apache's Spark operator does not take it up. Either it does not run (kubectl get pods -A"
+        "Apache's Spark operator does not handle it. Either it does not run (kubectl get pods -A"
         " -l app.kubernetes.io/name=spark-kubernetes-operator), or it does not watch namespace"
         " {namespace}: add that to workloadResources.namespaces.data of its Helm chart, or set"
         " spec.spark.launcher of the BrokerCluster to Job"
@@ -153,8 +153,8 @@ NOT_TAKEN_UP: Mapping[SparkLauncher, str] = {
 
 WEBHOOK_FAILED = "failed calling webhook"
 WEBHOOK_REMEDY = (
-    "a webhook that the API server has to ask does not answer: where it is the Spark operator's,"
-    " see that its webhook's pods run and its certificate is valid"
+    "an admission webhook does not answer: if it belongs to the Spark operator, check that its "
+    "webhook pods run and that its certificate is valid"
 )
 """https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/"""
 
@@ -261,7 +261,7 @@ def _apache(launched: Object) -> Phase:
         return _phase(name, state, text(current, "message"))
     before = _last_before_the_end(part(launched, "status", "stateTransitionHistory"))
     if before is None:
-        message = f"it ended as {state}, and its history does not say how"
+        message = f"it ended in state {state}, and its history does not say why"
         return Phase(PhaseName.UNKNOWN, state, message)
     last = text(before, "currentStateSummary")
     if last == "Succeeded":
@@ -312,9 +312,9 @@ def _job(launched: Object) -> Phase:
 def _phase(name: PhaseName, state: str, message: str) -> Phase:
     """A phase with the launcher's words where something is to be said."""
     if name is PhaseName.UNKNOWN:
-        return Phase(name, state, message or f"the launcher says {state!r}")
+        return Phase(name, state, message or f"the launcher reports {state!r}")
     if name is PhaseName.FAILED:
-        return Phase(name, state, message or f"the launcher says {state}")
+        return Phase(name, state, message or f"the launcher reports {state}")
     return Phase(name, state if message else "", message)
 
 

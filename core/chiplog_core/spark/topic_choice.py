@@ -36,7 +36,7 @@ def choose_topics(spec: VerificationSpec, topics: Topics) -> tuple[str, ...] | U
     if chosen:
         return tuple(chosen)
     what = "the cluster has no topics" if selector is None else "no Topic has these labels"
-    return Unmet("NoTopics", f"{what}: the run begins when there is one")
+    return Unmet("NoTopics", f"{what}: the run starts when there is one")
 
 
 def _missing(missing: list[str], topics: Topics) -> str:
@@ -45,6 +45,6 @@ def _missing(missing: list[str], topics: Topics) -> str:
     guess = nearest(missing[0], topics)
     hint = f" (did you mean {guess}?)" if guess else ""
     return (
-        f"spec.topics names {named}{more}, which the cluster does not have{hint}: correct it, or "
-        "make the topic; the run begins when it is there"
+        f"spec.topics contains {named}{more}, which the cluster does not have{hint}: correct it, "
+        "or create the topic; the run starts when the topic exists"
     )

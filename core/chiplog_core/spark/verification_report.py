@@ -106,7 +106,7 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
     reason, message, is_complete = "NoViolations", _read(summary.coverage), True
     if summary.figures.time_limit_reached:
         reason, is_complete = "TimeLimitReached", False
-        message = f"only a part was read before spec.timeLimit was over: {message}"
+        message = f"spec.timeLimit ended the run before everything was read: {message}"
     elif summary.refused:
         first = summary.refused[0]
         reason, is_complete = "CopiesNotRead", False
@@ -206,7 +206,7 @@ def _waiting(verification: Verification, status: VerificationStatus) -> Verdict:
         return fails(ready, "Paused", paused_verdict(verification.metadata).message)
     if status.next_run is not None:
         return fails(ready, "Scheduled", f"the next run is due at {status.next_run.isoformat()}")
-    return fails(ready, "Waiting", "the run begins when the one before is over")
+    return fails(ready, "Waiting", "the run starts when the previous one has ended")
 
 
 def _verified(verification: Verification, finding: Finding | None) -> Verdict | None:

@@ -156,7 +156,10 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         if self._spec.repair is Repair.REFETCH:
             proven = accused_by(run, finding, self._now)
             if finding.accused_total > len(finding.accused):
-                message = f"{finding.accused_total} replicas are accused, too many to repair any"
+                message = (
+                    f"{finding.accused_total} replicas may be damaged, which is too many to "
+                    "repair any automatically"
+                )
                 self._tell("RefetchRefused", message, is_warning=True)
         self._set(repairs=after_run(self._status.repairs, proven))
 
@@ -168,7 +171,9 @@ class _Steps(Following[VerificationView, VerificationSpec, VerificationStatus]):
         if standing is None:
             return
         if paused(self._view.verification.metadata) or self._view.problems:
-            standing = replace(standing, held_up="the Verification is paused, or refused")
+            standing = replace(
+                standing, held_up="the Verification is paused or its spec is refused"
+            )
         is_wanted = self._spec.repair is Repair.REFETCH
         found = next_repairs(self._status.repairs, standing, self._now, is_wanted=is_wanted)
         self._set(repairs=found.repairs)

@@ -5,5 +5,5 @@ from typing import Final
 from chiplog_core.version import VERSION
 
 BUILD_INFO: Final = "chiplog_build_info"
-BUILD_INFO_ABOUT: Final = "1, with the version of the process as a label."
+BUILD_INFO_ABOUT: Final = "Always 1; the label is the version of the process."
 BUILD_LABELS: Final = {"version": VERSION}

@@ -66,7 +66,7 @@ def _name(cluster: BrokerCluster) -> Iterator[Problem]:
     name = cluster.metadata.name
     if len(name) > MAX_CLUSTER_NAME_LENGTH:
         message = f"has {len(name)} characters, too many for the names of Services made from it"
-        yield Problem("metadata.name", message, f"choose one of at most {MAX_CLUSTER_NAME_LENGTH}")
+        yield Problem("metadata.name", message, f"use at most {MAX_CLUSTER_NAME_LENGTH} characters")
     if not re.fullmatch(CLUSTER_NAME_PATTERN, name):
         yield Problem("metadata.name", f"is {name!r}", f"choose {CLUSTER_NAME_MEANING}")
 
@@ -138,9 +138,12 @@ def _peer(peer: NetworkPolicyPeer, field: str) -> Iterator[Problem]:
     has_selector = peer.pod_selector is not None or peer.namespace_selector is not None
     if peer.ip_block is None and not has_selector:
         remedy = "set podSelector, namespaceSelector or ipBlock; {} as a selector means all"
-        yield Problem(field, "names nobody", remedy)
+        yield Problem(field, "selects nobody", remedy)
     if peer.ip_block is not None and has_selector:
-        message = "is set beside a selector, and addresses cannot be both"
+        message = (
+            "is set together with a selector, but a peer is either an address block or "
+            "selected by labels"
+        )
         yield Problem(f"{field}.ipBlock", message, "make it a peer of its own")
 
 
@@ -186,7 +189,7 @@ def _max_retention_bytes(policies: TopicPolicies) -> Iterator[Problem]:
         return
     value = quantity_value(most)
     if value < 1 or value.denominator > 1 or value > MAX_INT64:
-        message = f"is {most}, which is no number of bytes"
+        message = f"is {most}, which is not a number of bytes"
         yield Problem("spec.topicPolicies.maxRetentionBytes", message, "set it to one, like 50Gi")
 
 

@@ -29,7 +29,8 @@ def check_group_in_cluster(group: ConsumerGroup, cluster: BrokerCluster) -> tupl
     return (
         Problem(
             "spec.clusterRef",
-            f"names {cluster.metadata.name}, which takes no groups from namespace {namespace}",
+            f"names {cluster.metadata.name}, which does not accept ConsumerGroups from namespace "
+            f"{namespace}",
             f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
         ),
     )
@@ -41,12 +42,12 @@ def check_group_rights(group: ConsumerGroup, cluster: BrokerCluster) -> tuple[Pr
     if group.group_id.startswith(prefix):
         return ()
     message = (
-        f"would change group {group.group_id} of BrokerCluster {cluster.metadata.name}, where "
-        f"groups of namespace {about.namespace} begin with {prefix}"
+        f"would change group {group.group_id} of BrokerCluster {cluster.metadata.name}, but "
+        f"namespace {about.namespace} may change only groups that start with {prefix}"
     )
     remedy = (
-        "remove it, make the ConsumerGroup in the cluster's namespace, or have another prefix set "
-        "in that cluster's spec.consumerGroups.namespacePrefixes"
+        "remove it, create the ConsumerGroup in the cluster's namespace, or let the cluster's "
+        "owner set another prefix in spec.consumerGroups.namespacePrefixes"
     )
     asked = (
         ("spec.reset", group.spec.reset is not None),
@@ -61,14 +62,14 @@ def check_group_change(before: ConsumerGroup, after: ConsumerGroup) -> tuple[Pro
     """What is wrong with turning one ConsumerGroup into another."""
     problems = []
     if before.spec.cluster_ref != after.spec.cluster_ref:
-        remedy = "delete this ConsumerGroup and make one for the other cluster"
+        remedy = "delete this ConsumerGroup and create one for the other cluster"
         problems.append(Problem("spec.clusterRef", "cannot be changed", remedy))
     if before.group_id != after.group_id:
-        remedy = "make another ConsumerGroup; a group cannot be renamed"
+        remedy = "create another ConsumerGroup; a group cannot be renamed"
         problems.append(Problem("spec.groupId", "cannot be changed", remedy))
     if _is_another_reset(before.spec.reset, after.spec.reset):
-        remedy = "give it another spec.reset.id: one id runs once"
-        problems.append(Problem("spec.reset", "is another reset under the same id", remedy))
+        remedy = "set another spec.reset.id: each id runs only once"
+        problems.append(Problem("spec.reset", "was changed under the same id", remedy))
     return tuple(problems)
 
 
@@ -106,7 +107,7 @@ def _reset(group: ConsumerGroup) -> Iterator[Problem]:
 def _max_lag(group: ConsumerGroup) -> Iterator[Problem]:
     max_lag = group.spec.max_lag
     if max_lag is not None and max_lag.records is None and max_lag.seconds is None:
-        yield Problem("spec.maxLag", "says nothing", "set records or seconds, or both")
+        yield Problem("spec.maxLag", "is empty", "set records or seconds, or both")
 
 
 def _scale(group: ConsumerGroup) -> Iterator[Problem]:

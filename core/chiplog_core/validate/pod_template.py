@@ -27,8 +27,8 @@ RESERVED_PATTERN: Final = (
 SYSTEM_PRIORITY: Final = "system-"
 """Kubernetes' own classes begin so; their pods preempt all others."""
 
-KEY_REMEDY: Final = "remove it, or take a domain of your own, like example.com/team"
-PRIORITY_REMEDY: Final = "make a PriorityClass of your own and name it"
+KEY_REMEDY: Final = "remove it, or use a domain of your own, like example.com/team"
+PRIORITY_REMEDY: Final = "create your own PriorityClass and use its name"
 
 
 def check_pod_template(template: PodTemplate) -> Iterator[Problem]:

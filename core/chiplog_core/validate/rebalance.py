@@ -30,18 +30,18 @@ def check_rebalance_change(before: Rebalance, after: Rebalance) -> tuple[Problem
     """What is wrong with turning one Rebalance into another."""
     if before.spec.cluster_ref == after.spec.cluster_ref:
         return ()
-    remedy = "delete this Rebalance and make one for the other cluster"
+    remedy = "delete this Rebalance and create one for the other cluster"
     return (Problem("spec.clusterRef", "cannot be changed", remedy),)
 
 
 def _brokers(rebalance: Rebalance) -> Iterator[Problem]:
     spec = rebalance.spec
     if spec.mode is RebalanceMode.FULL and spec.brokers:
-        message = "is set, but mode full is about all brokers"
+        message = "is set, but mode full covers all brokers"
         yield Problem("spec.brokers", message, "remove it, or set spec.mode")
     if spec.mode is not RebalanceMode.FULL and not spec.brokers:
         message = f"is missing, but mode {spec.mode} needs it"
-        yield Problem("spec.brokers", message, "name the brokers that the mode is about")
+        yield Problem("spec.brokers", message, "list the brokers to add or remove")
 
 
 def _excluded(rebalance: Rebalance) -> Iterator[Problem]:
@@ -51,7 +51,7 @@ def _excluded(rebalance: Rebalance) -> Iterator[Problem]:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        message = f"is no regular expression ({error})"
+        message = f"is not a regular expression ({error})"
         yield Problem("spec.excludedTopics", message, "write one like logs-.*")
 
 
@@ -59,7 +59,7 @@ def _limits(rebalance: Rebalance) -> Iterator[Problem]:
     limit = rebalance.spec.time_limit
     if limit is not None and duration_ms(limit) == 0:
         remedy = "raise it, or remove it for no limit"
-        yield Problem("spec.timeLimit", "is no time at all", remedy)
+        yield Problem("spec.timeLimit", "is zero", remedy)
 
 
 def _unbuilt(rebalance: Rebalance) -> Iterator[Problem]:

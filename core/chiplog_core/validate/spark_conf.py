@@ -48,7 +48,8 @@ _OVERHEAD = f"set {DRIVER_OVERHEAD} and {EXECUTOR_OVERHEAD}"
 OURS: Mapping[str, str] = {
     "spark.app.id": _OF_OPERATOR,
     "spark.app.name": _OF_OPERATOR,
-    "spark.authenticate": "remove it; it is always on, since whoever connects could run code else",
+    "spark.authenticate": "remove it; it is always on, because otherwise everybody who can "
+    "connect could run code",
     "spark.blockManager.port": _OF_OPERATOR,
     "spark.driver.bindAddress": _OF_OPERATOR,
     "spark.driver.blockManager.port": _OF_OPERATOR,
@@ -71,9 +72,9 @@ OURS: Mapping[str, str] = {
     "spark.kubernetes.driver.container.image": "set {spark}.image",
     "spark.kubernetes.executor.container.image": "set {spark}.image",
     "spark.kubernetes.memoryOverheadFactor": _OVERHEAD,
-    "spark.kubernetes.namespace": "remove it; a job runs in the namespace of the object that "
-    "asks for it",
-    "spark.local.dir": "remove it; pods have a directory for it, and write nowhere else",
+    "spark.kubernetes.namespace": "remove it; a job runs in the namespace of its Verification or "
+    "Rebalance",
+    "spark.local.dir": "remove it; pods have a directory for it and can write nowhere else",
     "spark.master": _OF_OPERATOR,
     "spark.pyspark.driver.python": _IN_IMAGE,
     "spark.pyspark.python": _IN_IMAGE,
@@ -199,7 +200,7 @@ def _scheduling(settings: SparkSettings, spark: str) -> Iterator[Problem]:
         remedy = f"set {spark}.launcher to Kubeflow, whose operator alone asks Volcano"
         yield Problem(f"{field}.batchScheduler", message, remedy)
     if asked.queue is not None and asked.batch_scheduler is None:
-        message = "is set, and nothing has queues"
+        message = "is set, but there is no batch scheduler"
         yield Problem(f"{field}.queue", message, f"set {field}.batchScheduler, or remove it")
 
 
@@ -213,11 +214,11 @@ def _entry(key: str, value: str, spark: str) -> Iterator[Problem]:
     field = f"{spark}.sparkConf[{key}]"
     remedy = _refusal(key)
     if not _KEY.fullmatch(key):
-        yield Problem(field, "is no key of Spark, which begin with spark.", "correct or remove it")
+        yield Problem(field, "is not a Spark key: these start with spark.", "correct or remove it")
     elif remedy is not None:
         yield Problem(field, "cannot be set by sparkConf", remedy.format(spark=spark))
     elif _CONTROL.search(value):
-        yield Problem(field, "holds a control character", "write it on one line")
+        yield Problem(field, "contains a control character", "write it on one line")
     elif key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD) and not _MEMORY.fullmatch(value):
         yield Problem(field, f"is {value!r}", "write a number and k, m, g or t, like 512m")
     elif key in _CPU_KEYS and not _QUANTITY.fullmatch(value):

@@ -33,10 +33,10 @@ def check_topic_change(before: Topic, after: Topic) -> tuple[Problem, ...]:
     """What is wrong with turning one Topic into another."""
     problems = []
     if before.spec.cluster_ref != after.spec.cluster_ref:
-        remedy = "delete this Topic and make one for the other cluster"
+        remedy = "delete this Topic and create one for the other cluster"
         problems.append(Problem("spec.clusterRef", "cannot be changed", remedy))
     if before.topic_name != after.topic_name:
-        remedy = "make another Topic; a topic cannot be renamed"
+        remedy = "create another Topic; a topic cannot be renamed"
         problems.append(Problem("spec.topicName", "cannot be changed", remedy))
     if before.spec.partitions is not None:
         problems.extend(check_partition_count(before.spec.partitions, after.spec))
@@ -54,8 +54,7 @@ def check_partition_count(current: int, spec: TopicSpec) -> tuple[Problem, ...]:
     return (
         Problem(
             "spec.partitions",
-            f"is {spec.partitions}, but the topic has {current} and appended partitions cannot "
-            "be taken away",
+            f"is {spec.partitions}, but the topic has {current} and partitions cannot be removed",
             f"set it to {current} or more{other}",
             Reason.NOT_SUPPORTED,
         ),
@@ -77,7 +76,7 @@ def check_topic_name_is_free(
         message = (
             f"is {name}, which another Topic ({objects.get(owner, f'uid {owner}')}) already has"
             if other == name
-            else f"is {name}, which Kafka's metrics cannot tell from the topic {other}"
+            else f"is {name}, which collides in Kafka's metric names with topic {other}"
         )
         return (Problem("spec.topicName", message, "choose another", Reason.RESOURCE_CONFLICT),)
     return ()
@@ -93,7 +92,7 @@ def warn_about_topic(topic: Topic) -> tuple[Problem, ...]:
         *found,
         Problem(
             MIN_ISR_FIELD,
-            f"equals spec.replicas ({replicas}), so that one broker away stops all writes "
+            f"equals spec.replicas ({replicas}), so a single unavailable broker blocks all writes "
             "with acks=all",
             f"set it to {replicas - 1}",
         ),
@@ -156,7 +155,7 @@ def _assignments(topic: Topic) -> Iterator[Problem]:
     assigned = sorted(assignment.partition for assignment in spec.assignments)
     if assigned != list(range(len(assigned))):
         message = f"names the partitions {_shortened(assigned)}"
-        yield Problem("spec.assignments", message, "name every partition from 0 on, without gaps")
+        yield Problem("spec.assignments", message, "list every partition from 0 on, without gaps")
     if spec.partitions not in {None, len(assigned)}:
         message = f"has {len(assigned)} entries, but spec.partitions is {spec.partitions}"
         yield Problem("spec.assignments", message, "give every partition one entry")
@@ -195,7 +194,8 @@ def _namespace(topic: Topic, cluster: BrokerCluster) -> Iterator[Problem]:
     if not cluster.allows(namespace):
         yield Problem(
             "spec.clusterRef",
-            f"names {cluster.metadata.name}, which takes no topics from namespace {namespace}",
+            f"names {cluster.metadata.name}, which does not accept Topics from namespace "
+            f"{namespace}",
             f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
         )
 

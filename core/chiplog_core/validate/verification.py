@@ -34,8 +34,8 @@ def _repair_from_elsewhere(verification: Verification, cluster: BrokerCluster) -
     if verification.spec.repair is not Repair.NONE and verification.metadata.namespace != home:
         yield Problem(
             "spec.repair",
-            f"is {verification.spec.repair}, and the cluster is in another namespace, {home}",
-            f"set it to None, or make the Verification in namespace {home}",
+            f"is {verification.spec.repair}, but the cluster is in another namespace, {home}",
+            f"set it to None, or create the Verification in namespace {home}",
             Reason.NOT_ALLOWED,
         )
 
@@ -47,7 +47,8 @@ def not_allowed(namespace: str, cluster: BrokerCluster, what: str) -> tuple[Prob
     return (
         Problem(
             "spec.clusterRef",
-            f"names {cluster.metadata.name}, which takes no {what} from namespace {namespace}",
+            f"names {cluster.metadata.name}, which does not accept {what} from namespace "
+            f"{namespace}",
             f"add {namespace} to that cluster's spec.allowedTopicNamespaces",
         ),
     )
@@ -57,7 +58,7 @@ def check_verification_change(before: Verification, after: Verification) -> tupl
     """What is wrong with turning one Verification into another."""
     if before.spec.cluster_ref == after.spec.cluster_ref:
         return ()
-    remedy = "delete this Verification and make one for the other cluster"
+    remedy = "delete this Verification and create one for the other cluster"
     return (Problem("spec.clusterRef", "cannot be changed", remedy),)
 
 
@@ -66,11 +67,11 @@ def _topics(verification: Verification) -> Iterator[Problem]:
     if spec.topic_selector is None:
         return
     if spec.topics:
-        message = "chooses topics, and so does spec.topics"
+        message = "is set together with spec.topics"
         yield Problem("spec.topicSelector", message, "remove one of them")
     if not spec.topic_selector.match_labels:
-        remedy = "name a label, or remove topicSelector for all topics"
-        yield Problem("spec.topicSelector.matchLabels", "chooses nothing", remedy)
+        remedy = "add a label, or remove topicSelector to verify all topics"
+        yield Problem("spec.topicSelector.matchLabels", "selects nothing", remedy)
 
 
 def _schedule(verification: Verification) -> Iterator[Problem]:
@@ -88,7 +89,7 @@ def _limits(verification: Verification) -> Iterator[Problem]:
     limit = verification.spec.time_limit
     if limit is not None and duration_ms(limit) == 0:
         remedy = "raise it, or remove it for no limit"
-        yield Problem("spec.timeLimit", "is no time at all", remedy)
+        yield Problem("spec.timeLimit", "is zero", remedy)
 
 
 def _spark(verification: Verification) -> Iterator[Problem]:

@@ -14,10 +14,22 @@ def capacity(topics: int, partitions: int) -> Capacity:
     ("have", "more", "why"),
     [
         ((2, 9), (1, 1), ""),
-        ((3, 3), (1, 1), "the cluster has 3 topics, 1 more would be above chiplog.max.topics, 3"),
-        ((2, 9), (1, 2), "has 9 partitions, 2 more would be above chiplog.max.partitions, 10"),
+        (
+            (3, 3),
+            (1, 1),
+            "the cluster has 3 topics, and 1 more would exceed chiplog.max.topics, which is 3",
+        ),
+        (
+            (2, 9),
+            (1, 2),
+            "has 9 partitions, and 2 more would exceed chiplog.max.partitions, which is 10",
+        ),
         ((3, 9), (0, 1), ""),
-        ((9, 99), (0, 1), "has 99 partitions, 1 more would be above chiplog.max.partitions, 10"),
+        (
+            (9, 99),
+            (0, 1),
+            "has 99 partitions, and 1 more would exceed chiplog.max.partitions, which is 10",
+        ),
         # Nothing more is wished for: what is there runs on.
         ((9, 9), (0, 0), ""),
     ],

@@ -308,7 +308,7 @@ def test_what_may_have_run_is_running_until_somebody_knows(said: ResetAnswer | N
     found = reset_status(None, RESET, said, NOW)
     assert found is not None
     assert (found.state, found.time) == (ResetState.RUNNING, NOW)
-    assert found.message.startswith("asked again until its coordinator answers")
+    assert found.message.startswith("waiting for the group's coordinator")
     assert ("no room" in found.message) is (said is not None)
     assert reset_status(found, RESET, said, LATER) is found
     plan = replace(RESET, dry_run=True)
@@ -335,7 +335,7 @@ def test_events_tell_how_it_ended_and_not_twice() -> None:
     event = reset_event(group(), None, done)
     assert event is not None
     assert (event.type, event.reason) == (EventType.NORMAL, "OffsetsReset")
-    assert event.message == ("reset one has put the offsets of 2 partitions where it was asked to")
+    assert event.message == ("reset one has moved the offsets of 2 partitions as requested")
     moved_in = replace(done, message="orders-0: 99 is higher than the latest offset, 7 is used")
     event = reset_event(group(), None, moved_in)
     assert event is not None

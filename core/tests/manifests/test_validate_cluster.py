@@ -53,7 +53,7 @@ def test_a_name_that_leaves_no_room_for_service_names() -> None:
     assert texts(check_cluster(cluster("a" * 39))) == [
         (
             "metadata.name has 39 characters, too many for the names of Services made from it: "
-            "choose one of at most 38"
+            "use at most  characters38"
         )
     ]
     assert check_cluster(cluster("a" * 38)) == ()
@@ -183,7 +183,7 @@ def test_policies_that_contradict_themselves() -> None:
             "write one like payments\\.[a-z]+"
         ),
         (
-            "spec.topicPolicies.maxRetentionBytes is 1500m, which is no number of bytes: "
+            "spec.topicPolicies.maxRetentionBytes is 1500m, which is not a number of bytes: "
             "set it to one, like 50Gi"
         ),
         (

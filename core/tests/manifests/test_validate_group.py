@@ -95,7 +95,7 @@ def test_another_namespace_must_be_allowed() -> None:
     assert check_group_in_cluster(group(), cluster) == ()
     assert texts(check_group_in_cluster(group(namespace="away"), cluster)) == [
         (
-            "spec.clusterRef names demo, which takes no groups from namespace away: "
+            "spec.clusterRef names demo, which does not accept ConsumerGroups from namespace away: "
             "add away to that cluster's spec.allowedTopicNamespaces"
         )
     ]
@@ -107,9 +107,9 @@ def test_who_a_group_is_cannot_be_changed() -> None:
     assert texts(check_group_change(group(), elsewhere)) == [
         (
             "spec.clusterRef cannot be changed: "
-            "delete this ConsumerGroup and make one for the other cluster"
+            "delete this ConsumerGroup and create one for the other cluster"
         ),
-        "spec.groupId cannot be changed: make another ConsumerGroup; a group cannot be renamed",
+        "spec.groupId cannot be changed: create another ConsumerGroup; a group cannot be renamed",
     ]
 
 
@@ -128,8 +128,8 @@ def reset(**fields: object) -> ConsumerGroup:
 def test_another_reset_needs_another_id(another: ConsumerGroup) -> None:
     assert texts(check_group_change(reset(), another)) == [
         (
-            "spec.reset is another reset under the same id: "
-            "give it another spec.reset.id: one id runs once"
+            "spec.reset was changed under the same id: "
+            "set another spec.reset.id: each id runs only once"
         )
     ]
 

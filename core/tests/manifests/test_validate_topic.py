@@ -132,7 +132,7 @@ def test_assignments_cover_every_partition_alike() -> None:
     ]
     gap = [{"partition": 0, "replicas": [1]}, {"partition": 2, "replicas": [1]}]
     assert texts(check_topic(topic(assignments=gap))) == [
-        ("spec.assignments names the partitions 0, 2: name every partition from 0 on, without gaps")
+        ("spec.assignments names the partitions 0, 2: list every partition from 0 on, without gaps")
     ]
     far = [{"partition": number, "replicas": [1]} for number in range(1, 13)]
     assert (
@@ -176,7 +176,7 @@ def test_another_namespace_must_be_allowed() -> None:
 
     assert texts(check_topic_in_cluster(away, cluster())) == [
         (
-            "spec.clusterRef names demo, which takes no topics from namespace away: "
+            "spec.clusterRef names demo, which does not accept Topics from namespace away: "
             "add away to that cluster's spec.allowedTopicNamespaces"
         )
     ]
@@ -212,8 +212,8 @@ def test_partitions_cannot_be_taken_away() -> None:
 
     assert problem.reason is Reason.NOT_SUPPORTED
     assert str(problem) == (
-        "spec.partitions is 6, but the topic has 12 and appended partitions cannot be taken "
-        "away: set it to 12 or more"
+        "spec.partitions is 6, but the topic has 12 and partitions cannot be removed: set it to "
+        "12 or more"
     )
 
 
@@ -250,8 +250,9 @@ def test_who_a_topic_is_cannot_be_changed() -> None:
     elsewhere = topic(topicName="others", clusterRef={"name": "other"})
 
     assert texts(check_topic_change(topic(), elsewhere)) == [
-        ("spec.clusterRef cannot be changed: delete this Topic and make one for the other cluster"),
-        "spec.topicName cannot be changed: make another Topic; a topic cannot be renamed",
+        ("spec.clusterRef cannot be changed: delete this Topic and create one for the other "
+            "cluster"),
+        "spec.topicName cannot be changed: create another Topic; a topic cannot be renamed",
     ]
 
 
@@ -284,7 +285,7 @@ def test_names_that_metrics_cannot_tell_apart_collide() -> None:
     (problem,) = check_topic_name_is_free(topic("a.b"), {"a_b": "uid-of-another"}, {})
 
     assert str(problem) == (
-        "spec.topicName is a.b, which Kafka's metrics cannot tell from the topic a_b: "
+        "spec.topicName is a.b, which collides in Kafka's metric names with topic a_b: "
         "choose another"
     )
 
@@ -294,8 +295,8 @@ def test_a_warning_where_no_broker_may_be_lost() -> None:
 
     assert texts(warn_about_topic(strict)) == [
         (
-            "spec.config[min.insync.replicas] equals spec.replicas (3), so that one broker away "
-            "stops all writes with acks=all: set it to 2"
+            "spec.config[min.insync.replicas] equals spec.replicas (3), so a single unavailable "
+            "broker blocks all writes with acks=all: set it to 2"
         )
     ]
 

@@ -75,8 +75,8 @@ def test_a_cluster_that_is_paused_by_another_word_stays_paused_and_says_so() -> 
 
     assert not kubernetes.plan().may_apply
     assert message(kubernetes.cluster, "ReconciliationPaused") == (
-        "metadata.annotations[chiplog.dev/pause-reconciliation] is 'yes', so the object counts as "
-        "paused: set it to true or false, or remove it"
+        "metadata.annotations[chiplog.dev/pause-reconciliation] is 'yes', so the object is "
+        "treated as paused: set it to true or false, or remove it"
     )
 
     annotate_cluster(kubernetes, pause_reconciliation="false")
@@ -93,7 +93,8 @@ def test_a_topic_whose_annotation_says_neither_is_left_alone_and_its_records_kep
     found = kubernetes.topics["orders"]
     assert found.status.partitions == 3
     assert message(found, "Unmanaged") == (
-        "metadata.annotations[chiplog.dev/managed] is 'no', so the topic is left alone: set it to "
+        "metadata.annotations[chiplog.dev/managed] is 'no', so the operator does not manage the "
+        "topic: set it to "
         "false or true, or remove it"
     )
     kubernetes.delete("orders")
@@ -108,7 +109,7 @@ def test_a_topic_whose_annotation_says_neither_is_left_alone_and_its_records_kep
             "pause-reconcilation",
             "true",
             (
-                "metadata.annotations[chiplog.dev/pause-reconcilation] is not known: write "
+                "metadata.annotations[chiplog.dev/pause-reconcilation] is unknown: write "
                 "chiplog.dev/pause-reconciliation, or remove it"
             ),
         ),
@@ -116,8 +117,8 @@ def test_a_topic_whose_annotation_says_neither_is_left_alone_and_its_records_kep
             "unclean-election",
             "3@17,4",
             (
-                "metadata.annotations[chiplog.dev/unclean-election] has '4', which accepts "
-                "nothing: write what the Ready condition prints, like 3@17 or 3@17/2+5"
+                "metadata.annotations[chiplog.dev/unclean-election] has '4', which is not a valid "
+                "value: copy the value that the Ready condition shows, like 3@17 or 3@17/2+5"
             ),
         ),
     ],
@@ -163,11 +164,12 @@ def test_a_restart_that_is_asked_for_in_the_wrong_place_or_word() -> None:
     kubernetes.settle()
 
     assert message(kubernetes.cluster, "Warning") == (
-        "metadata.annotations[chiplog.dev/manual-rolling-update] restarts nothing here: annotate "
+        "metadata.annotations[chiplog.dev/manual-rolling-update] restarts nothing on this object: "
+        "annotate "
         "the StatefulSet or the pod of a broker; for all brokers: kubectl annotate statefulset "
         "--selector chiplog.dev/cluster=NAME chiplog.dev/manual-rolling-update=true; StatefulSet "
         "demo-broker-1 metadata.annotations[chiplog.dev/manual-rolling-update] is 'please', so "
-        "nothing is restarted: set it to true or false, or remove it"
+        "no broker is restarted: set it to true or false, or remove it"
     )
 
 

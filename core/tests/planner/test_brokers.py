@@ -91,7 +91,7 @@ def test_what_cannot_be_applied_is_told_by_the_cluster() -> None:
 
     ready = condition(kubernetes, "Ready")
     assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "FailedApply")
-    assert ready.message.startswith("Service demo-x is refused: exceeded quota. Give what")
+    assert ready.message.startswith("Service demo-x is refused: exceeded quota. Grant the")
     assert condition(kubernetes, "ConfigurationApplied").status is ConditionStatus.FALSE
     kubernetes.settle()
     assert condition(kubernetes, "Ready").status is ConditionStatus.TRUE
@@ -388,7 +388,7 @@ def test_while_another_is_not_well_nobody_is_restarted() -> None:
     applied = condition(kubernetes, "ConfigurationApplied")
     assert applied.reason == "WaitingToRestart"
     assert applied.message == (
-        "broker 1 is to be restarted for the configuration; waits until broker 3 is ready and "
+        "broker 1 must restart to apply the configuration; waiting for broker 3 to be ready and "
         "in sync"
     )
 
@@ -425,7 +425,7 @@ def test_min_isr_holds_a_restart_also_of_one_that_is_not_ready() -> None:
     kubernetes.settle()
     applied = condition(kubernetes, "ConfigurationApplied")
     assert applied.reason == "WaitingToRestart"
-    assert "without broker 1 partitions would have fewer replicas in sync" in applied.message
+    assert "without broker 1, partitions would have fewer in-sync replicas" in applied.message
     wait_ms = kubernetes.plan().look_again_ms
     assert wait_ms is not None
 
@@ -459,7 +459,7 @@ def test_the_status_counts_what_there_is() -> None:
     status = kubernetes.cluster.status
     assert (status.replicas, status.ready_replicas) == (3, 2)
     assert (status.topics, status.partitions, status.offline_partitions) == (1, 3, 1)
-    assert condition(kubernetes, "Healthy").message == "1 partition is without a live leader"
+    assert condition(kubernetes, "Healthy").message == "1 partition has no live leader"
     assert condition(kubernetes, "Ready").message == "broker 2: was killed"
     assert condition(kubernetes, "Stable").status is ConditionStatus.FALSE
     assert status.selector == "chiplog.dev/cluster=demo,app.kubernetes.io/component=broker"
@@ -567,7 +567,8 @@ def test_an_annotation_that_every_new_pod_gets_restarts_none() -> None:
     assert restarts(kubernetes) == []
     assert condition(kubernetes, "Warning").message == (
         "StatefulSet demo-broker-2 spec.template.metadata.annotations"
-        "[chiplog.dev/manual-rolling-update] restarts nothing, since each new pod has it as well: "
+        "[chiplog.dev/manual-rolling-update] cannot request a restart, because every new pod has "
+        "it too: "
         "remove it, and annotate the StatefulSet itself"
     )
 
@@ -581,8 +582,8 @@ def test_why_a_restart_that_was_asked_for_waits() -> None:
     quiesced = condition(kubernetes, "Quiesced")
     assert quiesced.status is ConditionStatus.FALSE
     assert quiesced.message == (
-        "broker 1 is to be restarted, as was asked for; waits until broker 3 is ready and in "
-        "sync; without broker 1 partitions would have fewer replicas in sync than their "
+        "broker 1 must restart, as requested; waiting for broker 3 to be ready and in "
+        "sync; without broker 1, partitions would have fewer in-sync replicas than their "
         "min.insync.replicas"
     )
 
@@ -598,6 +599,6 @@ def test_what_only_jobs_are_refused_for_holds_up_no_broker() -> None:
     warning = condition(kubernetes, "Warning")
     assert warning.reason == "InvalidConfig"
     assert warning.message.startswith(
-        "no Verification or Rebalance is run: "
+        "no Verification or Rebalance can run: "
         "spec.spark.sparkConf[spark.kubernetes.driver.label.team] cannot be set by sparkConf: "
     )

@@ -34,7 +34,7 @@ FSYNC = Terms(min_isr=2, counts_as_page_cache=False)
 PAGE_CACHE = replace(FSYNC, counts_as_page_cache=True)
 OVERDUE = replace(FSYNC, is_overdue=True)
 
-NOBODY_VOUCHES = "at risk: no in-sync replica vouches for its disk"
+NOBODY_VOUCHES = "at risk: no in-sync replica can prove that its disk lost nothing"
 NOBODY_LEADS = "at risk: no in-sync replica that returned can lead"
 
 

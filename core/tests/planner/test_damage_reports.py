@@ -73,7 +73,7 @@ def test_damage_is_told_with_its_file_and_offset_until_it_is_gone() -> None:
     again = told(kubernetes)
     assert again is not None
     assert again.reason == "Refetching"
-    assert again.message.endswith("it is being fetched anew")
+    assert again.message.endswith("it is being fetched again from the leader")
     assert again.last_transition_time == found.last_transition_time
     assert events(kubernetes) == []
 

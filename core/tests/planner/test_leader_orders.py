@@ -288,7 +288,10 @@ def test_a_cluster_whose_leaderships_move_is_not_quiesced() -> None:
         for one in kubernetes.cluster.status.conditions
         if one.type == ConditionType.QUIESCED.value
     )
-    assert (quiesced.status.value, quiesced.message) == ("False", "a Rebalance moves leaderships")
+    assert (quiesced.status.value, quiesced.message) == (
+        "False",
+        "a Rebalance is moving leaderships",
+    )
 
 
 def test_a_proposal_of_the_old_leader_that_is_still_there_harms_nothing() -> None:

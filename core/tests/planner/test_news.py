@@ -108,7 +108,7 @@ def test_the_end_of_what_was_wrong_is_told() -> None:
     ]
 
     assert list(condition_news(before, [])) == [
-        News(NORMAL, "DiskPressureOver", "no longer: broker 1 is full")
+        News(NORMAL, "DiskPressureOver", "no longer true: broker 1 is full")
     ]
 
 
@@ -185,7 +185,7 @@ def test_elections_are_one_sentence_for_each_kind() -> None:
         News(
             NORMAL,
             "LeadersElected",
-            "1 partition again led by a broker that started again: 1 on broker 3",
+            "1 partition led again by a broker that restarted: 1 on broker 3",
         ),
         News(
             NORMAL,

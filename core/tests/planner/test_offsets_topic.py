@@ -85,7 +85,7 @@ def test_it_waits_for_as_many_brokers_as_it_has_replicas() -> None:
     assert kubernetes.maps == {}, "replicas cannot be added later"
     told = warning(kubernetes)
     assert told is not None
-    assert told.message == "__consumer_offsets: needs 3 brokers that serve, and there are 2"
+    assert told.message == "__consumer_offsets: needs 3 brokers that are ready, and there are 2"
 
     kubernetes.start(3)
     kubernetes.settle()
@@ -173,9 +173,9 @@ def test_its_configuration_follows_the_cluster_and_what_it_was_made_with_stays()
     assert told.reason == "NotSupported"
     assert told.message == (
         "spec.config[offsets.topic.num.partitions] is 60, but __consumer_offsets was made with "
-        "50, by which groups find their coordinator: it stays so; __consumer_offsets was made "
-        "with 1 replicas and would have 3 now (offsets.topic.replication.factor), but replicas "
-        "cannot be added or moved yet"
+        "50, and groups find their coordinator by that number: it cannot change; "
+        "__consumer_offsets was made with 1 replicas; offsets.topic.replication.factor now asks "
+        "for 3, but replicas cannot be added or moved yet"
     )
 
 
@@ -218,7 +218,7 @@ def test_a_map_that_is_gone_is_rebuilt_and_never_made_fresh() -> None:
     assert told is not None
     assert told.reason == "MetadataMissing"
     assert told.message.startswith("__consumer_offsets: the PartitionMap of topic id")
-    assert told.message.endswith("was reported yet")
+    assert told.message.endswith("has been reported yet")
 
     for broker_id in (2, 3):
         kubernetes.start(broker_id)

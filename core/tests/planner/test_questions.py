@@ -206,7 +206,7 @@ def test_an_answer_whose_process_has_ended_is_waited_for_again() -> None:
 
     reason, message = ready(kubernetes)
     assert reason == "RecordsAtRisk"
-    assert "Broker 1, 3 has not reported its log yet" in message
+    assert "Brokers 1, 3 sent no report yet" in message
     assert leader(kubernetes) == "None"
 
 
@@ -233,9 +233,10 @@ def test_the_message_says_whom_it_waits_for_and_what_goes_on_without_them() -> N
     assert reason == "RecordsAtRisk"
     assert message == (
         f"partition 0 (partitionEpoch {epoch}): every in-sync replica was restarted, and the one "
-        "with the longest log will lead. Broker 1 has not reported its log yet; after a minute "
-        "this goes on without it if another replica vouches for its disk. If it never comes back, "
-        f'set the annotation chiplog.dev/unclean-election to "0@{epoch}/1" to go on without it'
+        "with the longest log will lead. Broker 1 sent no report yet; after a minute the election "
+        "goes on without it if another replica can prove that its disk lost nothing. If no report "
+        f'ever comes, set the annotation chiplog.dev/unclean-election to "0@{epoch}/1" to '
+        "continue without it"
     )
 
     for stale in (f"0@{epoch - 1}/1", f"0@{epoch + 1}/1", f"0@{epoch}/2"):
@@ -262,7 +263,7 @@ def test_those_who_may_know_of_a_later_leader_are_named() -> None:
     (generation,) = kubernetes.maps["orders"].spec.generations
     text = f"0@{generation.partitions[0].partition_epoch}/2+3"
     assert reason == "RecordsAtRisk"
-    assert "broker 2, 3 may know of a later leader" in message
+    assert "brokers 2, 3 may know of a later leader" in message
     assert f'"{text}"' in message
 
     consent(kubernetes, text)
@@ -315,7 +316,7 @@ def test_brokers_that_say_nothing_are_named() -> None:
     kubernetes.execute(kubernetes.plan().actions)
 
     assert leader(kubernetes) == "None"
-    assert "Broker 1, 2, 3 has not reported its log yet" in ready(kubernetes)[1]
+    assert "Brokers 1, 2, 3 sent no report yet" in ready(kubernetes)[1]
 
 
 def test_the_end_of_a_log_is_below_what_was_committed() -> None:
@@ -353,5 +354,5 @@ def test_the_message_says_what_speaks_against_the_longest_log() -> None:
         f"partition 0 (partitionEpoch {epoch}): the longest log ends at 7, and records up to 9 "
         "were committed, so acknowledged records may be missing; broker 1 has records up to "
         "offset 7, broker 2 has records up to offset 7, broker 3 has records up to offset 7. To "
-        f'go on with what is left, set the annotation {labels.UNCLEAN_ELECTION} to "0@{epoch}"'
+        f'continue with what is left, set the annotation {labels.UNCLEAN_ELECTION} to "0@{epoch}"'
     )

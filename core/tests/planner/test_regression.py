@@ -102,7 +102,7 @@ def test_nothing_is_decided_until_all_replicas_have_reported() -> None:
     assert asked.reports_wanted
     _, reason, message = ready(kubernetes)
     assert reason == "RecordsAtRisk"
-    assert "waits for broker 1 to report what it has" in message
+    assert "waits for broker 1 to report its log" in message
     assert 'chiplog.dev/unclean-election to "0@0/1"' in message
     regressed = [one.type for one in kubernetes.topics["orders"].status.conditions]
     assert "MetadataRegressed" in regressed
@@ -159,7 +159,7 @@ def test_a_map_that_is_gone_is_never_made_fresh() -> None:
 
     assert of_users(kubernetes.maps) == {}
     assert ready(kubernetes)[1] == "MetadataMissing"
-    assert "not every replica of partition 1 was reported yet" in ready(kubernetes)[2]
+    assert "not every replica of partition 1 has been reported yet" in ready(kubernetes)[2]
 
     kubernetes.start(2)
     kubernetes.settle()
@@ -201,8 +201,8 @@ def test_a_page_cache_topic_goes_on_with_the_longest_log_and_says_so() -> None:
     (event,) = kubernetes.announced
     assert event.reason == "UncleanElection"
     assert event.message.endswith(
-        "partition 0: no in-sync replica could vouch for its disk; broker 2 leads with log end 80, "
-        "and records from there on that were acknowledged are lost"
+        "partition 0: no in-sync replica could prove that its disk lost nothing; broker 2 leads "
+        "with log end offset 80, and acknowledged records from that offset on are lost"
     )
     assert ready(kubernetes)[0] is ConditionStatus.TRUE
 
@@ -285,7 +285,7 @@ def test_an_fsync_topic_goes_on_only_with_leave_for_this_very_epoch() -> None:
     allow(kubernetes, f"0@{epoch}")
     kubernetes.settle()
     assert shown(kubernetes) == ("1@2", "1@2")
-    assert "log end 42" in kubernetes.announced[0].message
+    assert "log end offset 42" in kubernetes.announced[0].message
 
     kubernetes.start(1, went_back=True)
     kubernetes.settle()

@@ -64,7 +64,7 @@ def test_ready_needs_leaders_that_live() -> None:
     kubernetes.settle()
 
     (ready,) = kubernetes.topics["orders"].status.conditions
-    assert ready.message == "partition 1 has no live leader; the replicas are on broker 2"
+    assert ready.message == "no live leader for partition 1; the replicas are on broker 2"
 
 
 def test_what_does_not_read_is_told_so_and_keeps_its_topic_id() -> None:
@@ -160,7 +160,7 @@ def test_a_volume_that_is_nearly_full_is_told_of_as_long_as_it_is() -> None:
 
     ((reason, message),) = tell(full=True)
     assert reason == "VolumeNearlyFull"
-    assert message.startswith("the volume of broker 2 is nearly full")
+    assert message.startswith("almost no space is left on the volume of broker 2")
     assert tell(full=False) == []
 
 
@@ -178,7 +178,7 @@ def test_compression_by_brokers_is_warned_of_where_it_is_asked_for() -> None:
         (warning,) = (one for one in conditions if one.type == "Warning")
         assert warning.reason == "NotSupported"
         assert warning.message == (
-            "spec.config[compression.type] is zstd, but brokers keep each batch as its producer "
+            "spec.config[compression.type] is zstd, but brokers store each batch as its producer "
             "compressed it: set compression.type of the producers, and producer here"
         )
 

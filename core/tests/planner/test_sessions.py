@@ -75,7 +75,7 @@ def test_it_comes_back_after_a_kill() -> None:
     kubernetes.settle()
     (ready,) = kubernetes.topics["orders"].status.conditions
     assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "PartitionsOffline")
-    assert ready.message == ("partition 0 has no live leader; the replicas are on broker 1")
+    assert ready.message == ("no live leader for partition 0; the replicas are on broker 1")
 
     kubernetes.start(1)
     kubernetes.settle()

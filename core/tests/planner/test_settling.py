@@ -31,7 +31,7 @@ from tests.planner.test_elections import TOPIC, member, members, partition_map, 
 from tests.planner.test_proposals import claim
 
 GONE = Life.GONE
-NOBODY_VOUCHES = "no in-sync replica vouches for its disk"
+NOBODY_VOUCHES = "no in-sync replica can prove that its disk lost nothing"
 ZERO = PartitionIndex(0)
 
 

@@ -119,7 +119,7 @@ def test_the_first_topics_wait_for_all_brokers_but_not_for_ever() -> None:
 
     assert "orders" not in kubernetes.maps
     assert ready(kubernetes).reason == "WaitingForBrokers"
-    assert ready(kubernetes).message == "waits for broker 3 to start"
+    assert ready(kubernetes).message == "waiting for broker 3 to start"
     assert kubernetes.plan().look_again_ms == 1_000
 
     kubernetes.now += ASSEMBLY_TIME * 2
@@ -146,7 +146,7 @@ def test_without_any_broker_there_is_no_map_and_a_reason() -> None:
     kubernetes.settle()
 
     assert "orders" not in kubernetes.maps
-    assert ready(kubernetes).message == "needs 1 brokers that serve, and there are 0"
+    assert ready(kubernetes).message == "needs 1 brokers that are ready, and there are 0"
 
 
 def test_nothing_is_made_before_everything_was_listed() -> None:
@@ -469,7 +469,7 @@ def test_topics_and_partitions_beyond_the_clusters_limit_wait_and_say_so() -> No
         ConditionStatus.FALSE,
         "ClusterFull",
     )
-    assert "chiplog.max.topics, 2" in ready(kubernetes, "c").message
+    assert "chiplog.max.topics, which is 2" in ready(kubernetes, "c").message
     kubernetes.apply(topic("b", partitions=5))
     kubernetes.settle()
     assert len(states(kubernetes, "b")) == 4

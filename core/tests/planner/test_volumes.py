@@ -42,7 +42,7 @@ def test_a_size_that_the_class_cannot_give_is_refused_and_nothing_is_applied() -
     assert not kubernetes.plan(rigid_classes=RIGID).may_apply
     assert ready(kubernetes).reason == "NotSupported"
     assert ready(kubernetes).message == (
-        "spec.storage.size is 2Gi, but StorageClass local of the volumes does not allow expansion: "
+        "spec.storage.size is 2Gi, but StorageClass local does not allow volume expansion: "
         "set it back to 1Gi, or set allowVolumeExpansion of the StorageClass to true if its "
         "provisioner can expand volumes"
     )

@@ -45,7 +45,7 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             (
                 "spec.topicName is orders, but topics of namespace team-billing begin with "
                 "billing. by spec.topicPolicies.namespacePrefixes of BrokerCluster prod: choose a "
-                "name that does"
+                "name with that prefix"
             ),
         ),
         (
@@ -54,7 +54,7 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             (
                 "spec.topicName is orders, but topics of namespace team-a begin with team-a. by "
                 "spec.topicPolicies.requireNamespacePrefix of BrokerCluster prod: choose a name "
-                "that does"
+                "with that prefix"
             ),
         ),
         (
@@ -93,8 +93,9 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             {"maxRetention": "30d"},
             {"cleanup_policy": "compact"},
             (
-                "spec.config[cleanup.policy] is compact, which keeps records for ever, against "
-                "spec.topicPolicies.maxRetention of BrokerCluster prod: add delete to it"
+                "spec.config[cleanup.policy] is compact, which keeps records for ever, and "
+                "spec.topicPolicies.maxRetention  forbids thatof BrokerCluster prod: add delete "
+                "to it"
             ),
         ),
         (
@@ -154,8 +155,8 @@ def test_what_was_before_a_policy_runs_on_and_may_not_get_worse() -> None:
     assert same.refused == ()
     assert len(same.tolerated) == 4
     assert texts(same.tolerated)[1] == (
-        "spec.partitions is 8, above spec.topicPolicies.maxPartitions of BrokerCluster prod, 6: it "
-        "was so before and runs on; nothing that makes it worse is accepted"
+        "spec.partitions is 8, above spec.topicPolicies.maxPartitions of BrokerCluster prod, 6: "
+        "it was set before the policy and stays in force; a change that makes it worse is refused"
     )
     better = judge(policies, facts(partitions=8, replicas=3, retention_ms=2 * DAY_MS), before)
     assert better.refused == ()

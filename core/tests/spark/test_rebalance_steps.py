@@ -59,7 +59,7 @@ def test_approved_by_annotation_it_is_carried_out_and_told() -> None:
     world.carry_out(0)
     world.look(seconds=2)
     assert world.state == "Rebalancing"
-    assert world.message() == "1 of 2 leaderships are where they are to be"
+    assert world.message() == "1 of 2 leaderships are moved"
     world.carry_out(1)
     world.look(seconds=2)
     assert (world.state, world.ready()) == ("Ready", ("True", "Ready"))
@@ -156,7 +156,7 @@ def test_a_leader_that_dies_in_between_is_told_as_left_out() -> None:
     world.look(seconds=2)
     assert (world.state, world.ready()) == ("NotReady", ("False", "MovesLeftOut"))
     assert world.message() == (
-        "1 of 2 leaderships are where they are to be; 1 are left out: partition orders-1 is in "
+        "1 of 2 leaderships are moved; 1 are left out: partition orders-1 is in "
         "leader epoch 8 now, not in 7. The annotation refresh measures anew"
     )
     assert world.status.moves is not None
@@ -204,7 +204,7 @@ def test_refreshed_while_it_measures_it_begins_when_the_other_is_gone() -> None:
     world.look(seconds=2, seen=staying)
     assert world.removed == [first] * 3, "nothing may be there, however often it takes"
     assert (world.name, len(world.jobs)) == (first, 1)
-    assert world.message() == "measuring begins when the application before is gone"
+    assert world.message() == "measuring starts when the previous application is removed"
     for _ in range(3):
         world.look(seconds=2)
     assert world.name != first
@@ -334,7 +334,7 @@ def test_moves_of_replicas_are_told_and_left_out() -> None:
 def test_a_proposal_without_moves_is_carried_out_at_once() -> None:
     world = World()
     world.propose()
-    assert "no leadership has to move" in world.message()
+    assert "no leadership needs to move" in world.message()
     world.say("approve")
     world.look()
     assert world.state == "Ready"

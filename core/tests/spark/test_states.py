@@ -490,7 +490,7 @@ def unscheduled(role: str) -> Made:
 def test_executors_that_no_node_takes_hold_a_running_application_up() -> None:
     driver = pod(RUNNING, phase="Running")
     phase = observed(K, kubeflow("RUNNING"), [driver, unscheduled("executor")], NOW)
-    message = "no executor runs: 0/3 nodes are available: 3 Insufficient cpu"
+    message = "no executor is running: 0/3 nodes are available: 3 Insufficient cpu"
     assert phase == Phase(PhaseName.RUNNING, "Unschedulable", message, is_held_up=True)
     one_runs = pod(RUNNING, role="executor", phase="Running")
     pods = [driver, unscheduled("executor"), one_runs]

@@ -451,13 +451,13 @@ def test_a_driver_that_is_started_again_late_has_its_time_as_well() -> None:
     world.look(seconds=LIMIT_S + 1)
     assert world.ready() == ("False", "NotStarted")
     assert world.status.outcome is not None
-    expected = "the application ran, and then did not run for 15 minutes"
+    expected = "the application was interrupted and has not run for 15 minutes"
     assert world.status.outcome.message == expected
     assert world.removed == world.launched
 
 
 def test_executors_that_no_node_takes_are_told_of_and_waited_for_so_long() -> None:
-    why = "no executor runs: 0/3 nodes are available: 3 Insufficient cpu"
+    why = "no executor is running: 0/3 nodes are available: 3 Insufficient cpu"
     held_up = Seen(state=RunState.RUNNING, reason="Unschedulable", message=why, is_held_up=True)
     world = World()
     world.run(held_up)
@@ -474,7 +474,7 @@ def test_executors_that_no_node_takes_are_told_of_and_waited_for_so_long() -> No
     assert world.phase() is VerificationPhase.FAILED
     assert world.ready() == ("False", "Unschedulable")
     assert world.status.outcome is not None
-    expected = f"no executor ran for 15 minutes, so nothing was done: {why}"
+    expected = f"no executor was running for 15 minutes, so the job made no progress: {why}"
     assert world.status.outcome.message == expected
     assert world.removed == world.launched
 

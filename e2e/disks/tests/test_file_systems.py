@@ -65,7 +65,7 @@ def test_after_a_failed_sync_all_looks_well_until_the_cache_is_gone(
 ) -> None:
     """Why a process may not trust what it reads of a file whose sync failed in another.
 
-    No assertion on what the device holds in the end but that it is not what was written.
+    No assertion on what the device holds in the end but that its bytes are not what was written.
     """
     with DroppingFileSystem(kind, tmp_path / "one") as one:
         path = one.path / "file"

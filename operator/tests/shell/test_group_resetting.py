@@ -130,7 +130,7 @@ def test_applied_three_times_it_runs_once(bench: Any, shell: Shell) -> None:
                 assert (found.state, found.offsets) == (ResetState.DONE, MOVED)
         assert (shell.coordinator.done, len(shell.coordinator.asked)) == (["one"], 1)
         assert shell.events == [
-            "OffsetsReset: reset one has put the offsets of 1 partition where it was asked to"
+            "OffsetsReset: reset one has moved the offsets of 1 partition as requested"
         ]
 
     bench.run(scenario())

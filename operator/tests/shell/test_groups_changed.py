@@ -140,7 +140,7 @@ def test_a_deployment_has_no_more_pods_than_there_are_partitions(it: Running) ->
         assert condition(it, "Scaled") == ("True", "Scaled")
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1
         assert events(it, "Scaled") == [
-            "Deployment readers from 3 to 1 pods: 1 is the most, there are no more partitions"
+            "Deployment readers from 3 to 1 pods: 1 is the maximum: there are no more partitions"
         ]
         await it.bench.clock.advance(60)
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1

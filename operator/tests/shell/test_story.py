@@ -28,7 +28,7 @@ def test_a_healthy_cluster_has_a_story(bench: Any, caplog: pytest.LogCaptureFixt
     told = events(bench, "BrokerCluster")
     assert {reason for _, reason, _ in told} >= {"BrokerAdmitted", "TopicCreated", "Healthy"}
     assert [one for one in told if one[0] == "Warning"] == []
-    assert ("Normal", "Ready", "it is as its spec says") in events(bench, "Topic")
+    assert ("Normal", "Ready", "the actual state matches the spec") in events(bench, "Topic")
     logged = [(one.message, getattr(one, "reason", "")) for one in caplog.records]
     assert ("happened", "BrokerAdmitted") in logged
     assert ("happened", "TopicCreated") in logged

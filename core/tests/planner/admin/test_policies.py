@@ -57,8 +57,8 @@ def set_retention(value: str, *, replace: bool = False, validate_only: bool = Fa
             {},
             (
                 "spec.topicName is orders, but topics of namespace kafka begin with k. by "
-                "spec.topicPolicies.namespacePrefixes of BrokerCluster prod: choose a name that "
-                "does"
+                "spec.topicPolicies.namespacePrefixes of BrokerCluster prod: choose a name with "
+                "that prefix"
             ),
         ),
     ],
