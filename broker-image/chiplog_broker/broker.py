@@ -378,7 +378,7 @@ def take_lock(metadata: Disk, data_path: str) -> None:
         metadata.lock(".lock")
     except BlockingIOError as held:
         raise CannotStart(
-            f"{data_path} is in use by another broker: stop it, or name another directory"
+            f"{data_path} is in use by another broker: stop it, or choose another directory"
         ) from held
 
 

@@ -46,7 +46,7 @@ def parse_properties(text: str) -> dict[str, str]:
         key, value = line[:separator].strip(), line[separator + 1 :].strip()
         if key in settings:
             first = settings[key].line
-            raise InvalidConfigFile(f"line {number}: {key} is set in line {first} already")
+            raise InvalidConfigFile(f"line {number}: {key} is already set in line {first}")
         settings[key] = Setting(key, value, number)
     return {key: setting.value for key, setting in settings.items()}
 
@@ -109,7 +109,7 @@ def member_config(path: Path | None, broker_id: int) -> dict[str, str]:
     if config.get("node.id", str(broker_id)) != str(broker_id):
         raise InvalidConfigFile(
             f"server.properties[node.id] is {config['node.id']}, but --broker-id is {broker_id}: "
-            "remove the one from the file"
+            "remove node.id from the file"
         )
     return {**config, "node.id": str(broker_id)}
 
@@ -121,8 +121,8 @@ def listeners(config: Mapping[str, str]) -> list[Listener]:
     for name, (host, _) in given.items():
         if name not in bound or host in EVERY_ADDRESS:
             raise InvalidConfigFile(
-                f"server.properties[advertised.listeners] has {name}://{host}: name only what "
-                "is in listeners, each with an address that clients can reach"
+                f"server.properties[advertised.listeners] has {name}://{host}: use only listeners "
+                "from the key listeners, each with an address that clients can reach"
             )
     advertised = dict.fromkeys(bound, ("", 0)) | given
     return [
@@ -140,14 +140,15 @@ def member_listeners(config: Mapping[str, str]) -> list[Listener]:
     """
     if config.get("advertised.listeners"):
         raise InvalidConfigFile(
-            "server.properties[advertised.listeners] comes from the Broker object: remove it"
+            "server.properties[advertised.listeners] is set by the operator in the Broker object: "
+            "remove it"
         )
     found = split_listeners(config.get("listeners") or DEFAULT_MEMBER_LISTENERS, "listeners")
     for name in found:
         if re.fullmatch(MEMBER_NAME, name) is None or name == INTERNAL_NAME:
             raise InvalidConfigFile(
-                f"server.properties[listeners] names {name}: use lower-case letters and digits; "
-                f"{INTERNAL_NAME} is added by the broker itself"
+                f"server.properties[listeners] has the name {name}: use lower-case letters and "
+                f"digits; the broker adds {INTERNAL_NAME} itself"
             )
     return [Listener(name, host, port, host, port) for name, (host, port) in found.items()]
 
@@ -158,7 +159,7 @@ def parse_listeners(text: str, key: str = "listeners") -> dict[str, tuple[str, i
     for name in found:
         if name not in WITHOUT_SECURITY:
             raise InvalidConfigFile(
-                f"server.properties[{key}] names {name}: TLS and SASL are not built yet, "
+                f"server.properties[{key}] uses {name}: TLS and SASL are not built yet, "
                 f"use {' or '.join(WITHOUT_SECURITY)}"
             )
     return found

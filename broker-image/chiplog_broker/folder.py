@@ -19,7 +19,6 @@ def folder_ports(option: str, folder: Path) -> Ports:
         data, metadata = SystemDisk(folder / "data", below), SystemDisk(folder / "metadata", below)
     except OSError as error:
         raise CannotStart(
-            f"{option} {folder} cannot be used: {error.strerror}; name a directory that can be "
-            "written"
+            f"{option} {folder} cannot be used: {error.strerror}; choose a writable directory"
         ) from error
     return Ports(SystemClock(), SystemRng(), data, metadata, may_take)

@@ -48,37 +48,42 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--standalone",
         metavar="DIR",
         type=Path,
-        help="run alone, with data and metadata in DIR, which is made if it does not exist",
+        help="run a standalone broker with data and metadata in DIR, which is created if it does "
+        "not exist",
     )
     mode.add_argument(
-        "--cluster", metavar="NAME", help="be a broker of this BrokerCluster on Kubernetes"
+        "--cluster", metavar="NAME", help="run as a broker of this BrokerCluster on Kubernetes"
     )
     parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="a server.properties with Kafka's names"
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a server.properties file with Kafka's configuration keys",
     )
     member = parser.add_argument_group("with --cluster")
-    member.add_argument("--broker-id", metavar="N", type=int, help="which of its brokers")
+    member.add_argument("--broker-id", metavar="N", type=int, help="id of this broker")
     member.add_argument(
-        "--data", metavar="DIR", type=Path, help="the volume; data and metadata are made in it"
+        "--data", metavar="DIR", type=Path, help="directory of the volume for data and metadata"
     )
     member.add_argument(
-        "--kubeconfig", metavar="FILE", type=Path, help="outside of a pod: how to reach the API"
+        "--kubeconfig", metavar="FILE", type=Path, help="outside of a pod: kubeconfig file"
     )
     member.add_argument(
-        "--namespace", metavar="NS", help="of the BrokerCluster; where not given, POD_NAMESPACE"
+        "--namespace", metavar="NS", help="namespace of the BrokerCluster; default: POD_NAMESPACE"
     )
     member.add_argument(
         "--credentials",
         metavar="DIR",
         type=Path,
-        help="folder with the username and password of the internal listener",
+        help="directory with the files username and password for the internal listener",
     )
     member.add_argument(
         "--termination-log",
         metavar="FILE",
         type=Path,
         default=Path("/dev/termination-log"),
-        help="where the kubelet finds the name of the process that ended (%(default)s)",
+        help="file for the termination message, in which the broker writes its incarnation "
+        "(%(default)s)",
     )
     parser.add_argument("--health-address", default="127.0.0.1:8080", metavar="HOST:PORT")
     parser.add_argument("--metrics-address", default="127.0.0.1:9404", metavar="HOST:PORT")
@@ -99,13 +104,13 @@ def check_mode(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     if options.cluster is None:
         given = [text for name, text in names.items() if getattr(options, name) is not None]
         if given:
-            parser.error(f"{given[0]} goes with --cluster: remove it, or name the cluster")
+            parser.error(f"{given[0]} needs --cluster: remove it, or add --cluster")
         return
     for name in ("broker_id", "data"):
         if getattr(options, name) is None:
             parser.error(f"--cluster needs {names[name]}")
     if not 1 <= options.broker_id <= MAX_BROKER_ID:
-        parser.error(f"--broker-id {options.broker_id} is none: use 1 to {MAX_BROKER_ID}")
+        parser.error(f"--broker-id {options.broker_id} is out of range: use 1 to {MAX_BROKER_ID}")
 
 
 def main() -> None:
@@ -171,7 +176,7 @@ async def serve(broker: Broker, addresses: Addresses) -> None:
         ended = loop.create_task(broker.deposed())
         await asyncio.wait({ended, stop}, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
-            raise CannotStart(f"this process may not go on: {ended.result()}")
+            raise CannotStart(f"this process must stop: {ended.result()}")
         ended.cancel()
 
 
@@ -179,5 +184,5 @@ def host_and_port(option: str, address: str) -> tuple[str, int]:
     """Of `host:port`. Raises `CannotStart`."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > MAX_PORT:
-        raise CannotStart(f"{option} {address!r} is no address: write HOST:PORT")
+        raise CannotStart(f"{option} {address!r} is not an address: write HOST:PORT")
     return host, int(port)

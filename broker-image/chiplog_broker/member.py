@@ -86,7 +86,7 @@ def api_server(kubeconfig: Path | None) -> Connection:
         return find(kubeconfig)
     except NoConnection as problem:
         raise CannotStart(
-            f"the Kubernetes API cannot be used: {problem}; run in a pod, or give --kubeconfig"
+            f"the Kubernetes API cannot be used: {problem}; run in a pod, or use --kubeconfig"
         ) from problem
 
 

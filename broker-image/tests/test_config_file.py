@@ -27,7 +27,7 @@ def test_the_format_of_java_properties() -> None:
     [
         ("num.partitions", "line 1: write key=value"),
         ("=3", "line 1: write key=value"),
-        ("a=1\nb=2\na=3", "line 3: a is set in line 1 already"),
+        ("a=1\nb=2\na=3", "line 3: a is already set in line 1"),
     ],
 )
 def test_a_line_that_does_not_read_is_named(text: str, message: str) -> None:

@@ -95,7 +95,7 @@ class Deposed(Broker):
         """Nobody scrapes it."""
 
     async def deposed(self) -> str:
-        return "another process was admitted in its place"
+        return "another process was admitted as this broker"
 
     async def stop(self) -> None:
         self.stopped = True

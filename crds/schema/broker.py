@@ -15,30 +15,44 @@ BROKER = Definition(
     model=Broker,
     columns=(
         Column("Cluster", "string", ".spec.cluster", "The BrokerCluster it belongs to."),
-        Column("Id", "integer", ".spec.brokerId", "Its id, as Kafka clients see it."),
+        Column("Id", "integer", ".spec.brokerId", "The broker's id, as Kafka clients see it."),
         Column("Session", "integer", ".spec.session", "Number of the admitted process."),
-        Column("Intent", "string", ".spec.intent", "What the operator has decided to do with it."),
-        Column("Fenced", "boolean", ".spec.fenced", "Whether it is known or judged to be dead."),
+        Column("Intent", "string", ".spec.intent", "Desired state of the broker."),
+        Column(
+            "Fenced",
+            "boolean",
+            ".spec.fenced",
+            "Whether the broker is fenced because it is dead or did not renew its Lease.",
+        ),
         Column("Rack", "string", ".spec.rack", "Rack of the node it runs on."),
-        Column("Tail", "string", ".status.directories[*].tail", "What its start found."),
-        Column("Draining", "boolean", ".status.draining", "Whether it is about to stop."),
+        Column(
+            "Tail",
+            "string",
+            ".status.directories[*].tail",
+            "What the broker found on its disk at start.",
+        ),
+        Column("Draining", "boolean", ".status.draining", "Whether the broker is about to stop."),
         AGE,
-        Column("Retired", "boolean", ".spec.retired", "Whether it is gone for good.", wide=True),
-        Column("Version", "string", ".status.version", "Version of its software.", wide=True),
+        Column(
+            "Retired", "boolean", ".spec.retired", "Whether the broker is gone for good.", wide=True
+        ),
+        Column(
+            "Version", "string", ".status.version", "Version of the broker's software.", wide=True
+        ),
         Column(
             "Usable bytes",
             "integer",
             ".status.directories[*].usableBytes",
-            "Space left on its volume.",
+            "Free space on the broker's volume.",
             wide=True,
         ),
-        Column("Message", "string", ".status.message", "What it says of itself.", wide=True),
+        Column("Message", "string", ".status.message", "Message of the broker.", wide=True),
     ),
     rules={
         "spec": (
             Rule(
                 "self.cluster == oldSelf.cluster && self.brokerId == oldSelf.brokerId",
-                "spec.cluster and spec.brokerId say who the broker is and cannot be changed",
+                "spec.cluster and spec.brokerId identify the broker and cannot be changed",
                 reason=RuleReason.FORBIDDEN,
                 field=".brokerId",
             ),
@@ -57,7 +71,7 @@ BROKER = Definition(
             ),
             Rule(
                 "!has(oldSelf.retired) || !oldSelf.retired || (has(self.retired) && self.retired)",
-                "spec.retired cannot be taken back: use a new broker id",
+                "spec.retired cannot be undone: use a new broker id",
                 reason=RuleReason.FORBIDDEN,
                 field=".retired",
             ),

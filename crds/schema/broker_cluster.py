@@ -46,12 +46,12 @@ _REACHED = "quantity(string(self.status.volumeSize))"
 BROKER_CLUSTER = Definition(
     model=BrokerCluster,
     columns=(
-        Column("Brokers", "integer", ".spec.replicas", "Number of brokers wanted."),
+        Column("Brokers", "integer", ".spec.replicas", "Desired number of brokers."),
         Column(
             "Ready brokers",
             "integer",
             ".status.readyReplicas",
-            "Number of brokers in sync with all they hold.",
+            "Number of ready brokers whose replicas are all in sync.",
         ),
         Column("Topics", "integer", ".status.topics", "Number of topics."),
         Column("Partitions", "integer", ".status.partitions", "Number of partitions."),
@@ -60,7 +60,7 @@ BROKER_CLUSTER = Definition(
             "Under replicated",
             "integer",
             ".status.underReplicatedPartitions",
-            "Partitions with fewer replicas in sync than they have.",
+            "Partitions with fewer in-sync replicas than replicas.",
         ),
         READY,
         REASON,
@@ -69,10 +69,12 @@ BROKER_CLUSTER = Definition(
             "Bootstrap",
             "string",
             ".status.listeners[*].bootstrapServers",
-            "Where clients begin.",
+            "Bootstrap address for clients.",
             wide=True,
         ),
-        Column("Cluster id", "string", ".status.clusterId", "Kafka's id of it.", wide=True),
+        Column(
+            "Cluster id", "string", ".status.clusterId", "Kafka's id of the cluster.", wide=True
+        ),
         MESSAGE,
     ),
     scale={
@@ -84,7 +86,8 @@ BROKER_CLUSTER = Definition(
         ROOT: (
             Rule(
                 f"size(self.metadata.name) <= {MAX_CLUSTER_NAME_LENGTH}",
-                "metadata.name is too long for the names of Services made from it: shorten it to "
+                "metadata.name is too long for the names of Services that contain it: shorten it "
+                "to "
                 f"{MAX_CLUSTER_NAME_LENGTH} characters",
             ),
             Rule(
@@ -110,7 +113,8 @@ BROKER_CLUSTER = Definition(
             Rule(
                 "!has(self.listeners) || self.listeners.all(l, !has(l.nodePortBase) || "
                 f"l.nodePortBase + self.replicas <= {ports.MAX_NODE_PORT})",
-                "nodePortBase leaves too few ports for the bootstrap and every broker: lower it",
+                "nodePortBase leaves too few ports for the bootstrap address and every broker: "
+                "lower it",
                 field=".listeners",
             ),
             Rule(
@@ -168,8 +172,8 @@ BROKER_CLUSTER = Definition(
         "spec.listeners[]": (
             Rule(
                 f"self.name != '{INTERNAL_LISTENER_NAME}'",
-                "the name internal belongs to the brokers' own listener: choose another, like "
-                "plain",
+                "the name internal is reserved for the brokers' own listener: choose another, "
+                "like plain",
                 reason=RuleReason.FORBIDDEN,
                 field=".name",
             ),
@@ -197,13 +201,13 @@ BROKER_CLUSTER = Definition(
         "spec.listeners[].networkPolicyPeers[]": (
             Rule(
                 "has(self.podSelector) || has(self.namespaceSelector) || has(self.ipBlock)",
-                "a peer names nobody: set podSelector, namespaceSelector or ipBlock; {} as a "
+                "a peer selects nobody: set podSelector, namespaceSelector or ipBlock; {} as a "
                 "selector means all",
             ),
             Rule(
                 "!has(self.ipBlock) || !(has(self.podSelector) || has(self.namespaceSelector))",
-                "ipBlock is set beside a selector, and addresses cannot be both: make it a peer "
-                "of its own",
+                "ipBlock is set together with a selector, but a peer is either an address block "
+                "or selected by labels: make it a peer of its own",
                 field=".ipBlock",
             ),
         ),

@@ -39,8 +39,8 @@ CONSUMER_GROUP = Definition(
         Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster it belongs to."),
         Column("State", "string", ".status.state", "The group's state, as Kafka calls it."),
         Column("Members", "integer", ".status.memberCount", "Number of consumers."),
-        Column("Lag", "integer", ".status.totalLag", "Records not yet consumed, in all."),
-        Column("Max lag", "integer", ".status.maxLag", "Largest lag of any partition, in records."),
+        Column("Lag", "integer", ".status.totalLag", "Total number of records not yet consumed."),
+        Column("Max lag", "integer", ".status.maxLag", "Largest lag of a partition, in records."),
         READY,
         REASON,
         AGE,
@@ -55,17 +55,17 @@ CONSUMER_GROUP = Definition(
             "Within objective",
             "string",
             '.status.conditions[?(@.type=="LagWithinObjective")].status',
-            "Whether spec.maxLag is kept.",
+            "Whether the lag is within spec.maxLag.",
             wide=True,
         ),
-        Column("Reset", "string", ".status.reset.state", "How the last reset went.", wide=True),
+        Column("Reset", "string", ".status.reset.state", "State of the last reset.", wide=True),
         MESSAGE,
     ),
     rules={
         ROOT: (
             Rule(
                 f"{_GROUP_ID.format('self')} == {_GROUP_ID.format('oldSelf')}",
-                "spec.groupId cannot be changed: a group cannot be renamed; make another "
+                "spec.groupId cannot be changed: a group cannot be renamed; create another "
                 "ConsumerGroup",
                 reason=RuleReason.FORBIDDEN,
                 field=".spec.groupId",
@@ -74,7 +74,7 @@ CONSUMER_GROUP = Definition(
         "spec": (
             Rule(
                 "self.clusterRef == oldSelf.clusterRef",
-                "spec.clusterRef cannot be changed: delete this ConsumerGroup and make one for "
+                "spec.clusterRef cannot be changed: delete this ConsumerGroup and create one for "
                 "the other cluster",
                 reason=RuleReason.FORBIDDEN,
                 field=".clusterRef",
@@ -84,7 +84,7 @@ CONSUMER_GROUP = Definition(
             *_parameter_rules(),
             Rule(
                 f"self.id != oldSelf.id || ({_SAME_RESET})",
-                "spec.reset is another reset under the same id, and one id runs once: give it "
+                "spec.reset was changed under the same id, and each id runs only once: set "
                 "another id",
                 reason=RuleReason.FORBIDDEN,
                 field=".id",
@@ -93,7 +93,7 @@ CONSUMER_GROUP = Definition(
         "spec.maxLag": (
             Rule(
                 "has(self.records) || has(self.seconds)",
-                "spec.maxLag says nothing: set records or seconds, or both",
+                "spec.maxLag is empty: set records or seconds, or both",
                 reason=RuleReason.REQUIRED,
             ),
         ),

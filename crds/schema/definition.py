@@ -42,22 +42,22 @@ READY = Column(
     "Ready",
     "string",
     '.status.conditions[?(@.type=="Ready")].status',
-    "Whether the object is as its spec says.",
+    "Whether the object matches its spec.",
 )
 REASON = Column(
     "Reason",
     "string",
     '.status.conditions[?(@.type=="Ready")].reason',
-    "Why it is ready or not.",
+    "Reason of the Ready condition.",
 )
 MESSAGE = Column(
     "Message",
     "string",
     '.status.conditions[?(@.type=="Ready")].message',
-    "Why it is ready or not, in a sentence.",
+    "Message of the Ready condition.",
     wide=True,
 )
-AGE = Column("Age", "date", ".metadata.creationTimestamp", "How long ago it was made.")
+AGE = Column("Age", "date", ".metadata.creationTimestamp", "Time since it was created.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ def _list(shape: ListShape, audience: Audience) -> Schema:
     else:
         schema["x-kubernetes-list-type"] = "atomic"
     if items.unique and items.ordered and audience.explained_patterns:
-        rule = Rule("self.all(x, self.exists_one(y, x == y))", "must not name anything twice")
+        rule = Rule("self.all(x, self.exists_one(y, x == y))", "must not contain duplicates")
         schema["x-kubernetes-validations"] = [rule.to_manifest()]
     return schema
 

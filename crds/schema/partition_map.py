@@ -15,11 +15,21 @@ PARTITION_MAP = Definition(
     columns=(
         Column("Cluster", "string", ".spec.cluster", "The BrokerCluster it belongs to."),
         Column("Topic", "string", ".spec.topicName", "Name of the topic for Kafka clients."),
-        Column("Topic id", "string", ".spec.current", "Id the name means now."),
-        Column("Min ISR", "integer", ".spec.minIsr", "Replicas that must hold a record."),
-        Column("Durability", "string", ".spec.durability", "What such a record has survived."),
-        Column("Fence", "string", ".spec.fence.purpose", "Why the topic takes no records."),
-        Column("Hibernated", "boolean", ".spec.hibernated", "Whether the map is frozen."),
+        Column("Topic id", "string", ".spec.current", "Id of the current topic with this name."),
+        Column(
+            "Min ISR",
+            "integer",
+            ".spec.minIsr",
+            "In-sync replicas that must have a record before it is acknowledged.",
+        ),
+        Column("Durability", "string", ".spec.durability", "Durability of acknowledged records."),
+        Column("Fence", "string", ".spec.fence.purpose", "Why the topic refuses writes."),
+        Column(
+            "Hibernated",
+            "boolean",
+            ".spec.hibernated",
+            "Whether elections and ISR changes are frozen.",
+        ),
         AGE,
         Column("Owner", "string", ".spec.ownerUID", "uid of the Topic object.", wide=True),
     ),
@@ -27,7 +37,7 @@ PARTITION_MAP = Definition(
         "spec": (
             Rule(
                 "self.cluster == oldSelf.cluster && self.topicName == oldSelf.topicName",
-                "spec.cluster and spec.topicName say what the map is of and cannot be changed",
+                "spec.cluster and spec.topicName identify the topic and cannot be changed",
                 reason=RuleReason.FORBIDDEN,
                 field=".topicName",
             ),

@@ -10,39 +10,43 @@ _NAMES_BROKERS = "(has(self.brokers) && size(self.brokers) > 0)"
 REBALANCE = Definition(
     model=Rebalance,
     columns=(
-        Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster it is about."),
-        Column("State", "string", ".status.state", "Where it stands."),
+        Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster that it balances."),
+        Column("State", "string", ".status.state", "Current state."),
         Column(
             "Leader moves",
             "integer",
             ".status.proposal.numLeaderMovements",
-            "Leaderships that would move.",
+            "Leaderships that the proposal moves.",
         ),
         Column(
             "Replica moves",
             "integer",
             ".status.proposal.numReplicaMovements",
-            "Replicas that would move.",
+            "Replicas that the proposal moves.",
         ),
-        Column("Moved", "integer", ".status.moves.done", "Leaderships that are moved."),
+        Column("Moved", "integer", ".status.moves.done", "Leaderships that have been moved."),
         READY,
         REASON,
         AGE,
         Column(
-            "Proposal", "string", ".status.proposal.id", "For spec.approvedProposal.", wide=True
+            "Proposal",
+            "string",
+            ".status.proposal.id",
+            "Id of the proposal, for spec.approvedProposal.",
+            wide=True,
         ),
         Column(
             "Score before",
             "integer",
             ".status.proposal.onDemandBalancednessScoreBefore",
-            "How even the load is, of 100.",
+            "Balance of the load, from 0 to 100.",
             wide=True,
         ),
         Column(
             "Score after",
             "integer",
             ".status.proposal.onDemandBalancednessScoreAfter",
-            "How even it would be, of 100.",
+            "Balance of the load after the moves, from 0 to 100.",
             wide=True,
         ),
         MESSAGE,
@@ -51,14 +55,14 @@ REBALANCE = Definition(
         "spec": (
             Rule(
                 "self.clusterRef == oldSelf.clusterRef",
-                "spec.clusterRef cannot be changed: delete this Rebalance and make one for the "
+                "spec.clusterRef cannot be changed: delete this Rebalance and create one for the "
                 "other cluster",
                 reason=RuleReason.FORBIDDEN,
                 field=".clusterRef",
             ),
             Rule(
                 f"{_IS_FULL} || {_NAMES_BROKERS}",
-                "spec.brokers is missing: name the brokers that the mode is about",
+                "spec.brokers is missing: list the brokers to add or remove",
                 reason=RuleReason.REQUIRED,
                 field=".brokers",
             ),
@@ -70,7 +74,7 @@ REBALANCE = Definition(
             ),
             Rule(
                 "!has(self.timeLimit) || !self.timeLimit.matches('^0+[a-z]+$')",
-                "spec.timeLimit is no time at all: raise it, or remove it for no limit",
+                "spec.timeLimit is zero: raise it, or remove it for no limit",
                 field=".timeLimit",
             ),
         ),

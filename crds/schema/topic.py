@@ -25,13 +25,21 @@ TOPIC = Definition(
     model=Topic,
     columns=(
         Column("Cluster", "string", ".spec.clusterRef.name", "The BrokerCluster it lives on."),
-        Column("Partitions", "integer", ".spec.partitions", "Number of partitions wanted."),
-        Column("Replication factor", "integer", ".spec.replicas", "Number of replicas wanted."),
+        Column("Partitions", "integer", ".spec.partitions", "Desired number of partitions."),
+        Column("Replication factor", "integer", ".spec.replicas", "Desired number of replicas."),
         READY,
         REASON,
         AGE,
-        Column("Topic", "string", ".status.topicName", "Its name for Kafka clients.", wide=True),
-        Column("Topic id", "string", ".status.topicId", "Its id for Kafka clients.", wide=True),
+        Column(
+            "Topic",
+            "string",
+            ".status.topicName",
+            "Name of the topic for Kafka clients.",
+            wide=True,
+        ),
+        Column(
+            "Topic id", "string", ".status.topicId", "Id of the topic for Kafka clients.", wide=True
+        ),
         MESSAGE,
     ),
     rules={
@@ -45,7 +53,7 @@ TOPIC = Definition(
             ),
             Rule(
                 f"{_NAME.format('self')} == {_NAME.format('oldSelf')}",
-                "spec.topicName cannot be changed: a topic cannot be renamed; make another Topic",
+                "spec.topicName cannot be changed: a topic cannot be renamed; create another Topic",
                 reason=RuleReason.FORBIDDEN,
                 field=".spec.topicName",
             ),
@@ -53,19 +61,21 @@ TOPIC = Definition(
         "spec": (
             Rule(
                 "self.clusterRef == oldSelf.clusterRef",
-                "spec.clusterRef cannot be changed: delete this Topic and make one for the other "
-                "cluster",
+                "spec.clusterRef cannot be changed: delete this Topic and create one for the "
+                "other cluster",
                 reason=RuleReason.FORBIDDEN,
                 field=".clusterRef",
             ),
             Rule(
                 "!has(self.partitions) || !has(oldSelf.partitions) || "
                 f"self.partitions >= oldSelf.partitions{_IF_REPARTITIONED}",
-                "spec.partitions cannot shrink: appended partitions cannot be taken away; keep "
-                f"the number{_OR_REPARTITION}",
-                message_expression="'spec.partitions cannot shrink from %d to %d: appended "
-                f"partitions cannot be taken away; keep at least %d{_OR_REPARTITION}'.format(["
-                "oldSelf.partitions, self.partitions, oldSelf.partitions])",
+                "spec.partitions cannot shrink: partitions cannot be removed; keep the "
+                f"number{_OR_REPARTITION}",
+                message_expression=(
+                    "'spec.partitions cannot shrink from %d to %d: partitions cannot be removed; "
+                    f"keep at least %d{_OR_REPARTITION}'.format(["
+                    "oldSelf.partitions, self.partitions, oldSelf.partitions])"
+                ),
                 field=".partitions",
             ),
             Rule(
@@ -92,25 +102,25 @@ TOPIC = Definition(
             Rule(
                 "!has(self.assignments) || !has(self.partitions) || size(self.assignments) == 0 "
                 "|| size(self.assignments) == self.partitions",
-                "spec.assignments must name every partition once: give it as many entries as "
+                "spec.assignments must list every partition once: give it as many entries as "
                 "spec.partitions says",
                 field=".assignments",
             ),
             Rule(
                 "!has(self.assignments) || !has(self.replicas) || "
                 "self.assignments.all(a, size(a.replicas) == self.replicas)",
-                "spec.assignments must give every partition spec.replicas brokers",
+                "spec.assignments must list spec.replicas brokers for every partition",
                 field=".assignments",
             ),
         ),
         "spec.topicName": (
             Rule(
                 f"!(self in {[*NAMES_OF_NO_TOPIC]})",
-                "'.' and '..' are no topic names: choose another",
+                "'.' and '..' are not valid topic names: choose another",
             ),
             Rule(
                 f"!(self in {[*INTERNAL_TOPICS]})",
-                "the name belongs to a topic of the cluster itself: choose another",
+                "the name is reserved for an internal topic: choose another",
                 reason=RuleReason.FORBIDDEN,
             ),
         ),

@@ -103,15 +103,16 @@ CASES = (
     Case(
         id="named-prefix",
         policies={"namespacePrefixes": [{"namespace": "{namespace}", "prefix": "billing."}]},
-        text="spec.topicName is orders, but topics of namespace {namespace} begin with billing. by "
-        f"spec.topicPolicies.namespacePrefixes {OF}: choose a name with that prefix",
+        text=f"spec.topicName is orders, but spec.topicPolicies.namespacePrefixes {OF} requires "
+        "that names of topics in namespace {namespace} start with billing.: choose a name with "
+        "that prefix",
     ),
     Case(
         id="own-prefix",
         policies={"requireNamespacePrefix": True},
-        text="spec.topicName is orders, but topics of namespace {namespace} begin with "
-        f"{{namespace}}. by spec.topicPolicies.requireNamespacePrefix {OF}: choose a name with "
-        "that prefix",
+        text="spec.topicName is orders, but spec.topicPolicies.requireNamespacePrefix "
+        f"{OF} requires that names of topics in namespace {{namespace}} start with {{namespace}}.: "
+        "choose a name with that prefix",
     ),
     Case(
         id="own-prefix-kept", policies={"requireNamespacePrefix": True}, name="{namespace}.orders"
@@ -182,7 +183,7 @@ CASES = (
         policies={"maxRetention": "30d"},
         spec={"config": {"cleanup.policy": "compact"}},
         text="spec.config[cleanup.policy] is compact, which keeps records for ever, and "
-            "spec.topicPolicies.maxRetention  forbids that{OF}: add delete to it",
+        f"spec.topicPolicies.maxRetention {OF} forbids that: add delete to it",
     ),
     Case(
         id="bytes-without-limit",
@@ -195,7 +196,7 @@ CASES = (
         policies={"maxRetentionBytes": "1Gi"},
         spec={"config": {"cleanup.policy": "compact"}},
         text="spec.config[cleanup.policy] is compact, which keeps records for ever, and "
-            "spec.topicPolicies.maxRetentionBytes  forbids that{OF}: add delete to it",
+        f"spec.topicPolicies.maxRetentionBytes {OF} forbids that: add delete to it",
     ),
     Case(
         id="everything-kept",

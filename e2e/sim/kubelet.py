@@ -331,7 +331,7 @@ class Node:
         ended.cancel()
         await broker.stop()
         if why:
-            raise CannotStart(f"this process may not go on: {why}")
+            raise CannotStart(f"this process must stop: {why}")
 
     def _new_broker(self) -> Broker:
         around, disks = self._around, self.disks

@@ -37,9 +37,9 @@ def parsed(body: bytes) -> dict[str, Any]:
     try:
         said = json.loads(body)
     except ValueError as error:
-        raise ApiError(f"an answer that is no JSON: {error}") from error
+        raise ApiError(f"the answer is not JSON: {error}") from error
     if not isinstance(said, dict):
-        raise ApiError("an answer that is no JSON object")
+        raise ApiError("the answer is not a JSON object")
     return cast("dict[str, Any]", said)
 
 

@@ -155,7 +155,7 @@ def in_cluster(
     """As a pod knows it: address by environment, token, CA and namespace as files."""
     host, port = (environment.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port:
-        raise NoConnection("KUBERNETES_SERVICE_HOST and _PORT are not set: name a kubeconfig file")
+        raise NoConnection("KUBERNETES_SERVICE_HOST and _PORT are not set: use a kubeconfig file")
     shown = f"[{host}]" if ":" in host else host
     try:
         namespace = folder / "namespace"

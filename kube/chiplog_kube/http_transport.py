@@ -124,7 +124,7 @@ class HttpTransport:
             has_another = await login.refused(version)
         except NoConnection as error:
             answer.close()
-            raise Forbidden(f"the server refuses our login (401), and again: {error}") from error
+            raise Forbidden(f"the server refused the login twice (401): {error}") from error
         if not has_another:
             return answer
         answer.close()
@@ -189,7 +189,7 @@ class HttpTransport:
         async for chunk in answer.content.iter_any():
             size += len(chunk)
             if size > self._limits.answer_bytes:
-                raise ApiError(f"an answer of more than {self._limits.answer_bytes} bytes")
+                raise ApiError(f"the answer has more than {self._limits.answer_bytes} bytes")
             parts.append(chunk)
         return b"".join(parts)
 

@@ -143,8 +143,8 @@ def load(paths: Sequence[Path], context: str = "") -> Loaded:
         raise NoConnection(f"{shown}: cluster {chosen['cluster']!r} has no server")
     if user.get("as"):
         raise NoConnection(
-            f"{shown}: user {chosen['user']!r} acts as {user['as']!r}, which is not supported: "
-            "name a context with a user of its own"
+            f"{shown}: user {chosen['user']!r} impersonates {user['as']!r}, which is not "
+            "supported: choose a context whose user does not impersonate"
         )
     with TemporaryDirectory() as folder, _ca_of_identity_provider(user, merger) as persist:
         given = {
@@ -188,7 +188,7 @@ def _merged(library: ModuleType, paths: Sequence[Path]) -> Any:
     except Exception as error:  # the library checks no types, so anything may come out of it
         names = ", ".join(map(str, there))
         why = str(error) or type(error).__name__
-        raise NoConnection(f"{names} is no kubeconfig: {why}") from error
+        raise NoConnection(f"{names} is not a valid kubeconfig: {why}") from error
     return merger
 
 
@@ -232,8 +232,8 @@ def _named(
             return found
     known = ", ".join(sorted(str(entry.value.get("name")) for entry in entries[f"{what}s"]))
     if not name:
-        raise NoConnection(f"{shown}: no {what} is chosen; there is {known or 'none'}")
-    raise NoConnection(f"{shown} has no {what} named {name!r}; there is {known or 'none'}")
+        raise NoConnection(f"{shown}: no {what} is selected; available: {known or 'none'}")
+    raise NoConnection(f"{shown} has no {what} named {name!r}; available: {known or 'none'}")
 
 
 def _logged_in(
@@ -259,7 +259,7 @@ def _logged_in(
 
 def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
     """Why there is no login, and the remedy that the kubeconfig itself has."""
-    why = "; ".join(one.strip() for one in said if one.strip()) or "it gave no token"
+    why = "; ".join(one.strip() for one in said if one.strip()) or "it returned no token"
     if program := user.get("exec"):
         hint = str(program.get("installHint") or "").strip()
         return f"the login program {program.get('command')!r} failed: {why}" + (
@@ -270,8 +270,8 @@ def _why(user: Mapping[str, Any], said: Sequence[str]) -> str:
         if name == "oidc":
             return f"the login by OIDC failed: {why}; log in again as you do for kubectl"
         return (
-            f"auth-provider {name!r} failed: {why}; kubectl has no such providers since 1.26: "
-            "let your cloud's own program write the kubeconfig again, with a login by exec"
+            f"auth-provider {name!r} failed: {why}; kubectl 1.26 removed auth providers: let your "
+            "cloud's command line write the kubeconfig again, with an exec plugin"
         )
     return f"the kubeconfig cannot be used: {why}"
 
@@ -371,5 +371,5 @@ def _proxy(url: str, server: str, *, is_own: bool) -> str:
     if not url or (not is_own and proxy_bypass(urlsplit(server).hostname or "")):
         return ""
     if urlsplit(url).scheme not in ("http", "https"):
-        raise NoConnection(f"the proxy {url} is not supported: name one of http:// or https://")
+        raise NoConnection(f"the proxy {url} is not supported: use an http:// or https:// proxy")
     return url

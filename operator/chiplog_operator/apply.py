@@ -393,8 +393,8 @@ def _remedy(error: ApiError) -> str:
     if PORT_IS_TAKEN not in str(error):
         return ""
     return (
-        ". Clients outside have this node port in their configuration: free it, or give the "
-        "listener others by spec.listeners[].nodePortBase"
+        ". External clients are configured with this node port: free it, or choose other ports "
+        "with spec.listeners[].nodePortBase"
     )
 
 

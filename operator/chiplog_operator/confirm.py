@@ -20,7 +20,7 @@ async def confirm_deletion(there: CachedApi, cluster: ClusterKey, topic: Metadat
         raise Conflict(f"Topic {topic.namespace}/{topic.name} is not being deleted")
     if version_of(found) != topic.resource_version:
         # Its deletionPolicy may be another by now.
-        raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed meanwhile")
+        raise Conflict(f"Topic {topic.namespace}/{topic.name} was changed in the meantime")
     owner = await there.read(kinds.BROKER_CLUSTERS, cluster.namespace, cluster.name)
     larger = [
         (kinds.BROKER_CLUSTERS, cluster.name, owner),
@@ -50,4 +50,4 @@ async def confirm_maps(there: CachedApi, cluster: ClusterKey) -> None:
     cache.replace(listed, cluster.namespace, since=since)
     there.checks.listed_alone(cluster)
     if known() != decided_from:
-        raise Conflict("PartitionMaps changed while a broker was to be retired")
+        raise Conflict("PartitionMaps changed before the broker was retired")

@@ -26,7 +26,7 @@ class Health:
     """What another operator does here; empty where there is none."""
 
     def live(self) -> tuple[bool, str]:
-        return True, "in charge" if self.is_leader else "standing by"
+        return True, "active" if self.is_leader else "standby"
 
     def ready(self) -> tuple[bool, str]:
         if self.in_the_way:
@@ -69,7 +69,7 @@ def _probe(
 async def _start(app: web.Application, option: str, address: str) -> web.AppRunner:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > MAX_PORT:
-        raise CannotStart(f"{option} {address!r} is no address: write HOST:PORT")
+        raise CannotStart(f"{option} {address!r} is not an address: write HOST:PORT")
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -77,7 +77,7 @@ async def _start(app: web.Application, option: str, address: str) -> web.AppRunn
     except OSError as error:
         await runner.cleanup()
         raise CannotStart(
-            f"{option} {address} cannot be used: {error.strerror or error}; stop what uses it, "
-            "or name another one"
+            f"{option} {address} cannot be used: {error.strerror or error}; stop the program that "
+            "uses it, or choose another address"
         ) from error
     return runner

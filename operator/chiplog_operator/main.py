@@ -71,18 +71,21 @@ def options(given: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", type=Path, help="where not set: from inside the pod"
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="kubeconfig file; default: the pod's ServiceAccount",
     )
     parser.add_argument(
         "--namespace",
         default=os.environ.get("POD_NAMESPACE", DEFAULT_NAMESPACE),
-        help="where the operator's own Lease is",
+        help="namespace of the operator's own Lease",
     )
     parser.add_argument(
         "--watch-namespaces",
         default="",
         metavar="NAME,…",
-        help="where to look for clusters and topics; all namespaces where not set",
+        help="namespaces to watch for clusters and topics; default: all namespaces",
     )
     parser.add_argument("--health-address", default="0.0.0.0:8080", metavar="HOST:PORT")
     parser.add_argument("--metrics-address", default="0.0.0.0:9404", metavar="HOST:PORT")
@@ -92,30 +95,30 @@ def options(given: Sequence[str] | None = None) -> Options:
     parser.add_argument(
         "--broker-image",
         default=os.environ.get("CHIPLOG_BROKER_IMAGE", ""),
-        help="image of the brokers of clusters that name none (CHIPLOG_BROKER_IMAGE)",
+        help="image of brokers for clusters that do not set one (CHIPLOG_BROKER_IMAGE)",
     )
     parser.add_argument(
         "--spark-image",
         default=os.environ.get("CHIPLOG_SPARK_IMAGE", ""),
-        help="image of the Spark jobs of clusters that name none (CHIPLOG_SPARK_IMAGE)",
+        help="image of Spark jobs for clusters that do not set one (CHIPLOG_SPARK_IMAGE)",
     )
     parser.add_argument(
         "--spark-allowed-images",
         default="",
         metavar="IMAGE,…",
-        help="images that everybody may name for Spark jobs, beside --spark-image",
+        help="images that everybody may use for Spark jobs, in addition to --spark-image",
     )
     parser.add_argument(
         "--spark-allowed-service-accounts",
         default="",
         metavar="NAMESPACE/NAME,…",
-        help="ServiceAccounts that everybody may name for Spark jobs in their namespaces",
+        help="ServiceAccounts that everybody may use for Spark jobs in their namespaces",
     )
     parser.add_argument(
         "--spark-judged-at-admission",
         action="store_true",
-        help="the API server lets nobody name another one who may not create pods there, by the "
-        "ValidatingAdmissionPolicy of the operator's chart",
+        help="also accept other images and ServiceAccounts: a ValidatingAdmissionPolicy of the "
+        "operator's chart checks that their author may create pods in the namespace",
     )
     parsed = vars(parser.parse_args(given))
     allowed = Allowed(

@@ -50,7 +50,7 @@ class Metrics:
         self._clusters = _Clusters(self.registry)
         self._leader = Gauge(
             "chiplog_operator_leader",
-            "1 in the process that holds the Lease.",
+            "1 in the process that holds the Lease, else 0.",
             registry=self.registry,
         )
 
@@ -104,13 +104,13 @@ class ApiRequests:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._total = Counter(
             "chiplog_operator_api_requests_total",
-            "Requests to the Kubernetes API; code none is one without an answer.",
+            "Requests to the Kubernetes API; code is none for requests without an answer.",
             ("verb", "resource", "code"),
             registry=registry,
         )
         self._duration = Histogram(
             "chiplog_operator_api_request_duration_seconds",
-            "How long it took until the answer began.",
+            "Time until the first byte of the answer.",
             ("verb",),
             buckets=BUCKETS_S,
             registry=registry,
@@ -122,25 +122,29 @@ class ApiRequests:
 
 
 class _Rounds:
-    """Rounds of observe, plan, act."""
+    """Reconciliations: each observes the cluster, plans and acts."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, what: str) -> Counter:
             return Counter(f"chiplog_operator_{name}", what, LABELS, registry=registry)
 
-        self._total = counter("reconciliations_total", "Rounds of observe, plan, act.")
-        self._successful = counter("reconciliations_successful_total", "Rounds without an error.")
-        self._failed = counter("reconciliations_failed_total", "Rounds with an error.")
+        self._total = counter(
+            "reconciliations_total", "Reconciliations: each observes the cluster, plans and acts."
+        )
+        self._successful = counter(
+            "reconciliations_successful_total", "Reconciliations without an error."
+        )
+        self._failed = counter("reconciliations_failed_total", "Reconciliations with an error.")
         self._locked = counter(
             "reconciliations_locked_total",
-            "Rounds that had to wait for another one of their cluster; there is no such wait.",
+            "Reconciliations that had to wait for another one of the same cluster; always 0.",
         )
         self._periodical = counter(
-            "reconciliations_periodical_total", "Rounds that began because time had passed."
+            "reconciliations_periodical_total", "Reconciliations that were started by a timer."
         )
         self._duration = Histogram(
             "chiplog_operator_reconciliations_duration_seconds",
-            "How long a round took.",
+            "Duration of a reconciliation.",
             LABELS,
             buckets=BUCKETS_S,
             registry=registry,
@@ -176,12 +180,12 @@ class _Queue:
         self._waiting: set[ClusterKey] = set()
         Gauge(
             "chiplog_operator_queue_length",
-            "Clusters that wait for a round.",
+            "Clusters that wait for a reconciliation.",
             registry=registry,
         ).set_function(lambda: len(self._waiting))
         self._seconds = Histogram(
             "chiplog_operator_queue_seconds",
-            "From the first change of a cluster until the round that looks at it.",
+            "Time from the first change of a cluster to the reconciliation that handles it.",
             buckets=BUCKETS_S,
             registry=registry,
         )
@@ -205,19 +209,19 @@ class _Clusters:
         """Of the clusters that there are."""
         self._resources = Gauge(
             "chiplog_operator_resources",
-            "Objects the operator looks after.",
+            "Objects that the operator manages.",
             LABELS,
             registry=registry,
         )
         self._paused = Gauge(
             "chiplog_operator_resources_paused",
-            "Objects an annotation has paused.",
+            "Objects that are paused by an annotation.",
             LABELS,
             registry=registry,
         )
         self._active = Gauge(
             "kafka_controller_kafkacontroller_activecontrollercount",
-            "1 for a cluster that this process is in charge of.",
+            "1 for a cluster that this process manages.",
             CLUSTER_LABELS,
             registry=registry,
         )
@@ -229,7 +233,7 @@ class _Clusters:
         )
         self._plan = Gauge(
             "chiplog_operator_plan_actions",
-            "Actions of the last plan; 0 where everything is as it should be.",
+            "Actions of the last plan; 0 if nothing needs to change.",
             PLAN_LABELS,
             registry=registry,
         )

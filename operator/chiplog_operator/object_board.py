@@ -39,14 +39,14 @@ class ObjectBoard(Collector):
         yield self._family(
             kinds.BROKER_CLUSTERS,
             GaugeMetricFamily(
-                "chiplog_brokercluster_ready", "1 where it is as its spec says.", labels=CLUSTER
+                "chiplog_brokercluster_ready", "1 if it matches its spec.", labels=CLUSTER
             ),
         )
         yield self._family(
             kinds.TOPICS,
             GaugeMetricFamily(
                 "chiplog_topic_ready",
-                "1 where it is as its spec says. The namespace is that of the cluster.",
+                "1 if it matches its spec. The namespace is that of the cluster.",
                 labels=(*CLUSTER, "topic"),
             ),
             name_field="topicName",
@@ -55,8 +55,8 @@ class ObjectBoard(Collector):
             kinds.CONSUMER_GROUPS,
             GaugeMetricFamily(
                 "chiplog_consumergroup_lag_objective_met",
-                "1 where the lag is within spec.maxLag, 0 where it is not; of groups that have "
-                "one, while the lag is known.",
+                "1 if the lag is within spec.maxLag, 0 if not; only for groups that set it, and "
+                "while the lag is known.",
                 labels=(*CLUSTER, "consumergroup"),
             ),
             name_field="groupId",
@@ -90,7 +90,7 @@ class ObjectBoard(Collector):
     def _rebalances(self) -> Metric:
         family = GaugeMetricFamily(
             "chiplog_rebalance_state",
-            "1 for the state it is in.",
+            "1 for its current state.",
             labels=("namespace", "name", "cluster", "state"),
         )
         for manifest in self._objects(kinds.REBALANCES):

@@ -118,7 +118,9 @@ class Observer:
     async def observe(self, key: ClusterKey, revisions: Mapping[BrokerId, str]) -> World:
         """The cluster as it is. Raises `ApiError`s."""
         if not self.is_known(key.namespace):
-            raise Forbidden(f"namespace {key.namespace} was not listed since the operator began")
+            raise Forbidden(
+                f"namespace {key.namespace} has not been listed since the operator started"
+            )
         doubts = self._doubts.setdefault(key, _Doubts())
         await self._confirm_absence(key)
         await self._confirm_owners(key, doubts)
@@ -433,7 +435,7 @@ def _held(topic: Topic, key: ClusterKey, map_name: str) -> Unreadable:
     """A Topic that nothing can be done for while its map does not read."""
     problem = Problem(
         f"PartitionMap {key.namespace}/{map_name}",
-        "does not read, so nothing is decided about the topic",
+        "cannot be parsed, so the operator decides nothing about the topic",
         "correct the object, or update the operator if a newer one wrote it",
         Reason.INTERNAL_ERROR,
     )

@@ -45,8 +45,8 @@ def _report(topic: Topic, world: World, now: datetime) -> Iterator[Action]:
         ConditionType.READY,
         REASON,
         f"there is no BrokerCluster {world.metadata.name} in namespace "
-        f"{world.metadata.namespace}: make it, or correct spec.clusterRef in a new Topic. "
-        "A cluster in a namespace that the operator does not watch counts as none",
+        f"{world.metadata.namespace}: create it, or correct spec.clusterRef in a new Topic. The "
+        "operator does not see clusters in namespaces that it does not watch",
     )
     before = topic.status
     status = TopicStatus(

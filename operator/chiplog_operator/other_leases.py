@@ -80,9 +80,9 @@ class InTheWay:
         """What is wrong, and the remedy."""
         where = "all namespaces" if self.shared == ALL else f"namespace {self.shared}"
         return (
-            f"the operator in namespace {self.namespace} looks after {where} too, so this one does "
-            "nothing: give the two watchNamespaces that have none in common (and neither "
-            "watchAllNamespaces), or uninstall one. This one begins by itself when the Lease "
+            f"the operator in namespace {self.namespace} also watches {where}, so this one does "
+            "nothing: set watchNamespaces so that they do not overlap (and watchAllNamespaces in "
+            "neither), or uninstall one of them. This one starts automatically when the Lease "
             f"chiplog-operator in namespace {self.namespace} has not changed for {GONE_S:.0f} s"
         )
 

@@ -93,10 +93,10 @@ def of_deployment(found: Manifest) -> Finding:
     wanted = int((found.get("spec") or {}).get("replicas") or 0)
     what = f"Deployment {key_of(found).name} has {wanted} ready pods"
     if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):
-        return Finding(what, "its controller has not looked at it yet")
+        return Finding(what, "its controller has not handled it yet")
     ready, updated = (int(status.get(name) or 0) for name in ("readyReplicas", "updatedReplicas"))
     if min(ready, updated) < wanted:
-        return Finding(what, f"{ready} are ready, {updated} are as it says now")
+        return Finding(what, f"{ready} are ready, {updated} are up to date")
     return Finding(what)
 
 
@@ -105,7 +105,7 @@ def of_lease(before: Manifest, after: Manifest) -> Finding:
     what = f"the Lease {names.OPERATOR_LEASE} is held"
     first, last = (one.get("spec") or {} for one in (before, after))
     if not last.get("holderIdentity"):
-        return Finding(what, "nobody holds it")
+        return Finding(what, "no operator holds it")
     if first.get("renewTime") == last.get("renewTime"):
         return Finding(what, f"{last['holderIdentity']} does not renew it")
     return Finding(what)
@@ -138,9 +138,9 @@ def metrics_address(pod: Manifest) -> str | None:
 def of_metrics(pod: Manifest, text: str) -> Finding:
     """Whether what a pod answered are Chiplog's metrics."""
     key = key_of(pod)
-    what = f"pod {key.namespace}/{key.name} answers with its metrics"
+    what = f"pod {key.namespace}/{key.name} serves its metrics"
     has_it = any(line.startswith(BUILD_INFO) for line in text.splitlines())
-    return Finding(what, "" if has_it else f"there is no {BUILD_INFO} among them")
+    return Finding(what, "" if has_it else f"the metric {BUILD_INFO} is missing")
 
 
 # ---- asking ----
@@ -165,7 +165,7 @@ async def look_at_metrics(api: KubeApi, job: Job, namespaces: str) -> list[Findi
     ]
     asked = {address: pod for pod in pods if (address := metrics_address(pod)) is not None}
     is_wanting = not asked and not job.may_be_none
-    problem = f"no pod with {job.selector} runs and has the port" if is_wanting else ""
+    problem = f"no running pod matches {job.selector} and has the port" if is_wanting else ""
     about = Finding(f"job {job.name} has {len(asked)} pods", problem)
     return [about, *await asyncio.gather(*(_scraped(pod, at) for at, pod in asked.items()))]
 
@@ -182,7 +182,7 @@ async def _scraped(pod: Manifest, address: str) -> Finding:
     except (aiohttp.ClientError, TimeoutError) as error:
         key = key_of(pod)
         why = str(error) or "no answer in time"
-        return Finding(f"pod {key.namespace}/{key.name} answers with its metrics", why)
+        return Finding(f"pod {key.namespace}/{key.name} serves its metrics", why)
 
 
 async def checked(look: Look, wait_s: float) -> list[Finding]:

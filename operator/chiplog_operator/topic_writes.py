@@ -21,7 +21,7 @@ async def write_topic(
         made = await there.read(kinds.TOPICS, about.namespace, about.name)
         if cluster_of(kinds.TOPICS, made) == cluster:
             return None
-        message = f"the Topic object {about.namespace}/{about.name} is another cluster's"
+        message = f"the Topic object {about.namespace}/{about.name} belongs to another cluster"
         return WriteResult(accepted=False, message=message)
     except (Invalid, Forbidden) as error:
         return WriteResult(accepted=False, message=str(error))

@@ -70,7 +70,9 @@ class GroupLog:
             self.check()
             batches = to_batches(make(), self.partition.log.config.max_message_bytes)
             if whole and len(batches) > 1:
-                raise BatchTooLargeError(f"it takes {len(batches)} batches and must be in one")
+                raise BatchTooLargeError(
+                    f"the records need {len(batches)} batches and must fit into one"
+                )
             for batch in batches:
                 appended = self.partition.append(
                     memoryview(batch), self._now_ms(), for_all=True, keys_are_checked=True

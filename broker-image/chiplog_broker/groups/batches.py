@@ -87,7 +87,7 @@ def to_batches(records: Iterable[NewRecord], max_batch_bytes: int) -> list[bytea
     largest_bytes = max(map(len, batches), default=0)
     if largest_bytes > max_batch_bytes:
         raise BatchTooLargeError(
-            f"a group's record takes {largest_bytes} bytes, at most {max_batch_bytes} are allowed"
+            f"the group's record has {largest_bytes} bytes, and the limit is {max_batch_bytes}"
         )
     return batches
 

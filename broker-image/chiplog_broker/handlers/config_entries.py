@@ -26,8 +26,8 @@ PROTOCOL_VERSION = ConfigKey(
     name="inter.broker.protocol.version",
     value_type=STRING,
     default=KAFKA_VERSION,
-    doc="The release of Apache Kafka whose protocol this broker speaks. It cannot be set; UIs "
-    "choose by it what they use.",
+    doc="The Apache Kafka release whose protocol this broker speaks. It cannot be changed; UIs "
+    "use it to choose features.",
 )
 """Kafka 4 has this key no more. Kafbat's UI still reads it, and replaces a topic's whole
 configuration (AlterConfigs) where it does not find at least 2.3 in it."""

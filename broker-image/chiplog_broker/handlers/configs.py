@@ -50,7 +50,7 @@ TYPES = {
 NO_SUCH_TOPIC = Outcome(
     ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
 )
-TWICE = Outcome(ErrorCode.invalid_request, "the request names this resource more than once")
+TWICE = Outcome(ErrorCode.invalid_request, "the request contains this resource more than once")
 BROKER_IS_FIXED = Outcome(
     ErrorCode.policy_violation,
     "a broker's configuration is changed in its server.properties or its BrokerCluster",
@@ -160,7 +160,7 @@ class ConfigHandlers:
             return Outcome(ErrorCode.invalid_request, "only topics can be configured")
         names = [config.name for config in resource.configs]
         if len(names) != len(set(names)):
-            return Outcome(ErrorCode.invalid_request, "a configuration key is given twice")
+            return Outcome(ErrorCode.invalid_request, "a configuration key is given more than once")
         try:
             changes = tuple(map(change, resource.configs))
         except ValueError as error:

@@ -59,10 +59,10 @@ class CoordinatorFinder:
                 ErrorCode.transactional_id_authorization_failed, "transactions are not built yet"
             )
         if key_type != GROUP:
-            raise GroupError(ErrorCode.invalid_request, f"there is no key type {key_type}")
+            raise GroupError(ErrorCode.invalid_request, f"unknown key type {key_type}")
         index = self._coordinator.partition_of(group_id)
         topic = self._cluster.topic(CONSUMER_OFFSETS)
-        assert topic is not None, "it has this partition"
+        assert topic is not None, "the node has this partition"
         leader_id = topic.leader_to_tell(topic.partitions[index])
         node = next(
             (one for one in self._cluster.nodes(listener) if one.node_id == leader_id), None

@@ -25,7 +25,9 @@ UNCLEAN: Final = 1
 Outcomes = Mapping[int, Outcome]
 """By partition."""
 
-PREFERRED_LEADS = Outcome(ErrorCode.election_not_needed, "the preferred leader leads already")
+PREFERRED_LEADS = Outcome(
+    ErrorCode.election_not_needed, "the preferred leader is already the leader"
+)
 SOMEBODY_LEADS = Outcome(ErrorCode.election_not_needed, "the partition has a live leader")
 
 

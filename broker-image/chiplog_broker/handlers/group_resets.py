@@ -113,8 +113,8 @@ class GroupResets:
         )
         if code is ErrorCode.invalid_commit_offset_size:
             raise ResetRefused(
-                f"{len(planned.offsets)} partitions do not fit into one batch of "
-                "__consumer_offsets: reset fewer of them at a time, each time under another id"
+                f"the offsets of {len(planned.offsets)} partitions do not fit into one batch of "
+                "__consumer_offsets: reset fewer partitions at a time, each time with another id"
             )
         if code is not ErrorCode.none:
             raise GroupError(code)
@@ -142,7 +142,7 @@ class GroupResets:
             if view is None:
                 raise ResetRefused(f"there is no topic {one.topic}: correct spec.reset.topics")
             if is_internal(one.topic):
-                raise ResetRefused(f"{one.topic} is the cluster's own: leave it out")
+                raise ResetRefused(f"{one.topic} is an internal topic: remove it")
             size = len(view.partitions)
             for index in one.partitions or range(size):
                 if index >= size:
@@ -180,7 +180,7 @@ def _standing(
     of_time = None if said is None else said.since_offset
     if earliest is None or latest is None or (by_time and of_time is None):
         why = f" ({said.refusal})" if said is not None and said.refusal else ""
-        raise _NotKnown(f"the leader of {at} has not said where it begins and ends{why}")
+        raise _NotKnown(f"the leader of {at} has not reported its first and last offset yet{why}")
     if has_members and one.committed is not None:
         # They have gone on since its end was asked for: what they have read is there.
         latest = Offset(max(latest, one.committed))
@@ -231,7 +231,7 @@ def _with_members(message: str, reset: Reset, members: int) -> str:
         return message
     group = f"the group has {counted(members, 'member')}"
     if reset.while_active is WhileActive.FENCE:
-        said = f"{group}, which would be fenced"
+        said = f"{group}, which the reset would remove"
     else:
         said = f"{group}: while it has any, the reset would be refused"
     return f"{said}; {message}"[:MAX_MESSAGE_LENGTH] if message else said

@@ -40,7 +40,7 @@ class Leaders:
         committed. Apache Kafka lets a client in that calls itself `__admin_client`.
         """
         if is_internal(topic):
-            message = f"only the cluster itself changes the records of {topic}"
+            message = f"{topic} is an internal topic: clients cannot write to it"
             raise PartitionError(ErrorCode.invalid_topic_exception, message)
         return self.get(topic, index)
 

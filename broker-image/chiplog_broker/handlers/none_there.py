@@ -60,7 +60,8 @@ def no_credentials(types: Any, user: str, times: int) -> object:
     code = ErrorCode.resource_not_found
     message = "Attempt to describe a user credential that does not exist"
     if times > 1:
-        code, message = ErrorCode.duplicate_resource, "the request names this user more than once"
+        code = ErrorCode.duplicate_resource
+        message = "the request contains this user more than once"
     return types.DescribeUserScramCredentialsResult(
         user=user, error_code=code, error_message=f"{message}: {user}", credential_infos=()
     )

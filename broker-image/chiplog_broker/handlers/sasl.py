@@ -18,7 +18,7 @@ from chiplog_wire.scram import AuthenticationFailed
 # Kafka's `connection.failed.authentication.delay.ms`: who guesses shall wait.
 FAILURE_DELAY_S = 0.1
 BARE_TOKENS_VERSION = 0
-NOTHING_TO_DO = "no authentication is expected on this connection"
+NOTHING_TO_DO = "this listener does not use SASL authentication"
 # One text for all reasons: which of them it was is nobody's business but the log's.
 REFUSED = "Authentication failed during authentication due to invalid credentials"
 UNLIMITED = timedelta(0)

@@ -25,8 +25,8 @@ from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
 CLUSTER_DEFAULT = -1
-NAME_OR_ID = Outcome(ErrorCode.invalid_request, "name a topic by its name or by its id")
-TWICE = Outcome(ErrorCode.invalid_request, "the request names this topic more than once")
+NAME_OR_ID = Outcome(ErrorCode.invalid_request, "give either the name or the id of a topic")
+TWICE = Outcome(ErrorCode.invalid_request, "the request contains this topic more than once")
 
 
 class TopicHandlers:

@@ -132,7 +132,7 @@ class StandaloneStore:
                 f"The topic '{operation.name}' does not exist.",
             )
         if isinstance(operation, ElectLeaders):
-            raise Refused(Code.ELECTION_NOT_NEEDED, "the one broker there is leads everything")
+            raise Refused(Code.ELECTION_NOT_NEEDED, "the only broker leads every partition")
         check_not_internal(operation.name)
         match operation:
             case DeleteTopic():

@@ -95,7 +95,7 @@ def next_step(log: EpochLog, high_watermark: int, answer: FetchPartitionResponse
         return _out_of_range(log, high_watermark, answer.log_start_offset)
     if answer.error_code == ErrorCode.fenced_leader_epoch:
         # We follow an epoch that is over; the map that says so is on its way.
-        return AwaitMetadata("the leader has begun another epoch")
+        return AwaitMetadata("the leader is in another leader epoch")
     if answer.error_code != OK:
         return Retry(name_of(answer.error_code))
     if answer.diverging_epoch is not None:
@@ -125,7 +125,7 @@ def _out_of_range(log: EpochLog, high_watermark: int, leader_start: int) -> Step
 
 def _diverging(log: EpochLog, high_watermark: int, leaders: EpochEndOffset) -> Step:
     if leaders.epoch < 0 or leaders.end_offset < 0:
-        return Halt(f"the leader knows no epoch up to {log.last_epoch}")
+        return Halt(f"the leader has no leader epoch up to {log.last_epoch}")
     target = min(_common_end(log, leaders), log.end_offset)
     if target < high_watermark:
         return Halt(f"epoch {leaders.epoch} ends at {leaders.end_offset} on the leader")

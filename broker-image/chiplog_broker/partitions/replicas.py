@@ -136,7 +136,7 @@ class Replicas:
                 Damaged(
                     name.topic,
                     name.partition,
-                    quarantined.get(name, "it was damaged and is being fetched anew"),
+                    quarantined.get(name, "it was damaged and is being fetched again"),
                     is_refetching=name not in quarantined,
                     is_owing=self._debts.owes(name),
                     file=mark.file,

@@ -78,7 +78,7 @@ class FileCredentials:
             self._newest = read_credentials(folder)
         except (OSError, ValueError) as problem:
             raise CannotStart(
-                f"{folder} holds no credentials ({problem}): mount a Secret there with the keys "
+                f"{folder} has no credentials ({problem}): mount a Secret there with the keys "
                 "username and password"
             ) from problem
         self._read_s = clock.monotonic_s()

@@ -94,7 +94,7 @@ async def start(app: "web.Application", guards: Guards, host: str, port: int) ->
     except OSError as error:
         await runner.cleanup()
         raise CannotStart(
-            f"{host}:{port} cannot be used: {error.strerror or error}; stop what uses it, or "
-            "name another address for probes and metrics"
+            f"{host}:{port} cannot be used: {error.strerror or error}; stop the program that uses "
+            "it, or choose another address for probes and metrics"
         ) from error
     return runner

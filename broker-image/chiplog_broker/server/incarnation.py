@@ -35,7 +35,9 @@ class Incarnation:
         from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
 
         if self._health.incarnation is None:
-            return web.Response(status=404, text="this broker runs alone: no operator knows it\n")
+            return web.Response(
+                status=404, text="this is a standalone broker without an operator\n"
+            )
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
         over = asyncio.Event()
         self._open.append(over)

@@ -8,7 +8,7 @@ secret of the internal listener learns nothing and changes nothing (`chiplog_cor
 | 200 | answered; the body is the JSON of the answer |
 | 400 | signed, but not to be understood: the text says which field |
 | 403 | not signed with the secret, or too long ago |
-| 404 | nothing is asked under this path; or this broker runs alone |
+| 404 | unknown path; or this broker runs alone |
 | 408, 413, 415 | the body was too slow, too large, or compressed |
 | 409 | signed for another process |
 | 503 | too many at once, not serving yet or any more, or not answered in time: ask again |
@@ -173,7 +173,7 @@ class InquiryServer:
             return _Reply.of_text(503, "not serving clients")
         inquiry = self._inquiries.get(message.path)
         if inquiry is None:
-            return _Reply.of_text(404, "nothing is asked under this path")
+            return _Reply.of_text(404, "unknown path")
         if self._waiting >= MAX_WAITING:
             return _Reply.of_text(503, "too many requests at once")
         self._waiting += 1
@@ -195,7 +195,7 @@ class InquiryServer:
             return _Reply.of_text(503, f"not answered in {ANSWER_TIMEOUT_S:g} s")
         except Exception:
             logger.exception("inquiry_failed", extra={"path": message.path})
-            return _Reply.of_text(500, "a fault of the broker; its log says more")
+            return _Reply.of_text(500, "internal error of the broker; see its log")
 
     def _log_refused(self, request: "web.Request", reply: _Reply) -> None:
         """Not each: strangers must not fill the log."""

@@ -79,7 +79,8 @@ class Acceptor:
         except OSError as error:
             raise CannotStart(
                 f"server.properties[listeners] {one.name}://{one.host}:{one.port} cannot be "
-                f"used: {error.strerror or error}; stop what uses it, or set another address"
+                f"used: {error.strerror or error}; stop the program that uses it, or set another "
+                "address"
             ) from error
         if one.port == 0:
             port = self._server.sockets[0].getsockname()[1]

@@ -118,6 +118,7 @@ def _read(disk: Disk) -> dict[TopicPartition, Damage]:
         }
     except (CheckpointError, ValueError) as error:
         raise WrongDirectoryError(
-            f"{DAMAGED_REPLICAS} makes no sense ({error}), so nobody knows which replicas here "
-            "are whole: give the broker an empty volume, and it fetches everything from others"
+            f"{DAMAGED_REPLICAS} cannot be parsed ({error}), so it is unknown which replicas here "
+            "are undamaged: give the broker an empty volume, and it fetches everything from other "
+            "brokers"
         ) from error

@@ -179,8 +179,8 @@ class Opening:
         mark = self._damage.get(partition)
         if mark is not None and mark.state is DamageState.FOUND:
             raise DamagedLogError(
-                f"{partition} was found damaged before and is not fetched anew yet, as "
-                f"{DAMAGED_REPLICAS} says"
+                f"{partition} was found damaged before and has not been fetched again yet, "
+                f"according to {DAMAGED_REPLICAS}"
             )
 
     def _is_unfinished(self, partition: TopicPartition) -> bool:

@@ -39,7 +39,7 @@ async def identify(disk: Disk, rng: Rng, node_id: int, cluster_id: str) -> Ident
     try:
         identity = decode_identity(read_file(disk, META_PROPERTIES))
     except ValueError as error:
-        raise WrongDirectoryError(f"{META_PROPERTIES} makes no sense: {error}") from error
+        raise WrongDirectoryError(f"{META_PROPERTIES} cannot be parsed: {error}") from error
     if (identity.node_id, identity.cluster_id) != (node_id, cluster_id):
         raise WrongDirectoryError(
             f"the directory belongs to broker {identity.node_id} of {identity.cluster_id}, "

@@ -84,7 +84,9 @@ class DiskRoom:
     def _check(self, size_bytes: int, reserve_bytes: int) -> None:
         self._measure()
         if self.free_bytes - size_bytes < reserve_bytes:
-            raise DiskFullError(f"{self.free_bytes} bytes are free, {reserve_bytes} are to stay so")
+            raise DiskFullError(
+                f"{self.free_bytes} bytes are free, and {reserve_bytes} must stay free"
+            )
 
     def _measure(self) -> None:
         """Ask the file system. Where it does not answer, what was known stays."""

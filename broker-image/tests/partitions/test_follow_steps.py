@@ -197,7 +197,7 @@ OUT_OF_RANGE = FetchPartitionResponse(0, ErrorCode.offset_out_of_range, -1, -1, 
     [
         (
             FetchPartitionResponse(0, ErrorCode.fenced_leader_epoch, -1),
-            AwaitMetadata("the leader has begun another epoch"),
+            AwaitMetadata("the leader is in another leader epoch"),
         ),
         (FetchPartitionResponse(0, ErrorCode.unknown_topic_id, -1), Retry("UNKNOWN_TOPIC_ID")),
         (FetchPartitionResponse(0, 30_000, -1), Retry("error 30000")),
@@ -208,7 +208,7 @@ OUT_OF_RANGE = FetchPartitionResponse(0, ErrorCode.offset_out_of_range, -1, -1, 
         ),
         (
             FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(-1, -1)),
-            Halt("the leader knows no epoch up to 1"),
+            Halt("the leader has no leader epoch up to 1"),
         ),
         (
             FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(1, 1)),

@@ -46,8 +46,12 @@ def planned(strategy: Strategy, now: Standing) -> Planned:
         (ToOffset(9), HERE, 10, "9 is lower than the earliest offset, 10 is used"),
         (ToOffset(21), HERE, 20, "21 is higher than the latest offset, 20 is used"),
         (ToMoment(5), HERE, 12, ""),
-        (ToMoment(5), NEW, 20, "there is no record at or after that time, so the latest offset is "
-            "used"),
+        (
+            ToMoment(5),
+            NEW,
+            20,
+            "there is no record at or after that time, so the latest offset is used",
+        ),
         (ShiftBy(3), HERE, 18, ""),
         (ShiftBy(-9), HERE, 10, "6 is lower than the earliest offset, 10 is used"),
     ],

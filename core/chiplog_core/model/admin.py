@@ -41,7 +41,9 @@ class AdminRequest:
     """What a client asked a broker for."""
 
     id: Annotated[RequestId, "Name of the request, unique for this broker."]
-    principal: Annotated[str, "Who asks, as authenticated by the broker.", Length(512)]
+    principal: Annotated[
+        str, "Principal of the client, as authenticated by the broker.", Length(512)
+    ]
     op: Annotated[AdminOperation, "Name of the Kafka request."]
     body: Annotated[
         str,
@@ -50,7 +52,8 @@ class AdminRequest:
     ]
     deadline: Annotated[
         datetime,
-        "When the client stops waiting. The operator drops what it has not begun by then.",
+        "When the client stops waiting. The operator drops the request if it has not started it "
+        "by then.",
     ]
 
 
@@ -60,10 +63,10 @@ class AdminResult:
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[
-        PartitionIndex | None, "The partition, where each has a result of its own."
+        PartitionIndex | None, "The partition, for requests with one result per partition."
     ] = None
     error_code: Annotated[int, "Kafka's error code; 0 for success.", Range(-1, 32_767)]
-    error_message: Annotated[str, "What the client is told.", Length(4_096)] = ""
+    error_message: Annotated[str, "Error message for the client.", Length(4_096)] = ""
     topic_uid: Annotated[
         Uid | None,
         "metadata.uid of the Topic object. The broker reports success when it has seen the map "
@@ -71,12 +74,12 @@ class AdminResult:
     ] = None
     partitions: Annotated[
         int | None,
-        "Of a CreateTopics that was only validated: how many partitions the topic would have.",
+        "Only for a CreateTopics with validateOnly: how many partitions the topic would have.",
         Range(1, MAX_PARTITIONS_PER_TOPIC),
     ] = None
     replicas: Annotated[
         int | None,
-        "Of a CreateTopics that was only validated: how many replicas each would have.",
+        "Only for a CreateTopics with validateOnly: how many replicas each partition would have.",
         Range(1, MAX_REPLICAS),
     ] = None
 
@@ -89,9 +92,9 @@ class AdminAnswer:
     error_code: Annotated[
         int, "Kafka's error code for the request as a whole; 0 for none.", Range(-1, 32_767)
     ] = 0
-    error_message: Annotated[str, "What the client is told.", Length(4_096)] = ""
+    error_message: Annotated[str, "Error message for the client.", Length(4_096)] = ""
     results: Annotated[
         tuple[AdminResult, ...],
-        "What became of each topic of the request.",
+        "Result for each topic of the request.",
         Items(MAX_ADMIN_RESULTS),
     ] = ()

@@ -53,8 +53,8 @@ class Endpoint:
     """An address under which clients reach a broker."""
 
     listener: Annotated[ListenerName, "Name of the listener."]
-    host: Annotated[Host, "Host that clients are told."]
-    port: Annotated[Port, "Port that clients are told."]
+    host: Annotated[Host, "Host that is advertised to clients."]
+    port: Annotated[Port, "Port that is advertised to clients."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class NodePorts:
 
     listener: Annotated[ListenerName, "Name of the listener, of type nodeport."]
     broker: Annotated[Port | None, "Node port of the broker's own Service."] = None
-    bootstrap: Annotated[Port | None, "Node port of the Service where clients begin."] = None
+    bootstrap: Annotated[Port | None, "Node port of the bootstrap Service."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,9 @@ class ClaimRemoval:
     """
 
     claim_name: Annotated[ObjectName, "Name of the PersistentVolumeClaim."]
-    claim_uid: Annotated[Uid, "Its metadata.uid: a claim made anew is not deleted."]
+    claim_uid: Annotated[
+        Uid, "Its metadata.uid: a claim that was created again under the name is not deleted."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class RefetchOrder:
     run: Annotated[ObjectName, "Application of the Verification's run that proved the damage."]
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    session: Annotated[Session, "The session of the broker in which it is to do so."]
+    session: Annotated[Session, "The broker session for which the order is valid."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,55 +103,56 @@ class BrokerSpec:
     cluster: Annotated[ClusterName, "Name of the BrokerCluster."]
     cluster_id: Annotated[
         str,
-        "Kafka's id of the cluster. It is kept here so that a BrokerCluster that was deleted "
-        "and made again is the same cluster to its clients.",
+        "Kafka's id of the cluster. It is kept here so that a BrokerCluster that is deleted and "
+        "created again is the same cluster for its clients.",
         Length(64, minimum=1),
     ]
     broker_id: Annotated[BrokerId, "The broker's id, as Kafka clients see it."]
     admitted_incarnation: Annotated[
-        Incarnation | None, "The one process that may act for this broker id."
+        Incarnation | None, "The incarnation of the only process that may act for this broker id."
     ] = None
     session: Annotated[
         Session,
-        "Number of the admitted process, one higher than the one before; 0 before the first. "
-        "Leaders and in-sync replicas are named by broker id and session.",
+        "Number of the admitted process, raised by one with each admission; 0 before the first. "
+        "Leaders and in-sync replicas are identified by broker id and session.",
     ] = NEVER_ADMITTED
     storage_uuids: Annotated[
         tuple[StorageUuid, ...],
-        "Ids of the data directories at admission. Another one is another disk: the broker must "
-        "then catch up before it is in sync anywhere.",
+        "Ids of the data directories at admission. A different id means a different disk: the "
+        "broker must then catch up before it is in sync for any partition.",
         Items(MAX_DATA_DIRECTORIES, unique=True),
     ] = ()
     storage_since: Annotated[
         Session,
-        "The session since which these data directories have been the broker's. In-sync replicas "
-        "named by an older session were on other disks. Set at admission.",
+        "The first session in which the broker used these data directories. In-sync replicas of "
+        "an older session were on other disks. Set at admission.",
     ] = NEVER_ADMITTED
     intact_since: Annotated[
         Session,
-        "The session since which nothing that was acknowledged can be missing from the data "
-        "directories. For in-sync replicas named by this session or a later one the disk vouches: "
-        "it holds all that they acknowledged. Set at admission.",
+        "The first session since which no acknowledged record can be missing from the data "
+        "directories. The disk holds everything that in-sync replicas of this session or a later "
+        "one acknowledged. Set at admission.",
     ] = NEVER_ADMITTED
     process_since: Annotated[
         Session,
-        "The session in which the admitted process was admitted first. It holds what it held when "
-        "an in-sync replica was named by this session or a later one; a process that was started "
-        "again has to show what it has. Set at admission.",
+        "The session in which the admitted process was first admitted. An in-sync replica of this "
+        "session or a later one was listed while this process ran, so it still has its records; a "
+        "process that started later must report its log first. Set at admission.",
     ] = NEVER_ADMITTED
     disk_failed_session: Annotated[
         Session,
         "The last session in which a write or a sync failed on the broker's disk; 0 if there is "
-        "none. No later process vouches for what this session held, whatever its disk says.",
+        "none. What this session held counts as possibly lost, whatever a later process reports.",
     ] = NEVER_ADMITTED
     fenced: Annotated[
         bool,
-        "The process of this session is known to be dead or has not renewed its Lease in time. "
-        "It is shown to clients as offline and leads nothing.",
+        "The process of this session is known to have ended, or did not renew its Lease in time. "
+        "Clients see it as offline, and it leads no partition.",
     ] = False
     intent: Annotated[
         BrokerIntent,
-        "Serve: normal work. Drain: no leaderships and no new replicas. Remove: its replicas "
+        "Serve: normal work. Drain: it leads no partitions and gets no new replicas. Remove: its "
+        "replicas "
         "move elsewhere, then it is retired.",
     ]
     retired: Annotated[
@@ -163,13 +166,13 @@ class BrokerSpec:
     ] = None
     endpoints: Annotated[
         tuple[Endpoint, ...],
-        "The addresses under which clients reach the broker.",
+        "The addresses at which clients reach the broker.",
         Items(MAX_ENDPOINTS, key=("listener",)),
     ] = ()
     node_ports: Annotated[
         tuple[NodePorts, ...],
-        "Node ports of the cluster's listeners. A BrokerCluster that was deleted and made again "
-        "asks for the same ones.",
+        "Node ports of the cluster's listeners. A BrokerCluster that is deleted and created again "
+        "requests the same ones.",
         Items(MAX_ENDPOINTS, key=("listener",)),
     ] = ()
     config: Annotated[ConfigTexts, "Broker configuration that takes effect without a restart."] = (
@@ -177,8 +180,8 @@ class BrokerSpec:
     )
     maps_check: Annotated[
         str | None,
-        "Name of the operator's last look at all PartitionMaps. The broker lists them again, "
-        "compares them with its disk and answers by status.mapsChecked.",
+        "Id of the operator's last check of all PartitionMaps. The broker lists them again, "
+        "compares them with its disk and confirms with status.mapsChecked.",
         Length(64),
     ] = None
     answers: Annotated[
@@ -188,8 +191,8 @@ class BrokerSpec:
     ] = ()
     refetches: Annotated[
         tuple[RefetchOrder, ...],
-        "Replicas of this broker that a Verification has proven to be damaged and that it is to "
-        "fetch anew. Answered by status.refetches.",
+        "Replicas of this broker that a Verification has proven to be damaged and that the broker "
+        "must fetch again from the leader. Answered in status.refetches.",
         Items(MAX_REFETCHES, key=("topicId", "partition")),
     ] = ()
 

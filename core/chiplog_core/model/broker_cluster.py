@@ -34,12 +34,12 @@ ALL_NAMESPACES = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rack:
-    """Spreads replicas over zones or racks."""
+    """How replicas are spread over zones or racks."""
 
     topology_key: Annotated[
         str,
-        "Label of the nodes that names the rack, like topology.kubernetes.io/zone. Replicas of "
-        "a partition are put into as many racks as there are.",
+        "Node label whose value is the rack, like topology.kubernetes.io/zone. The replicas of a "
+        "partition are spread over as many racks as possible.",
         Length(316, minimum=1),
         Pattern(
             r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
@@ -55,47 +55,47 @@ class GroupPrefix:
     namespace: Annotated[Namespace, "The namespace of the ConsumerGroup objects."]
     prefix: Annotated[
         str,
-        "What the ids of their groups begin with, like payments.",
+        "Prefix of the ids of their groups, like payments.",
         Length(MAX_GROUP_ID_LENGTH, minimum=1),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What the operator does about consumer groups."""
+    """How the operator handles consumer groups."""
 
     discover: Annotated[
         bool,
-        "Make a ConsumerGroup object for every group that appears, so that kubectl shows it.",
+        "Create a ConsumerGroup object for every consumer group, so that kubectl shows it.",
     ] = False
     namespace_prefixes: Annotated[
         tuple[GroupPrefix, ...],
-        "Which groups ConsumerGroups of other namespaces may reset and set offsetRetention of: "
-        "those whose id begins so; of a namespace that is not named here, with its name and a "
-        "dot, like team-a.billing. Any group can be looked at.",
+        "Which groups a ConsumerGroup of another namespace may reset or give an offsetRetention: "
+        "groups whose id starts with this prefix. The default prefix is the name of the namespace "
+        "and a dot, like team-a.billing. Every group can be observed.",
         Items(200, key=("namespace",)),
     ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """What brokers tell Prometheus."""
+    """Metrics of the brokers."""
 
     partitions: Annotated[
         bool,
-        "Name partitions and not only topics: offsets, leader, replicas and size of each. That is "
-        "about ten series for every partition. A change takes effect without a restart.",
+        "Export metrics per partition and not only per topic: offsets, leader, replicas and size. "
+        "That is about ten series per partition. A change takes effect without a restart.",
     ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """Brokers that are being worked on."""
+    """Brokers under maintenance."""
 
     brokers: Annotated[
         tuple[BrokerId, ...],
-        "Ids of brokers that should lead nothing and get no new replicas for the time being. "
-        "What they hold stays where it is.",
+        "Ids of brokers under maintenance: they lead no partitions and get no new replicas. Their "
+        "existing replicas stay.",
         Items(MAX_BROKERS, unique=True),
     ] = ()
 
@@ -106,36 +106,38 @@ class BrokerClusterSpec:
 
     replicas: Annotated[
         int,
-        "Number of brokers. More are added at once; fewer means that the brokers with the "
-        "highest ids are emptied first and removed when everything they held is elsewhere.",
+        "Number of brokers. A higher number adds brokers immediately. With a lower number, the "
+        "brokers with the highest ids are emptied first and are removed when everything they held "
+        "is elsewhere.",
         Range(1, MAX_BROKERS),
     ]
-    storage: Annotated[Storage, "The volume each broker keeps its data on."]
+    storage: Annotated[Storage, "The volume on which each broker keeps its data."]
     listeners: Annotated[
         tuple[Listener, ...],
-        "Where clients connect. Where not set: one listener of type internal on port 9092.",
+        "Where clients connect. Default: one listener of type internal on port 9092.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
     network_policy: Annotated[
         NetworkPolicySettings | None,
-        "The NetworkPolicy that the operator makes for the brokers. Where not set, it makes one.",
+        "The NetworkPolicy of the brokers. If not set, the operator creates one.",
     ] = None
-    rack: Annotated[Rack | None, "Spreads replicas over zones or racks."] = None
+    rack: Annotated[Rack | None, "How replicas are spread over zones or racks."] = None
     durability: Annotated[
         Durability,
-        "What an acknowledged record has survived, for topics that do not set "
-        "chiplog.durability. Fsync: it is on disk on the leader and on every follower that "
-        "counts. PageCache: it is in memory there, as Kafka does by default.",
+        "Durability of topics that do not set chiplog.durability: what must have happened to a "
+        "record before it is acknowledged. Fsync: it is on disk on the leader and on every "
+        "in-sync follower. PageCache: it is in their memory, as in Kafka by default.",
     ] = Durability.FSYNC
     config: Annotated[
         Mapping[str, ConfigScalar],
         "Broker configuration under Kafka's own names, like log.retention.hours. Numbers, "
-        "booleans and texts are accepted. A key that does not exist is refused by the Ready "
-        "condition, which names it.",
+        "booleans and strings are accepted. An unknown key makes the object not Ready, and the "
+        "condition names the key.",
         BROKER_KEYS,
     ] = field(default_factory=dict)
     image: Annotated[
-        Image | None, "Container image of the brokers; where not set, the operator's choice."
+        Image | None,
+        "Container image of the brokers; default: the image that the operator was installed with.",
     ] = None
     image_pull_policy: Annotated[
         PullPolicy, "When nodes pull the image: Always, IfNotPresent or Never."
@@ -143,8 +145,8 @@ class BrokerClusterSpec:
     resources: Annotated[Resources | None, "CPU and memory of each broker."] = None
     template: Annotated[
         PodTemplate | None,
-        "Settings of the brokers' pods. Only what is listed here can be set: everything else "
-        "would make who may write a BrokerCluster as powerful as its pods.",
+        "Settings of the brokers' pods. Only these can be set: anything else would give everybody "
+        "who can write a BrokerCluster the rights of its pods.",
     ] = None
     termination_grace_period_seconds: Annotated[
         int,
@@ -153,14 +155,13 @@ class BrokerClusterSpec:
     ] = 60
     roll_policy: Annotated[
         RollPolicy | None,
-        "When and how brokers are restarted. Where not set: at any time, one after the other, "
-        "each when all replicas are in sync again.",
+        "When and how brokers are restarted. Default: at any time, one after the other, each "
+        "after all replicas are in sync again.",
     ] = None
-    maintenance: Annotated[Maintenance | None, "Brokers that are being worked on."] = None
+    maintenance: Annotated[Maintenance | None, "Brokers under maintenance."] = None
     hibernate: Annotated[
         bool,
-        "Stop all brokers and keep their data. The cluster goes on where it was when this is "
-        "set back to false.",
+        "Stop all brokers and keep their data. The cluster resumes when this is set back to false.",
     ] = False
     allowed_topic_namespaces: Annotated[
         tuple[
@@ -173,18 +174,18 @@ class BrokerClusterSpec:
             ],
             ...,
         ],
-        "Other namespaces whose Topics and ConsumerGroups may name this cluster; * for all. The "
-        "cluster's own is always allowed.",
+        "Other namespaces whose Topics and ConsumerGroups may refer to this cluster; * for all. "
+        "The cluster's own namespace is always allowed.",
         Items(200, unique=True),
     ] = ()
     topic_policies: Annotated[
         TopicPolicies | None,
-        "Rules that every topic must keep, whether it is made by kubectl or by a Kafka client.",
+        "Rules for every topic, whether it is created with kubectl or by a Kafka client.",
     ] = None
     consumer_groups: Annotated[
-        GroupSettings | None, "What the operator does about consumer groups."
+        GroupSettings | None, "How the operator handles consumer groups."
     ] = None
-    metrics: Annotated[MetricsSettings | None, "What brokers tell Prometheus."] = None
+    metrics: Annotated[MetricsSettings | None, "Metrics of the brokers."] = None
     spark: Annotated[
         SparkSettings | None, "How jobs that verify, rebalance or export data are run."
     ] = None
@@ -204,31 +205,31 @@ class BrokerClusterStatus:
     """What the cluster is, as of the last time the operator looked."""
 
     observed_generation: Annotated[
-        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+        int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        "Ready says whether the cluster is as its spec says; Healthy, whether every partition "
-        "has a leader and all its replicas.",
+        "Ready: the cluster matches its spec. Healthy: every partition has a leader and all "
+        "replicas in sync.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
     cluster_id: Annotated[str | None, "Kafka's id of the cluster.", Length(64)] = None
-    replicas: Annotated[int | None, "Number of brokers there are.", Range(0, MAX_BROKERS)] = None
+    replicas: Annotated[int | None, "Number of existing brokers.", Range(0, MAX_BROKERS)] = None
     ready_replicas: Annotated[
-        int | None, "Number of brokers in sync with all they hold.", Range(0, MAX_BROKERS)
+        int | None, "Number of ready brokers whose replicas are all in sync.", Range(0, MAX_BROKERS)
     ] = None
     selector: Annotated[
         str | None, "Label selector of the brokers' pods, for `kubectl scale`.", Length(1_024)
     ] = None
     listeners: Annotated[
         tuple[ListenerStatus, ...],
-        "The addresses clients begin with.",
+        "Bootstrap addresses for clients.",
         Items(MAX_LISTENERS, key=("name",)),
     ] = ()
     volume_size: Annotated[
         Quantity | None,
-        "The size that the brokers' volumes have reached, that of the largest. Above it, "
-        "spec.storage.size can be taken back.",
+        "The size of the largest volume of the brokers. spec.storage.size can be reduced to this "
+        "size, but not below it.",
     ] = None
     topics: Annotated[
         int | None, "Number of topics, without those of the cluster itself.", Range(0, MAX_INT32)
@@ -238,14 +239,16 @@ class BrokerClusterStatus:
     ] = None
     consumer_offsets: Annotated[
         OffsetsTopicStatus | None,
-        "The topic __consumer_offsets, in which groups keep their offsets. By this id it is "
-        "found on the brokers' disks, should its PartitionMap be lost.",
+        "The topic __consumer_offsets, in which groups keep their offsets. The operator needs "
+        "this id to find the topic on the brokers' disks if its PartitionMap is lost.",
     ] = None
     offline_partitions: Annotated[
-        int | None, "Partitions without a leader: they take and give nothing.", Range(0, MAX_INT32)
+        int | None,
+        "Partitions without a leader: clients can neither write nor read them.",
+        Range(0, MAX_INT32),
     ] = None
     under_replicated_partitions: Annotated[
-        int | None, "Partitions with fewer replicas in sync than they have.", Range(0, MAX_INT32)
+        int | None, "Partitions with fewer in-sync replicas than replicas.", Range(0, MAX_INT32)
     ] = None
 
 

@@ -62,10 +62,10 @@ class DamagedPartition:
     message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
     refetching: Annotated[
         bool,
-        "What was found was put aside, a copy is being fetched from the leader, and nobody takes "
-        "it for what was found. It is in sync only by that leader's proposal, and leads when it is "
-        "not in this list any more. False also for a copy that may still be listed for what the "
-        "replica had before.",
+        "The damaged files were put aside, and a new copy is being fetched from the leader. The "
+        "copy joins the ISR only when that leader proposes it, and can lead only after it has "
+        "left this list. Also false while the ISR may still list the replica for its old, damaged "
+        "log.",
     ] = False
 
 
@@ -85,15 +85,15 @@ class PastDamage:
     partition: Annotated[PartitionIndex, "Number of the partition."]
     kind: Annotated[
         DamageKind,
-        "Changed: bytes are not what was written. Truncated: the file ends too early, and what "
-        "there is of it is as it was written.",
+        "Changed: bytes are not what was written. Truncated: the file ends too early, and the "
+        "rest of it is undamaged.",
     ]
     file: Annotated[str, "File in which the damage was found.", Length(512)]
     offset: Annotated[Offset | None, "First offset that cannot be trusted, or is missing."] = None
     message: Annotated[str, "What is wrong with it.", Length(1_024)] = ""
     found_at: Annotated[datetime, "When it was found, by the broker's clock."]
     whole_at: Annotated[
-        datetime | None, "When a copy was whole in its place; not set as long as there is none."
+        datetime | None, "When an undamaged copy had replaced it; not set before."
     ] = None
 
 
@@ -104,37 +104,38 @@ class DataDirectory:
     storage_uuid: Annotated[StorageUuid, "Its identity, from meta.properties."]
     tail: Annotated[
         Tail,
-        "intact: nothing that was acknowledged from here can be missing (clean shutdown, only "
-        "Fsync topics, or the page cache survived). suspect: it may be.",
+        "intact: no record that was acknowledged here can be missing (clean shutdown, only Fsync "
+        "topics, or the page cache survived). suspect: acknowledged records may be missing.",
     ]
     intact_since: Annotated[
         Session,
-        "The oldest session since which every start found the directory intact. It vouches only "
-        "for in-sync replicas named by this session or a later one.",
+        "The oldest session since which every start found the directory intact. It holds "
+        "everything that in-sync replicas of this session or a later one acknowledged.",
     ]
     went_back: Annotated[
         bool,
-        "The volume is an older copy of the one that the broker had: restored from a snapshot, or "
-        "rolled back by the storage. What was acknowledged since is not on it.",
+        "The volume is an older copy of the broker's volume: restored from a snapshot, or rolled "
+        "back by the storage. Records acknowledged since then are missing on it.",
     ] = False
     online: Annotated[
-        bool, "False after a failed write or sync: the directory is not used any more."
+        bool, "False after a failed write or sync: the broker does not use the directory any more."
     ] = True
     total_bytes: Annotated[Bytes | None, "Size of the volume."] = None
-    usable_bytes: Annotated[Bytes | None, "Space left on the volume."] = None
+    usable_bytes: Annotated[Bytes | None, "Free space on the volume."] = None
     full: Annotated[
         bool,
-        "Less is free than chiplog.disk.reserve.bytes says: producers are refused until there is "
-        "room again.",
+        "Less space is free than chiplog.disk.reserve.bytes: the broker refuses writes until "
+        "there is enough space again.",
     ] = False
     damaged: Annotated[
         tuple[DamagedPartition, ...],
-        "Replicas here whose data is known to be wrong.",
+        "Replicas in this directory that are known to be damaged.",
         Items(MAX_DAMAGED_PARTITIONS, key=("topicId", "partition")),
     ] = ()
     damage_history: Annotated[
         tuple[PastDamage, ...],
-        "What this process has found damaged here, the newest first, also when it is whole again.",
+        "Damage that this process has found in this directory, newest first, including damage "
+        "that has been repaired.",
         Items(MAX_DAMAGE_HISTORY),
     ] = ()
 
@@ -152,9 +153,11 @@ class IsrProposal:
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
     session: Annotated[Session, "Session of the leader."]
-    leader_epoch: Annotated[LeaderEpoch, "Epoch in which it leads."]
-    base_partition_epoch: Annotated[PartitionEpoch, "The partitionEpoch it builds on."]
-    isr: Annotated[Isr, "The in-sync replicas it wishes for."]
+    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which it leads."]
+    base_partition_epoch: Annotated[
+        PartitionEpoch, "The partitionEpoch that the proposal is based on."
+    ]
+    isr: Annotated[Isr, "The in-sync replicas that the leader proposes."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,27 +170,29 @@ class ReplicaReport:
 
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    leader_epoch: Annotated[LeaderEpoch, "Highest leaderEpoch it has applied."]
-    partition_epoch: Annotated[PartitionEpoch, "Highest partitionEpoch it has applied."]
-    isr: Annotated[Isr, "The in-sync replicas that came with them."]
+    leader_epoch: Annotated[LeaderEpoch, "Highest leaderEpoch that the broker has applied."]
+    partition_epoch: Annotated[
+        PartitionEpoch, "Highest partitionEpoch that the broker has applied."
+    ]
+    isr: Annotated[Isr, "The in-sync replicas of that state."]
     unclean_epoch: Annotated[
-        LeaderEpoch | None, "The uncleanEpoch that came with them; not set if there was none."
+        LeaderEpoch | None, "The uncleanEpoch of that state; not set if there was none."
     ] = None
     log_leader_epoch: Annotated[
         LeaderEpoch | None,
-        "Last leader epoch of its log, also where retention has emptied the log; not set if it "
-        "never held anything.",
+        "Last leader epoch of its log, even if retention has emptied the log; not set if the log "
+        "never had records.",
     ] = None
     log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
     high_watermark: Annotated[
         Offset | None,
-        "Records below it were committed, by the checkpoint that its start found. A log that ends "
-        "below it has lost some.",
+        "High watermark from the checkpoint that was found at start: records below it were "
+        "committed. A log that ends below it has lost some of them.",
     ] = None
     cut: Annotated[
         bool,
-        "The start of this process found a batch at the end of the log that did not read, and cut "
-        "the log there. A write that was torn and a bit that changed look the same.",
+        "At start, this process found an unreadable batch at the end of the log and truncated the "
+        "log there. A torn write and a flipped bit look the same.",
     ] = False
 
 
@@ -201,10 +206,14 @@ class HaltedReplica:
 
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    leader_epoch: Annotated[LeaderEpoch, "Epoch of the leader that it does not follow."]
+    leader_epoch: Annotated[
+        LeaderEpoch, "Leader epoch of the leader that the replica refuses to follow."
+    ]
     log_end_offset: Annotated[Offset, "The offset after the last record of its log."]
-    high_watermark: Annotated[Offset, "Records below it were acknowledged, as far as it knows."]
-    message: Annotated[str, "What the leader answered.", Length(1_024)] = ""
+    high_watermark: Annotated[
+        Offset, "High watermark that the replica knows: records below it were acknowledged."
+    ]
+    message: Annotated[str, "Answer of the leader.", Length(1_024)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,10 +222,10 @@ class FenceAcknowledgement:
 
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    fence: Annotated[FenceNumber, "Number of the fence, from the map."]
+    fence: Annotated[FenceNumber, "Number of the fence, from the PartitionMap."]
     session: Annotated[Session, "Session of the leader."]
-    leader_epoch: Annotated[LeaderEpoch, "Epoch in which it leads."]
-    log_end_offset: Annotated[Offset, "Its log end, which equals its high watermark."]
+    leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which it leads."]
+    log_end_offset: Annotated[Offset, "Its log end offset, which equals its high watermark."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,20 +233,22 @@ class FlushedTopic:
     """Everything the broker held of a topic when its durability became Fsync is on disk."""
 
     topic_id: Annotated[TopicId, "Id of the topic."]
-    durability_switch: Annotated[SwitchNumber, "Number of the switch, from the map."]
+    durability_switch: Annotated[
+        SwitchNumber, "Number of the durability change, from the PartitionMap."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefetchAnswer:
     """What became of an order to fetch a replica anew. It stands as long as the order."""
 
-    run: Annotated[str, "The order's run.", Length(253, minimum=1)]
+    run: Annotated[str, "Application of the order.", Length(253, minimum=1)]
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[
         str,
-        "Why it is not done. Empty: the replica was taken out of use, is among the damaged ones "
-        "until its copy is whole, and what was found stays beside it.",
+        "Why the order was refused. Empty if it was accepted: the replica is listed as damaged "
+        "until its new copy is complete, and the damaged files are kept next to it.",
         Length(1_024),
     ] = ""
 
@@ -250,47 +261,48 @@ class BrokerStatus:
         Incarnation | None, "Random name of the process that writes this status."
     ] = None
     session: Annotated[
-        Session | None, "The session this process knows it was admitted to; not set before."
+        Session | None,
+        "The session in which this process knows that it was admitted; not set before.",
     ] = None
     version: Annotated[str | None, "Version of the broker's software.", Length(64)] = None
-    rack: Annotated[str | None, "The rack it tells clients.", Length(253)] = None
+    rack: Annotated[str | None, "The rack that it reports to clients.", Length(253)] = None
     draining: Annotated[
-        bool, "It was asked to stop and waits for its leaderships to be taken away."
+        bool, "It was asked to stop and waits until its leaderships have moved."
     ] = False
     directories: Annotated[
         tuple[DataDirectory, ...],
-        "Its data directories as its start found them.",
+        "Its data directories, as found at start.",
         Items(MAX_DATA_DIRECTORIES, key=("storageUUID",)),
     ] = ()
     proposals: Annotated[
         tuple[IsrProposal, ...],
-        "Changes of in-sync replicas it asks for, the oldest first.",
+        "Changes of in-sync replicas that it proposes, oldest first.",
         Items(MAX_PROPOSALS, key=("topicId", "partition")),
     ] = ()
     requests: Annotated[
         tuple[AdminRequest, ...],
-        "Clients' requests for the operator.",
+        "Requests of Kafka clients for the operator.",
         Items(MAX_ADMIN_REQUESTS, key=("id",)),
     ] = ()
     replica_reports: Annotated[
         tuple[ReplicaReport, ...],
-        "What its disk knows, where the map knows less or asks.",
+        "State on its disk, for partitions where the PartitionMap is older or asks for it.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
     halted_replicas: Annotated[
         tuple[HaltedReplica, ...],
-        "Replicas that do not follow their leader, because acknowledged records would be lost.",
+        "Replicas that refuse to follow their leader because acknowledged records would be lost.",
         Items(MAX_DAMAGED_PARTITIONS, key=("topicId", "partition")),
     ] = ()
     maps_checked: Annotated[
         str | None,
-        "The spec.mapsCheck after which it listed all PartitionMaps and compared them with its "
-        "disk: whatever it knew better then is in replicaReports, all of it.",
+        "The last spec.mapsCheck for which it listed all PartitionMaps and compared them with its "
+        "disk. Every partition for which its disk was newer is in replicaReports.",
         Length(64),
     ] = None
     fenced_partitions: Annotated[
         tuple[FenceAcknowledgement, ...],
-        "Partitions it leads whose fence it keeps.",
+        "Partitions that it leads and whose fence it enforces.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
     refetches: Annotated[
@@ -300,14 +312,14 @@ class BrokerStatus:
     ] = ()
     flushed_topics: Annotated[
         tuple[FlushedTopic, ...],
-        "Topics it has synced to disk since they became Fsync.",
+        "Topics that it has synced to disk since they changed to Fsync.",
         Items(MAX_PROPOSALS, key=("topicId",)),
     ] = ()
     confirmed_tombstones: Annotated[
         tuple[TopicId, ...],
-        "Deleted topics of which it holds nothing any more.",
+        "Deleted topics of which it has no data any more.",
         Items(MAX_TOMBSTONES * 10, unique=True),
     ] = ()
     message: Annotated[
-        str, "What it wants people to know, like how far recovery is.", Length(MAX_MESSAGE_LENGTH)
+        str, "Message for people, like the progress of log recovery.", Length(MAX_MESSAGE_LENGTH)
     ] = ""

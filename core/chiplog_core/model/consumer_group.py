@@ -58,34 +58,35 @@ class ResetTopic:
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[
         tuple[PartitionIndex, ...],
-        "The partitions to reset; where not set, all of the topic's.",
+        "The partitions to reset; default: all partitions of the topic.",
         Items(MAX_PARTITIONS_PER_TOPIC, unique=True),
     ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Puts the group's committed offsets somewhere else, once."""
+    """Moves the group's committed offsets, once."""
 
     id: Annotated[
         ResetId,
-        "Name of this reset. One id runs once: applying the same manifest again does nothing, "
-        "and another reset needs another id.",
+        "Id of this reset. Each id runs once: applying the same manifest again does nothing, and "
+        "another reset needs another id.",
     ]
     strategy: Annotated[
         ResetStrategy,
-        "Where to: to-earliest, to-latest, to-current, or to-offset (needs offset), to-datetime "
+        "Where the offsets go: to-earliest, to-latest, to-current, or to-offset (needs offset), "
+        "to-datetime "
         "(needs datetime), by-duration (needs duration), shift-by (needs shiftBy).",
     ]
     topics: Annotated[
         tuple[ResetTopic, ...],
-        "The topics to reset; where not set, all the group has committed offsets for.",
+        "The topics to reset; default: every topic for which the group has committed offsets.",
         Items(MAX_GROUP_TOPICS, key=("topic",)),
     ] = ()
-    offset: Annotated[Offset | None, "Only with to-offset: the offset to go to."] = None
+    offset: Annotated[Offset | None, "Only with to-offset: the new offset."] = None
     datetime: Annotated[
         Moment | None,
-        "Only with to-datetime: goes to the first record of this time or later, like "
+        "Only with to-datetime: offsets go to the first record at or after this time, like "
         "2026-01-31T12:00:00Z.",
     ] = None
     duration: Annotated[
@@ -93,31 +94,34 @@ class Reset:
     ] = None
     shift_by: Annotated[
         int | None,
-        "Only with shift-by: how many records to go on, or back where negative.",
+        "Only with shift-by: by how many records the offsets move forward; a negative number "
+        "moves them back.",
         Range(MIN_INT64, MAX_INT64),
     ] = None
     dry_run: Annotated[
         bool,
-        "Only put the plan into the status and change nothing. Set it to false, under the same "
-        "id, to run what was planned.",
+        "Only write the plan to the status and change nothing. Set it to false, with the same id, "
+        "to run the reset.",
     ] = True
     while_active: Annotated[
         WhileActive,
-        "What to do while the group has members. Refuse: nothing. Fence: stop them, reset, and "
-        "let them join again.",
+        "What happens if the group has members. Refuse: the reset is refused. Fence: the members "
+        "are removed, the offsets are reset, and the members may join again.",
     ] = WhileActive.REFUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxLag:
-    """How far the group may be behind; drives the LagWithinObjective condition."""
+    """How much lag the group may have; the LagWithinObjective condition reports it."""
 
     records: Annotated[
-        int | None, "Records of any one partition not yet consumed.", Range(0, MAX_INT64)
+        int | None,
+        "Maximum number of records not yet consumed, for any partition.",
+        Range(0, MAX_INT64),
     ] = None
     seconds: Annotated[
         int | None,
-        "Age of the oldest record of any one partition not yet consumed.",
+        "Maximum age of the oldest record not yet consumed, for any partition.",
         Range(0, MAX_INT32),
     ] = None
 
@@ -135,16 +139,19 @@ class Scale:
 
     deployment_ref: Annotated[
         DeploymentRef,
-        "The Deployment whose pods are the consumers. It agrees by its annotation "
-        "chiplog.dev/scaled-by, the name of this ConsumerGroup.",
+        "The Deployment whose pods are the consumers. It must have the annotation "
+        "chiplog.dev/scaled-by with the name of this ConsumerGroup.",
     ]
-    min: Annotated[int, "The fewest pods to run.", Range(0, 1_000)] = 1
-    max: Annotated[int, "The most pods to run.", Range(1, 1_000)]
+    min: Annotated[int, "Minimum number of pods.", Range(0, 1_000)] = 1
+    max: Annotated[int, "Maximum number of pods.", Range(1, 1_000)]
     lag_per_replica: Annotated[
-        int, "How many records of lag one pod is good for.", Range(1, MAX_INT64)
+        int,
+        "How many records of lag one pod can handle.",
+        Range(1, MAX_INT64),
     ]
     cooldown: Annotated[
-        Duration, "How long to wait after a change before fewer pods are run, like 5m."
+        Duration,
+        "How long to wait after a change before the number of pods is reduced, like 5m.",
     ] = FIVE_MINUTES
 
 
@@ -157,24 +164,23 @@ class ConsumerGroupSpec:
     ]
     group_id: Annotated[
         GroupId | None,
-        "The group.id of the consumers; where not set, metadata.name. It cannot be changed later.",
+        "The group.id of the consumers; default: metadata.name. It cannot be changed later.",
     ] = None
-    reset: Annotated[Reset | None, "Puts the group's committed offsets somewhere else, once."] = (
-        None
-    )
+    reset: Annotated[Reset | None, "Moves the group's committed offsets, once."] = None
     max_lag: Annotated[
         MaxLag | None,
-        "How far the group may be behind; drives the LagWithinObjective condition.",
+        "How much lag the group may have; the LagWithinObjective condition reports it.",
     ] = None
     offset_retention: Annotated[
         str | None,
-        "How long the group's offsets are kept once it has no members: Never lets them expire "
-        "never, 7d after seven days. Where not set: the cluster's offsets.retention.minutes.",
+        "How long the group's offsets are kept after its last member left: Never keeps them for "
+        "ever, 7d for seven days. Default: the cluster's offsets.retention.minutes.",
         Length(MAX_DURATION_LENGTH),
         Pattern(f"{NEVER}|{DURATION_PATTERN}", f"{NEVER}, or {DURATION_MEANING}"),
     ] = None
     scale: Annotated[
-        Scale | None, "Runs as many consumers as the lag asks for, never more than partitions."
+        Scale | None,
+        "Scales the consumers' Deployment by the lag, to at most the number of partitions.",
     ] = None
 
 

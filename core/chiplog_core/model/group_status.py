@@ -76,7 +76,7 @@ class Member:
     ] = None
     assignment: Annotated[
         tuple[AssignedTopic, ...],
-        "What it consumes.",
+        "Partitions that it consumes.",
         Items(MAX_GROUP_TOPICS, key=("topic",)),
     ] = ()
 
@@ -89,13 +89,14 @@ class PartitionLag:
     partition: Annotated[PartitionIndex, "Number of the partition."]
     committed_offset: Annotated[
         int,
-        "The next offset the group will read; -1 if it has never committed one.",
+        "The committed offset, which is the next offset the group will read; -1 if there is none.",
         Range(NO_COMMIT, MAX_INT64),
     ]
-    end_offset: Annotated[Offset, "The offset the next record will get."]
-    lag: Annotated[LagRecords, "Records between the two; -1 if nothing was ever committed."]
+    end_offset: Annotated[Offset, "The log end offset: the offset that the next record will get."]
+    lag: Annotated[LagRecords, "Lag in records; -1 if no offset was ever committed."]
     lag_seconds: Annotated[
-        LagSeconds, "Age of the first record not yet consumed, by its timestamp; 0 if none is."
+        LagSeconds,
+        "Age of the first record not yet consumed, by its timestamp; 0 if everything is consumed.",
     ]
 
 
@@ -113,17 +114,18 @@ class ResetOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetStatus:
-    """The last reset that was asked for."""
+    """The last requested reset."""
 
     id: Annotated[str, "Its id, from the spec.", Length(63)]
     state: Annotated[
         ResetState,
-        "Planned: a dry run. Refused: see message; it is not tried again. Running: the coordinator "
-        "has not answered and is asked again. Done: the new offsets are committed.",
+        "Planned: dry run. Refused: see message; it is not retried. Running: the coordinator has "
+        "not answered yet and is asked again. Done: the new offsets are committed.",
     ]
     message: Annotated[
         str,
-        "Why it was refused or failed, or which partitions went elsewhere than asked and why.",
+        "Why it was refused or failed, or which partitions got another offset than requested, and "
+        "why.",
         Length(MAX_MESSAGE_LENGTH),
     ] = ""
     wish: Annotated[str, "Digest of the reset that was done or refused.", Length(63)] = ""
@@ -140,12 +142,12 @@ class ConsumerGroupStatus:
     """What the group is, as of the last time the operator asked its coordinator."""
 
     observed_generation: Annotated[
-        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+        int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        "Ready says whether the spec is in force; LagWithinObjective, whether maxLag is kept; "
-        "Scaled, whether the Deployment follows the lag.",
+        "Ready: the spec is in force. LagWithinObjective: the lag is within maxLag. Scaled: the "
+        "Deployment is scaled by the lag.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
     group_id: Annotated[GroupId | None, "The group.id of the consumers."] = None
@@ -175,4 +177,4 @@ class ConsumerGroupStatus:
         f"{MAX_GROUP_STATUS_PARTITIONS} of them.",
         Items(MAX_GROUP_STATUS_PARTITIONS, key=("topic", "partition")),
     ] = ()
-    reset: Annotated[ResetStatus | None, "The last reset that was asked for."] = None
+    reset: Annotated[ResetStatus | None, "The last requested reset."] = None

@@ -52,20 +52,20 @@ class Listener:
     ]
     advertised_host: Annotated[
         Host | None,
-        "Only for nodeport and loadbalancer: the host brokers tell clients to connect to. Where "
-        "not set: the internal address of the broker's node, or its load balancer's.",
+        "Only for nodeport and loadbalancer: the host that brokers advertise to clients. Default: "
+        "the internal address of the broker's node, or the address of its load balancer.",
     ] = None
     node_port_base: Annotated[
         int | None,
-        "Only for nodeport: this port is the bootstrap's, the next one is broker 1's, and so "
-        "on. Where not set, Kubernetes chooses ports.",
+        "Only for nodeport: the node port of the bootstrap address; broker 1 gets the next port, "
+        "and so on. Default: Kubernetes chooses the ports.",
         Range(ports.MIN_NODE_PORT, ports.MAX_NODE_PORT),
     ] = None
     network_policy_peers: Annotated[
         tuple[NetworkPolicyPeer, ...],
-        "Who may connect, as `from` in a NetworkPolicy. Where not set, or where the cluster has no "
-        "NetworkPolicy: everybody. Through a node port or load balancer, clients usually have the "
-        "address of a node.",
+        "Who may connect, as in `from` of a NetworkPolicy. Default, and if the cluster has no "
+        "NetworkPolicy: everybody. Clients that connect through a node port or load balancer "
+        "usually appear with the address of a node.",
         Items(MAX_LISTENER_PEERS),
     ] = ()
 
@@ -76,5 +76,5 @@ class ListenerStatus:
 
     name: Annotated[ListenerName, "Name of the listener."]
     bootstrap_servers: Annotated[
-        str, "What clients set bootstrap.servers to.", Length(MAX_NAME_LENGTH + 6)
+        str, "The value of bootstrap.servers for clients.", Length(MAX_NAME_LENGTH + 6)
     ]

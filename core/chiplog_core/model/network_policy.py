@@ -46,10 +46,12 @@ class LabelSelector:
     """Chooses by labels, as everywhere in Kubernetes; an empty one chooses all."""
 
     match_labels: Annotated[
-        Mapping[str, LabelValue], "Labels that must be there, all of them.", Entries(MAX_PEER_ITEMS)
+        Mapping[str, LabelValue], "Labels that must all be present.", Entries(MAX_PEER_ITEMS)
     ] = field(default_factory=dict)
     match_expressions: Annotated[
-        tuple[LabelRequirement, ...], "What holds for labels, all of it.", Items(MAX_PEER_ITEMS)
+        tuple[LabelRequirement, ...],
+        "Requirements for labels, which must all be met.",
+        Items(MAX_PEER_ITEMS),
     ] = ()
 
 
@@ -59,7 +61,7 @@ class IpBlock:
 
     cidr: Annotated[Cidr, "The addresses, like 10.0.0.0/8."]
     except_: Annotated[
-        tuple[Cidr, ...], "Blocks within cidr that are not meant.", Items(MAX_PEER_ITEMS)
+        tuple[Cidr, ...], "Address blocks within cidr that are excluded.", Items(MAX_PEER_ITEMS)
     ] = ()
 
 
@@ -76,7 +78,8 @@ class NetworkPolicyPeer:
         "Namespaces with these labels; all their pods, or those of podSelector.",
     ] = None
     ip_block: Annotated[
-        IpBlock | None, "Addresses outside of the Kubernetes cluster. Stands alone."
+        IpBlock | None,
+        "Addresses outside of the Kubernetes cluster. It cannot be combined with a selector.",
     ] = None
 
 
@@ -86,7 +89,7 @@ class NetworkPolicySettings:
 
     enabled: Annotated[
         bool,
-        "Make a NetworkPolicy: only brokers reach the brokers' own listener, only the operator "
-        "their health port, and clients as networkPolicyPeers of each listener says. Where false, "
-        "one that the operator made before is removed.",
+        "Create a NetworkPolicy: only brokers can reach the brokers' own listener, only the "
+        "operator can reach their health port, and clients can connect as networkPolicyPeers of "
+        "each listener allows. If false, the operator deletes the NetworkPolicy that it created.",
     ] = True

@@ -63,33 +63,35 @@ class PartitionState:
     ]
     isr: Annotated[
         Isr,
-        "The replicas, in their session, that hold every acknowledged record. Dead ones stay "
-        "listed where fewer than min ISR would be left.",
+        "The replicas, in their session, that hold every acknowledged record. A dead replica "
+        "stays listed if fewer than min ISR would be left.",
     ]
     leader: Annotated[
         ReplicaRef | None,
-        "The replica, in its session, that takes and gives records; not set while the partition "
-        "is offline.",
+        "The leader, with its session; not set while the partition is offline.",
     ] = None
     leader_epoch: Annotated[
         LeaderEpoch, "Raised with every change of the leader or of the leader's session."
     ]
     partition_epoch: Annotated[PartitionEpoch, "Raised with every change of this entry."]
     adding: Annotated[
-        MovingReplicas, "Replicas that a move adds and that are not yet in sync."
+        MovingReplicas, "Replicas that a reassignment adds and that are not in sync yet."
     ] = ()
-    removing: Annotated[MovingReplicas, "Replicas that go when those a move adds are in sync."] = ()
+    removing: Annotated[
+        MovingReplicas, "Replicas that a reassignment removes when the added ones are in sync."
+    ] = ()
     unclean_epoch: Annotated[
         LeaderEpoch | None,
-        "Leader epoch of the last election that may have lost acknowledged records, which a person "
-        "or the topic's durability accepted; not set if there never was one. Only what a replica "
-        "got before it may be cut off below that replica's high watermark.",
+        "Leader epoch of the last unclean election, which may have lost acknowledged records and "
+        "which a person or the topic's durability accepted; not set if there never was one. A "
+        "replica may truncate its log below its own high watermark only for records from before "
+        "that epoch.",
     ] = None
     reports_wanted: Annotated[
         bool,
-        "The replicas are asked what their disks hold, and nothing is decided before they have "
-        "answered: no member of the ISR that went on can lead, or one of them knew more than this "
-        "map.",
+        "The operator asks the replicas for the state of their disks and decides nothing before "
+        "they have answered: no in-sync replica that kept running can lead, or a replica had "
+        "newer metadata than this map.",
     ] = False
 
 
@@ -100,11 +102,11 @@ class Generation:
     topic_id: Annotated[TopicId, "Kafka's id of this generation."]
     start_offset: Annotated[
         Offset,
-        "Where its offsets begin: above every offset an older generation ever gave out, so that "
-        "an old position is never silently valid.",
+        "First offset of the generation. It is higher than every offset of an older generation, "
+        "so that an old position is never silently valid.",
     ] = FIRST_OFFSET
     trash_until: Annotated[
-        datetime | None, "Set in the trash: until when the generation can be restored."
+        datetime | None, "Only for a generation in the trash: until when it can be restored."
     ] = None
     partitions: Annotated[
         tuple[PartitionState, ...],
@@ -124,19 +126,20 @@ class Generation:
 class Tombstone:
     """The order to delete the data of a topic id: the only thing that lets a broker do so."""
 
-    topic_id: Annotated[TopicId, "Id of the topic whose data goes."]
+    topic_id: Annotated[TopicId, "Id of the topic whose data is deleted."]
     brokers: Annotated[BrokerIds, "Ids of the brokers that held a replica."]
     confirmed: Annotated[
-        BrokerIds, "Those that hold nothing of it any more, or are proven dead for good."
+        BrokerIds,
+        "Ids of the brokers that have no data of it any more, or are known to be gone for good.",
     ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """The topic takes no records until the operator lifts this. No clock ever does."""
+    """The topic refuses writes until the operator removes the fence. No clock ever does."""
 
-    number: Annotated[FenceNumber, "Counts the topic's fences; leaders acknowledge it."]
-    purpose: Annotated[FencePurpose, "What the fence is for."]
+    number: Annotated[FenceNumber, "Number of the fence; leaders acknowledge it."]
+    purpose: Annotated[FencePurpose, "Purpose of the fence."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,45 +150,48 @@ class PartitionMapSpec:
     topic_name: Annotated[TopicName, "Name of the topic for Kafka clients."]
     owner_uid: Annotated[
         Uid | None,
-        "metadata.uid of the Topic object that has the name. Another Topic of this name is "
-        "refused, whatever its age says. Not set for topics of the cluster itself.",
+        "metadata.uid of the Topic object that owns the name. Any other Topic with this name is "
+        "refused, even an older one. Not set for internal topics.",
     ] = None
     current: Annotated[
         TopicId | None,
-        "The generation that the name means now; not set while the topic is deleted.",
+        "Topic id of the current generation; not set while the topic is deleted.",
     ] = None
     min_isr: Annotated[
         int,
-        "Replicas that must hold a record before acks=all is answered. Changed only here.",
+        "In-sync replicas that must have a record before acks=all is answered. It is changed only "
+        "here.",
         Range(1, MAX_REPLICAS),
     ]
-    durability: Annotated[Durability, "What an acknowledged record has survived."]
-    durability_switch: Annotated[SwitchNumber, "Counts the changes of durability."] = 0
+    durability: Annotated[
+        Durability, "Durability: what must have happened to a record before it is acknowledged."
+    ]
+    durability_switch: Annotated[SwitchNumber, "Number of changes of the durability so far."] = 0
     unflushed: Annotated[
         BrokerIds,
-        "After a change to Fsync: brokers that have not yet synced what they held before. The "
-        "topic counts as PageCache until there are none.",
+        "After a change to Fsync: brokers that have not yet synced their existing records. The "
+        "topic is treated as PageCache until the list is empty.",
     ] = ()
-    config: Annotated[ConfigTexts, "Configuration the topic sets itself."] = field(
+    config: Annotated[ConfigTexts, "Configuration that the topic sets itself."] = field(
         default_factory=dict
     )
     inherited_config: Annotated[
-        ConfigTexts, "Configuration of the cluster that the topic follows: keys of brokers."
+        ConfigTexts, "Broker configuration of the cluster that the topic inherits."
     ] = field(default_factory=dict)
     hibernated: Annotated[
-        bool, "The map is frozen: no elections, no changes of in-sync replicas."
+        bool, "The map is frozen: the operator makes no elections and no ISR changes."
     ] = False
-    fence: Annotated[Fence | None, "The topic takes no records until the operator lifts this."] = (
-        None
-    )
+    fence: Annotated[
+        Fence | None, "The topic refuses writes until the operator removes the fence."
+    ] = None
     generations: Annotated[
         tuple[Generation, ...],
-        "The sets of partitions under this name, each with an id of its own.",
+        "The sets of partitions under this name, each with its own topic id.",
         Items(MAX_GENERATIONS, key=("topicId",)),
     ] = ()
     tombstones: Annotated[
         tuple[Tombstone, ...],
-        "Orders to delete data. The name is free when every one of them is confirmed.",
+        "Orders to delete data. The name can be used again when all of them are confirmed.",
         Items(MAX_TOMBSTONES, key=("topicId",)),
     ] = ()
 

@@ -51,12 +51,12 @@ class Resources:
 
     requests: Annotated[
         Mapping[str, Quantity],
-        "What is reserved, like cpu: 500m and memory: 1Gi.",
+        "Resource requests, like cpu: 500m and memory: 1Gi.",
         Entries(10),
     ] = field(default_factory=dict)
     limits: Annotated[
         Mapping[str, Quantity],
-        "What is never exceeded. A broker above its memory limit is killed.",
+        "Resource limits. A broker that exceeds its memory limit is killed.",
         Entries(10),
     ] = field(default_factory=dict)
 
@@ -65,19 +65,17 @@ class Resources:
 class Toleration:
     """Lets a pod run on nodes with a taint, as in a pod."""
 
-    key: Annotated[LabelKey | None, "Key of the taint; where not set, every taint."] = None
+    key: Annotated[LabelKey | None, "Key of the taint; default: every taint."] = None
     # No default in the schema: a default inside a list shows as drift in every `kubectl apply`.
     operator: Annotated[
         TolerationOperator | None,
-        "Equal compares value as well, Exists only key. Where not set: Equal.",
+        "Equal compares key and value, Exists only the key. Default: Equal.",
     ] = None
     value: Annotated[LabelValue, "Value of the taint."] = ""
-    effect: Annotated[TaintEffect | None, "Effect of the taint; where not set, every effect."] = (
-        None
-    )
+    effect: Annotated[TaintEffect | None, "Effect of the taint; default: every effect."] = None
     toleration_seconds: Annotated[
         int | None,
-        "How long the pod stays on a node that gets a NoExecute taint; where not set, for ever.",
+        "How long the pod stays on a node that gets a NoExecute taint; default: for ever.",
         Range(0, MAX_INT32),
     ] = None
 
@@ -98,7 +96,7 @@ class PodTemplate:
         Mapping[str, LabelValue], "Labels a node must have to run a broker.", Entries(50)
     ] = field(default_factory=dict)
     tolerations: Annotated[
-        tuple[Toleration, ...], "Taints of nodes that brokers put up with.", Items(50)
+        tuple[Toleration, ...], "Tolerations for taints of nodes.", Items(50)
     ] = ()
     priority_class_name: Annotated[ObjectName | None, "Name of the PriorityClass of the pods."] = (
         None

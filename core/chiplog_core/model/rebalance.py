@@ -30,29 +30,27 @@ class RebalanceSpec:
     """What is evened out, and who says so."""
 
     cluster_ref: Annotated[
-        ClusterRef, "The BrokerCluster whose load is evened out. It cannot be changed later."
+        ClusterRef, "The BrokerCluster whose load is balanced. It cannot be changed later."
     ]
     mode: Annotated[
         RebalanceMode,
-        "full: between all brokers. add-brokers, remove-brokers and remove-disks: onto, or away "
-        "from, the brokers that spec.brokers names.",
+        "full: balance all brokers. add-brokers: move load onto the brokers in spec.brokers. "
+        "remove-brokers and remove-disks: move load away from them.",
     ] = RebalanceMode.FULL
     brokers: Annotated[
         tuple[BrokerId, ...],
-        "Ids of the brokers, for the modes that name some.",
+        "Ids of the brokers, for the modes that add or remove brokers.",
         Items(MAX_BROKERS, unique=True),
     ] = ()
     goals: Annotated[
         tuple[Annotated[str, Length(100, minimum=1), Pattern("[A-Za-z]+", "a goal's name")], ...],
-        "What is aimed at, the most important first; where not set, an even load on all brokers.",
+        "Goals, the most important first; default: an even load on all brokers.",
         Items(30),
     ] = ()
-    skip_hard_goal_check: Annotated[bool, "Accepts goals that leave out those that must hold."] = (
-        False
-    )
+    skip_hard_goal_check: Annotated[bool, "Accepts a list of goals without the hard goals."] = False
     excluded_topics: Annotated[
         str | None,
-        "A regular expression; topics whose whole name matches it stay as they are.",
+        "A regular expression; topics whose whole name matches it are not moved.",
         Length(500, minimum=1),
     ] = None
     concurrent_partition_movements_per_broker: Annotated[
@@ -66,21 +64,19 @@ class RebalanceSpec:
     ] = None
     approved_proposal: Annotated[
         ObjectName | None,
-        "The proposal that is to be carried out, by its status.proposal.id: this one and no "
-        "other. The annotation chiplog.dev/rebalance=approve does the same for the proposal "
-        "there is.",
+        "The status.proposal.id of the proposal to carry out. Only that proposal is carried out. "
+        "The annotation chiplog.dev/rebalance=approve approves the current proposal instead.",
     ] = None
     time_limit: Annotated[
-        Duration | None, "How long measuring may take, like 1h; then it is ended and has failed."
+        Duration | None, "How long measuring may take, like 1h; after that it fails."
     ] = None
     bytes_per_second: Annotated[
         BytesPerSecond | None,
-        "How fast the measuring may read, all executors together; where not set, as fast as it "
-        "can.",
+        "Read rate limit for measuring, over all executors; default: no limit.",
     ] = None
     spark: Annotated[
         SparkOverrides | None,
-        "How the job is run, where it is to be another way than the cluster's spec.spark says.",
+        "Settings of the job that override the cluster's spec.spark.",
     ] = None
 
 

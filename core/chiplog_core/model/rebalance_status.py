@@ -53,10 +53,12 @@ class LeaderMove:
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
     from_: Annotated[BrokerId, "Id of the broker that leads it."]
-    to: Annotated[BrokerId, "Id of the replica that is to lead it."]
+    to: Annotated[BrokerId, "Id of the broker that should lead it."]
     replicas: Annotated[ReplicaList, "Its replicas in their new order, the leader first."]
     expected_replicas: Annotated[
-        ReplicaList, "The order they had when this was measured; in another one, nothing is moved."
+        ReplicaList,
+        "The order of its replicas when this was measured; if it has changed since, "
+        "this leadership is not moved.",
     ]
     leader_epoch: Annotated[LeaderEpoch, "The leader epoch it had when this was measured."]
 
@@ -69,7 +71,7 @@ class BrokerLoad:
     leaders: Annotated[Count, "Partitions it leads."] = 0
     bytes_per_second: Annotated[Count, "Bytes that are written to them."] = 0
     records_per_second: Annotated[Count, "Records that are written to them."] = 0
-    bytes: Annotated[Count, "Bytes of its replicas."] = 0
+    bytes: Annotated[Count, "Bytes stored in its replicas."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +80,12 @@ class Figures:
 
     before: Annotated[
         tuple[BrokerLoad, ...],
-        "As it was measured.",
+        "Load as measured.",
         Items(MAX_PROPOSAL_BROKERS, key=("broker",)),
     ] = ()
     after: Annotated[
         tuple[BrokerLoad, ...],
-        "As it would be.",
+        "Load after the moves.",
         Items(MAX_PROPOSAL_BROKERS, key=("broker",)),
     ] = ()
 
@@ -93,8 +95,8 @@ class HotKey:
     """A key that so many records have that no placement can even them out."""
 
     topic: Annotated[TopicName, "Name of the topic."]
-    partition: Annotated[PartitionIndex, "Number of the partition that has it."]
-    key: Annotated[str, "The key; base64: and its bytes where it is no text.", Length(1_024)]
+    partition: Annotated[PartitionIndex, "Number of the partition that contains the key."]
+    key: Annotated[str, "The key; if it is not text, base64: and the encoded bytes.", Length(1_024)]
     share: Annotated[Percent, "Percent of the partition's records."] = 0
     records: Annotated[Count, "How many records have it."] = 0
 
@@ -104,9 +106,11 @@ class PartitionAdvice:
     """A number of partitions that would fit a topic better."""
 
     topic: Annotated[TopicName, "Name of the topic."]
-    partitions: Annotated[int, "How many it has.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
-    advised_partitions: Annotated[int, "How many fit it.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
-    message: Annotated[str, "Why that many.", Length(4_096)] = ""
+    partitions: Annotated[int, "Current number of partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
+    advised_partitions: Annotated[
+        int, "Recommended number of partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)
+    ]
+    message: Annotated[str, "Reason for the recommendation.", Length(4_096)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,45 +118,47 @@ class Proposal:
     """What would even out the load, with figures from the data itself."""
 
     id: Annotated[
-        ObjectName, "Its name, for spec.approvedProposal: that of the application that made it."
+        ObjectName,
+        "Id for spec.approvedProposal: the name of the application that created the proposal.",
     ]
-    made_at: Annotated[datetime | None, "When it was made."] = None
+    made_at: Annotated[datetime | None, "When it was created."] = None
     executable: Annotated[
         bool,
-        "Whether it can be carried out. What it says of replicas is left out in any case: they "
-        "cannot be moved yet.",
+        "Whether it can be carried out. Replica moves are skipped in any case: they are not built "
+        "yet.",
     ] = False
-    message: Annotated[
-        str, "What of it cannot be carried out, and why.", Length(MAX_MESSAGE_LENGTH)
-    ] = ""
+    message: Annotated[str, "What cannot be carried out, and why.", Length(MAX_MESSAGE_LENGTH)] = ""
     leader_moves: Annotated[
         tuple[LeaderMove, ...],
-        "Leaderships that go to another replica.",
+        "Leaderships that move to another replica.",
         Items(MAX_LEADER_MOVES, key=("topic", "partition")),
     ] = ()
     reassignment: Annotated[
         str,
-        "Replicas that would move, as kafka-reassign-partitions.sh takes them; empty where none.",
+        "Replicas that would move, in the format of kafka-reassign-partitions.sh; empty if there "
+        "are none.",
         Length(MAX_REASSIGNMENT_LENGTH),
     ] = ""
-    figures: Annotated[Figures | None, "The brokers' load before and after."] = None
+    figures: Annotated[Figures | None, "Load of each broker before and after."] = None
     hot_keys: Annotated[
-        tuple[HotKey, ...], "Keys with more records than an even share.", Items(MAX_HOT_KEYS)
+        tuple[HotKey, ...],
+        "Hot keys: keys with more records than an even share.",
+        Items(MAX_HOT_KEYS),
     ] = ()
     advice: Annotated[
         tuple[PartitionAdvice, ...],
-        "Numbers of partitions that would fit better.",
+        "Recommended numbers of partitions.",
         Items(MAX_PARTITION_ADVICE, key=("topic",)),
     ] = ()
-    coverage: Annotated[Coverage | None, "How much was read for it."] = None
+    coverage: Annotated[Coverage | None, "How much data was read to measure it."] = None
     data_to_move_mb: Annotated[Count, "Data that would be copied, in MB."] = 0
     num_replica_movements: Annotated[Count, "Replicas that would move."] = 0
     num_leader_movements: Annotated[Count, "Leaderships that would move."] = 0
     on_demand_balancedness_score_before: Annotated[
-        Percent | None, "How even the load is, of 100."
+        Percent | None, "Balance of the load, from 0 to 100."
     ] = None
     on_demand_balancedness_score_after: Annotated[
-        Percent | None, "How even it would be, of 100."
+        Percent | None, "Balance of the load after the moves, from 0 to 100."
     ] = None
     monitored_partitions_percentage: Annotated[
         Percent | None, "Percent of the partitions that were measured."
@@ -161,13 +167,13 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovesStatus:
-    """How far an approved proposal was carried out."""
+    """Progress of the approved proposal."""
 
     proposal: Annotated[ObjectName, "Id of the proposal."]
-    done: Annotated[Count, "Leaderships that are where they are to be."] = 0
-    total: Annotated[Count, "Leaderships that were to be moved."] = 0
+    done: Annotated[Count, "Leaderships that have been moved."] = 0
+    total: Annotated[Count, "Leaderships to move."] = 0
     left_out: Annotated[
-        Count, "Those that stay, because their partitions have become others meanwhile."
+        Count, "Leaderships that were skipped because their partitions have changed since."
     ] = 0
 
 
@@ -176,35 +182,35 @@ class RebalanceStatus:
     """What was measured, what is proposed, and how far it was carried out."""
 
     observed_generation: Annotated[
-        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+        int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        "One of the types is the state, like ProposalReady; Ready says whether an approved "
-        "proposal was carried out.",
+        "One condition type is the current state, like ProposalReady. Ready: an approved proposal "
+        "was carried out.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
-    state: Annotated[RebalanceState | None, "Where it stands."] = None
-    resumes: Annotated[
-        RebalanceState | None, "Where it goes on when it is not paused any more."
-    ] = None
-    runs: Annotated[RunNumber, "How many times it was measured."] = 0
-    wish: Annotated[Digest, "Digest of the part of the spec that was last measured for."] = ""
-    application: Annotated[
-        ApplicationStatus | None, "The Spark application that measures, or did last."
-    ] = None
-    started_at: Annotated[datetime | None, "When measuring was begun."] = None
-    finished_at: Annotated[datetime | None, "When it was over; not set while it is under way."] = (
-        None
+    state: Annotated[RebalanceState | None, "Current state."] = None
+    resumes: Annotated[RebalanceState | None, "The state to return to when it is resumed."] = None
+    runs: Annotated[RunNumber, "How many times the load was measured."] = 0
+    wish: Annotated[Digest, "Digest of the part of the spec that the last measurement was for."] = (
+        ""
     )
-    proposal: Annotated[Proposal | None, "What would even out the load."] = None
-    moves: Annotated[MovesStatus | None, "How far an approved proposal was carried out."] = None
+    application: Annotated[
+        ApplicationStatus | None, "The Spark application that measures, or the last one that did."
+    ] = None
+    started_at: Annotated[datetime | None, "When measuring started."] = None
+    finished_at: Annotated[
+        datetime | None, "When measuring ended; not set while it is running."
+    ] = None
+    proposal: Annotated[Proposal | None, "Proposed moves that would balance the load."] = None
+    moves: Annotated[MovesStatus | None, "Progress of the approved proposal."] = None
     outcome: Annotated[
-        Outcome | None, "How the last thing ended that was asked for: measuring, approval, moves."
+        Outcome | None, "Result of the last requested step: measuring, approval or moves."
     ] = None
     answered: Annotated[
         str,
-        "The value of the annotation chiplog.dev/rebalance that was acted upon; it is about to be "
-        "taken away.",
+        "The value of the annotation chiplog.dev/rebalance that was handled; the operator is "
+        "about to remove the annotation.",
         Length(MAX_LABEL_LENGTH),
     ] = ""

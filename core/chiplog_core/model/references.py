@@ -62,6 +62,6 @@ class ClusterRef:
     name: Annotated[ClusterName, "metadata.name of the BrokerCluster."]
     namespace: Annotated[
         Namespace | None,
-        "Namespace of the BrokerCluster; where not set, the namespace of this object. Another "
-        "namespace works if that cluster's allowedTopicNamespaces names this object's.",
+        "Namespace of the BrokerCluster; default: the namespace of this object. Another namespace "
+        "works only if the cluster's allowedTopicNamespaces contains the namespace of this object.",
     ] = None

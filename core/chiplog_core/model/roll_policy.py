@@ -28,8 +28,10 @@ class RollApproval(StrEnum):
 class RollWindow:
     """A time in which brokers may be restarted."""
 
-    schedule: Annotated[CronSchedule, "When it opens, as five cron fields in UTC, like 0 2 * * 6."]
-    duration: Annotated[Duration, "How long it stays open, like 3h."]
+    schedule: Annotated[
+        CronSchedule, "When the window opens, as five cron fields in UTC, like 0 2 * * 6."
+    ]
+    duration: Annotated[Duration, "How long the window stays open, like 3h."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +44,14 @@ class RollPolicy:
 
     approval: Annotated[
         RollApproval,
-        "Automatic: as soon as a change needs a restart. Manual: when the annotation "
-        "chiplog.dev/manual-rolling-update is set.",
+        "Automatic: brokers restart as soon as a change needs it. Manual: brokers restart when "
+        "the annotation chiplog.dev/manual-rolling-update is set.",
     ] = RollApproval.AUTOMATIC
     windows: Annotated[
-        tuple[RollWindow, ...], "Restart only at these times; where not set, always.", Items(20)
+        tuple[RollWindow, ...], "Restart only in these windows; default: always.", Items(20)
     ] = ()
     max_parallel_per_rack: Annotated[
         int,
-        "How many brokers of one rack may be down for a restart together.",
+        "How many brokers of one rack may be down for a restart at the same time.",
         Range(1, MAX_BROKERS),
     ] = 1

@@ -37,7 +37,7 @@ class SparkDriver:
     memory: Annotated[SparkMemory, "Heap size, like 1g."] = "1g"
     cpu_limit: Annotated[
         Quantity | None,
-        "CPU that is never exceeded, like 2; for namespaces whose ResourceQuota wants limits.cpu.",
+        "CPU limit, like 2; for namespaces whose ResourceQuota requires limits.cpu.",
     ] = None
 
 
@@ -45,12 +45,12 @@ class SparkDriver:
 class SparkExecutor:
     """The executors of a Spark job."""
 
-    instances: Annotated[int, "How many there are.", Range(1, 1_000)] = 2
+    instances: Annotated[int, "Number of executors.", Range(1, 1_000)] = 2
     cores: Annotated[int, "CPU cores of each.", Range(1, 64)] = 1
     memory: Annotated[SparkMemory, "Heap size of each, like 1g."] = "1g"
     cpu_limit: Annotated[
         Quantity | None,
-        "CPU that each never exceeds, like 2; for namespaces whose ResourceQuota wants limits.cpu.",
+        "CPU limit of each, like 2; for namespaces whose ResourceQuota requires limits.cpu.",
     ] = None
 
 
@@ -61,40 +61,40 @@ class SparkSettings:
     launcher: Annotated[
         SparkLauncher,
         "Kubeflow: sparkoperator.k8s.io. Apache: spark.apache.org. Job: spark-submit in a plain "
-        "Job, for clusters without a Spark operator. Auto: whichever the API server offers.",
+        "Job, for clusters without a Spark operator. Auto: whichever of them the API server "
+        "offers.",
     ] = SparkLauncher.AUTO
     image: Annotated[
         Image | None,
-        "Container image of the jobs in this namespace; where not set, the operator's choice. "
-        "The author of the object must be allowed to create pods here, or the operator's chart "
+        "Container image of the jobs in this namespace; default: the image that the operator was "
+        "installed with. The author of the object must be allowed to create pods here, or the "
+        "operator's chart "
         "must list it in spark.allowedImages.",
     ] = None
     service_account_name: Annotated[
         ObjectName | None,
-        "ServiceAccount that drivers in this namespace run as; where not set, one the operator "
-        "makes. The author of the object must be allowed to create pods here, or the operator's "
+        "ServiceAccount that drivers in this namespace run as; default: one that the operator "
+        "creates. The author of the object must be allowed to create pods here, or the operator's "
         "chart must list it in spark.allowedServiceAccounts.",
     ] = None
     driver: Annotated[SparkDriver | None, "The driver of each job."] = None
     executor: Annotated[SparkExecutor | None, "The executors of each job."] = None
     spark_conf: Annotated[
         Mapping[str, Annotated[str, Length(4_096)]],
-        "Further Spark configuration, like spark.sql.shuffle.partitions: sizes, times, and where "
+        "More Spark configuration, like spark.sql.shuffle.partitions: sizes, times, and where "
         "pods run.",
         Entries(100),
     ] = field(default_factory=dict)
-    retries: Annotated[int, "How often a failed job is started again.", Range(0, 20)] = 2
+    retries: Annotated[int, "How often a failed job is retried.", Range(0, 20)] = 2
     time_to_live: Annotated[
         Duration, "How long a finished job's objects are kept, for its logs, like 1d."
     ] = ONE_DAY
     start_time_limit: Annotated[
         Duration,
-        "How long at a time a job may wait for its driver, or for executors, before it is given "
-        "up. Raise it where jobs wait in a queue.",
+        "How long a job may wait for its driver or for executors before it fails. Raise it if "
+        "jobs wait in a queue.",
     ] = FIFTEEN_MINUTES
-    scheduling: Annotated[
-        SparkScheduling | None, "Where and when the drivers and executors run."
-    ] = None
+    scheduling: Annotated[SparkScheduling | None, "Scheduling of drivers and executors."] = None
     monitoring: Annotated[SparkMonitoring | None, "Metrics and event logs of the jobs."] = None
 
 
@@ -117,10 +117,10 @@ class SparkOverrides:
     executor: Annotated[SparkExecutor | None, "The executors."] = None
     spark_conf: Annotated[
         Mapping[str, Annotated[str, Length(4_096)]] | None,
-        "Further Spark configuration; its keys win over the cluster's.",
+        "More Spark configuration; its keys override the cluster's.",
         Entries(100),
     ] = None
-    retries: Annotated[int | None, "How often a failed job is started again.", Range(0, 20)] = None
+    retries: Annotated[int | None, "How often a failed job is retried.", Range(0, 20)] = None
     time_to_live: Annotated[
         Duration | None, "How long a finished job's objects are kept, for its logs, like 1d."
     ] = None

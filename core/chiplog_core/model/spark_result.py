@@ -78,12 +78,16 @@ MAX_ACCUSED = 10 * MAX_REFETCHES
 class Violation:
     """One thing that is not as it must be."""
 
-    check: Annotated[Check, "What is violated."]
+    check: Annotated[Check, "The check that is violated."]
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    offset: Annotated[Offset | None, "Where; absent where it is not of one offset."] = None
-    replica: Annotated[BrokerId | None, "The broker whose copy it is; absent for all."] = None
-    message: Annotated[str, "What was found, and what was expected.", Length(MAX_MESSAGE_LENGTH)]
+    offset: Annotated[
+        Offset | None, "Offset of the violation; absent if it is not about one offset."
+    ] = None
+    replica: Annotated[
+        BrokerId | None, "The broker that has the replica; absent if it is about all replicas."
+    ] = None
+    message: Annotated[str, "What was found and what was expected.", Length(MAX_MESSAGE_LENGTH)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

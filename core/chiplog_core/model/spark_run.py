@@ -36,13 +36,11 @@ class RunState(StrEnum):
 class RunProgress:
     """How far a job is, as its driver tells it while it works."""
 
-    bytes: Annotated[Count, "Bytes that were read, of all copies."] = 0
-    bytes_total: Annotated[
-        Count | None, "About how many there are, by the offsets that are left."
-    ] = None
-    partitions: Annotated[Count, "Partitions that were read to their end."] = 0
-    partitions_total: Annotated[Count, "How many there are."] = 0
-    percent: Annotated[int, "Percent of the offsets that were read.", Range(0, 100)] = 0
+    bytes: Annotated[Count, "Bytes read, over all replicas."] = 0
+    bytes_total: Annotated[Count | None, "Estimated total number of bytes."] = None
+    partitions: Annotated[Count, "Partitions that were read completely."] = 0
+    partitions_total: Annotated[Count, "Number of partitions."] = 0
+    percent: Annotated[int, "Percentage of the offsets that were read.", Range(0, 100)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +49,22 @@ class ApplicationStatus:
 
     name: Annotated[ObjectName, "Its name, in this object's namespace."]
     launcher: Annotated[
-        SparkLauncher, "What runs it: Kubeflow, Apache or Job. Auto: not chosen yet."
+        SparkLauncher, "Launcher of the application: Kubeflow, Apache or Job. Auto: not chosen yet."
     ] = SparkLauncher.AUTO
     kind: Annotated[str, "Kind of the object that runs it, like Job.", Length(63)] = ""
-    state: Annotated[RunState, "How far it has come."] = RunState.WANTED
-    reason: Annotated[str, "Why it does not go on, in one word.", Length(128)] = ""
-    message: Annotated[str, "Why it does not go on, in Kubernetes' words.", Length(4_096)] = ""
-    attempt: Annotated[int | None, "Which attempt it is, counted from 1.", Range(1, MAX_INT64)] = (
-        None
-    )
+    state: Annotated[RunState, "State of the application."] = RunState.WANTED
+    reason: Annotated[str, "Why it makes no progress, in one word.", Length(128)] = ""
+    message: Annotated[
+        str, "Why it makes no progress, as Kubernetes reports it.", Length(4_096)
+    ] = ""
+    attempt: Annotated[int | None, "Number of the attempt, from 1.", Range(1, MAX_INT64)] = None
     progress: Annotated[
-        RunProgress | None, "How far its job is; not set where that tells nothing."
+        RunProgress | None, "Progress of the job; not set if the job does not report it."
     ] = None
-    has_run: Annotated[bool, "Whether its driver ran."] = False
+    has_run: Annotated[bool, "Whether its driver has run."] = False
     waiting_since: Annotated[
         datetime | None,
-        "Since when its driver does not run, or no executor does; not set while both do.",
+        "Since when the driver or all executors have not been running; not set while both run.",
     ] = None
 
 
@@ -74,11 +72,11 @@ class ApplicationStatus:
 class Coverage:
     """How much a run has read."""
 
-    topics: Annotated[Count, "How many topics."] = 0
-    partitions: Annotated[Count, "How many partitions."] = 0
-    replicas: Annotated[Count, "Copies of partitions."] = 0
-    records: Annotated[Count, "Records, of all copies."] = 0
-    bytes: Annotated[Count, "Bytes as they are stored, of all copies."] = 0
+    topics: Annotated[Count, "Number of topics."] = 0
+    partitions: Annotated[Count, "Number of partitions."] = 0
+    replicas: Annotated[Count, "Number of replicas."] = 0
+    records: Annotated[Count, "Number of records, over all replicas."] = 0
+    bytes: Annotated[Count, "Stored bytes, over all replicas."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +84,17 @@ class PastRun:
     """A run that is over."""
 
     application: Annotated[ObjectName, "Name of its application."]
-    launcher: Annotated[SparkLauncher, "What ran it."] = SparkLauncher.AUTO
-    succeeded: Annotated[bool, "Whether it did what it was to do, whatever it found."] = False
-    finished_at: Annotated[datetime | None, "When it was over."] = None
-    violations_total: Annotated[Count, "How many violations it found."] = 0
-    reason: Annotated[str, "How it ended, in one word.", Length(128)] = ""
+    launcher: Annotated[SparkLauncher, "Launcher of the application."] = SparkLauncher.AUTO
+    succeeded: Annotated[bool, "Whether the run was completed, whatever it found."] = False
+    finished_at: Annotated[datetime | None, "When it ended."] = None
+    violations_total: Annotated[Count, "Number of violations that it found."] = 0
+    reason: Annotated[str, "Reason of the result, in one word.", Length(128)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How the last run ended."""
 
-    complete: Annotated[bool, "Whether it did all that it was to do, whatever it found."] = False
-    reason: Annotated[str, "How it ended, in one word.", Length(128, minimum=1)]
-    message: Annotated[str, "How it ended, in a sentence.", Length(MAX_MESSAGE_LENGTH)] = ""
+    complete: Annotated[bool, "Whether the run was completed, whatever it found."] = False
+    reason: Annotated[str, "Reason of the result, in one word.", Length(128, minimum=1)]
+    message: Annotated[str, "Explanation of the result.", Length(MAX_MESSAGE_LENGTH)] = ""

@@ -37,9 +37,11 @@ class NodeSelectorRequirement:
     """What the labels of a node must be, as in a pod."""
 
     key: Annotated[LabelKey, "Key of the label."]
-    operator: Annotated[NodeOperator, "How its value is compared."]
+    operator: Annotated[NodeOperator, "How the value of the label is compared."]
     values: Annotated[
-        tuple[LabelValue, ...], "With what; none for Exists and DoesNotExist.", Items(50)
+        tuple[LabelValue, ...],
+        "Values to compare with; empty for Exists and DoesNotExist.",
+        Items(50),
     ] = ()
 
 
@@ -57,7 +59,9 @@ class NodeSelector:
     """Nodes of which one term is true."""
 
     node_selector_terms: Annotated[
-        tuple[NodeSelectorTerm, ...], "One of them has to be met.", Items(10, minimum=1)
+        tuple[NodeSelectorTerm, ...],
+        "Terms of which at least one must match.",
+        Items(10, minimum=1),
     ]
 
 
@@ -65,8 +69,8 @@ class NodeSelector:
 class PreferredSchedulingTerm:
     """Nodes that are preferred."""
 
-    weight: Annotated[int, "How much they are preferred.", Range(1, 100)]
-    preference: Annotated[NodeSelectorTerm, "Which nodes."]
+    weight: Annotated[int, "Weight of the preference.", Range(1, 100)]
+    preference: Annotated[NodeSelectorTerm, "Nodes that are preferred."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +78,12 @@ class NodeAffinity:
     """Which nodes pods run on, as in a pod."""
 
     required_during_scheduling_ignored_during_execution: Annotated[
-        NodeSelector | None, "Nodes on which alone they run."
+        NodeSelector | None, "Required node affinity: pods run only on these nodes."
     ] = None
     preferred_during_scheduling_ignored_during_execution: Annotated[
-        tuple[PreferredSchedulingTerm, ...], "Nodes on which they run where possible.", Items(20)
+        tuple[PreferredSchedulingTerm, ...],
+        "Preferred node affinity: pods run on these nodes if possible.",
+        Items(20),
     ] = ()
 
 
@@ -85,7 +91,7 @@ class NodeAffinity:
 class SparkAffinity:
     """Where pods run, as in a pod."""
 
-    node_affinity: Annotated[NodeAffinity | None, "By the labels of nodes."] = None
+    node_affinity: Annotated[NodeAffinity | None, "Affinity to labels of nodes."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,22 +99,23 @@ class SparkScheduling:
     """Where and when the drivers and executors of jobs run."""
 
     tolerations: Annotated[
-        tuple[Toleration, ...], "Taints of nodes that they put up with.", Items(50)
+        tuple[Toleration, ...], "Tolerations for taints of nodes.", Items(50)
     ] = ()
-    affinity: Annotated[SparkAffinity | None, "Which nodes they run on."] = None
+    affinity: Annotated[SparkAffinity | None, "Affinity of the pods."] = None
     priority_class_name: Annotated[
         ObjectName | None,
-        "Name of the PriorityClass of the pods. It counts for jobs in this namespace only, and one "
-        "that begins with system- is refused.",
+        "Name of the PriorityClass of the pods. It applies only to jobs in this namespace, and "
+        "names that start with system- are refused.",
     ] = None
     batch_scheduler: Annotated[
         BatchScheduler | None,
-        "Kueue: its queue label on what is launched. Volcano: by Kubeflow's Spark operator alone, "
-        "which has to be started for it. YuniKorn: as scheduler of all pods.",
+        "Kueue: sets its queue label on the launched object. Volcano: works only with Kubeflow's "
+        "Spark operator, which must be started with Volcano enabled. YuniKorn: becomes the "
+        "scheduler of all pods.",
     ] = None
     queue: Annotated[
         str | None,
-        "Queue of the batch scheduler. It counts for jobs in this namespace only.",
+        "Queue of the batch scheduler. It applies only to jobs in this namespace.",
         Length(63, minimum=1),
         Pattern(
             "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", "the value of a label, like root.default"
@@ -122,14 +129,14 @@ class SparkMonitoring:
 
     prometheus: Annotated[
         bool,
-        "Drivers serve metrics at port 4040: their own at /metrics/prometheus, the executors' at "
-        "/metrics/executors/prometheus; annotations of the pod say where. With it goes Spark's UI, "
-        "which shows configuration and no Secret.",
+        "Drivers serve metrics on port 4040: their own at /metrics/prometheus, the executors' at "
+        "/metrics/executors/prometheus; pod annotations point Prometheus there. This also turns "
+        "on Spark's UI, which shows the configuration but no Secrets.",
     ] = False
     event_log_directory: Annotated[
         str | None,
         "Where event logs are written for a Spark history server, like s3a://bucket/spark-events. "
-        "The image holds what file and hdfs need.",
+        "The image contains the libraries for file and hdfs.",
         Length(1_024),
         Pattern(
             "(s3a|gs|abfss|hdfs|file)://[^\\s$]+",

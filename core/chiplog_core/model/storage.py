@@ -16,15 +16,16 @@ class Storage:
 
     size: Annotated[
         Quantity,
-        "Size of the volume, like 100Gi; at least 64Mi. It can grow, if its storage class can "
-        "expand volumes, and never shrink below what a volume has reached.",
+        "Size of the volume, like 100Gi; at least 64Mi. It can grow if the storage class allows "
+        "volume expansion, and can never be smaller than an existing volume.",
     ]
     class_: Annotated[
         ObjectName | None,
-        "Name of the StorageClass; where not set, the default one. It cannot be changed later.",
+        "Name of the StorageClass; default: the cluster's default StorageClass. It cannot be "
+        "changed later.",
     ] = None
     delete_claim: Annotated[
         bool,
-        "Delete the volumes when the cluster is deleted. Where false, a cluster made again "
-        "under this name goes on with its data.",
+        "Delete the volumes when the cluster is deleted. If false, a cluster that is created "
+        "again under this name continues with its data.",
     ] = False

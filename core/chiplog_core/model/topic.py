@@ -54,25 +54,25 @@ class ReplicasChangeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How the topic gets another number of partitions."""
+    """How the number of partitions is changed."""
 
     strategy: Annotated[
         GrowthStrategy,
-        "Append adds empty partitions: quick, but most keys map to other partitions from then "
-        "on, so the order of a key's records holds only before and after. Repartition copies "
-        "the records into a new set of partitions with Spark, keeps the order per key and can "
-        "also shrink a topic.",
+        "Append adds empty partitions: quick, but most keys then map to other partitions, so a "
+        "key's records keep their order before the change and after it, but not across it. "
+        "Repartition copies the records into a new set of partitions with Spark, keeps the order "
+        "per key and can also shrink a topic.",
     ] = GrowthStrategy.APPEND
     partitioner: Annotated[
         Partitioner | None,
         "Only with Repartition: the hash the producers use. murmur2 is that of the Java client "
-        "and kafka-python, crc32 librdkafka's default, fnv1a sarama's; auto measures which one "
-        "fits the records there are.",
+        "and kafka-python, crc32 librdkafka's default, fnv1a sarama's; auto finds out which one "
+        "fits the existing records.",
     ] = None
     max_replay: Annotated[
         int | None,
         "Only with Repartition: how many records a consumer group may have to read a second "
-        "time because of the change. Above it the change waits.",
+        "time because of the change. The change waits while it would be more.",
         Range(0, MAX_INT64),
     ] = None
 
@@ -96,36 +96,36 @@ class TopicSpec:
     ]
     topic_name: Annotated[
         TopicName | None,
-        "Name of the topic for Kafka clients; where not set, metadata.name. Needed for names "
+        "Name of the topic for Kafka clients; default: metadata.name. Needed for names "
         "that Kubernetes does not allow, like order_placed. It cannot be changed later.",
     ] = None
     partitions: Annotated[
         int | None,
-        "Number of partitions. It bounds how many consumers of one group can share the work. It "
-        "can grow at any time, see growth.strategy for what that does to keys; it can shrink "
-        "only with growth.strategy Repartition. Where not set: the cluster's num.partitions "
-        "when the topic is made, and what it has from then on.",
+        "Number of partitions. It limits how many consumers of one group can share the work. It "
+        "can grow at any time (see growth.strategy for the effect on keys); it can shrink only "
+        "with growth.strategy Repartition. Default: the cluster's num.partitions when the topic "
+        "is created; later changes of that setting do not affect the topic.",
         Range(1, MAX_PARTITIONS_PER_TOPIC),
     ] = None
     replicas: Annotated[
         int | None,
-        "Number of brokers that hold each partition, at most as many as there are. Where not "
-        "set: the cluster's default.replication.factor.",
+        "Number of replicas of each partition, at most the number of brokers. Default: the "
+        "cluster's default.replication.factor.",
         Range(1, MAX_REPLICAS),
     ] = None
     config: Annotated[
         Mapping[str, ConfigScalar],
-        "Configuration under Kafka's own names, like retention.ms. Numbers, booleans and texts "
-        "are accepted. A key that is not set follows the cluster's configuration. A key that "
-        "does not exist is refused by the Ready condition, which names it.",
+        "Configuration under Kafka's own names, like retention.ms. Numbers, booleans and strings "
+        "are accepted. A key that is not set follows the cluster's configuration. An unknown key "
+        "makes the object not Ready, and the condition names the key.",
         TOPIC_KEYS,
     ] = field(default_factory=dict)
-    growth: Annotated[Growth | None, "How the topic gets another number of partitions."] = None
+    growth: Annotated[Growth | None, "How the number of partitions is changed."] = None
     deletion_policy: Annotated[
         DeletionPolicy,
-        "What becomes of the records when this object is deleted. Delete: they go at once. "
-        "Retain: they stay and an equal Topic made later takes them over. Trash: they stay for "
-        "trashTTL and can be restored.",
+        "What happens to the records when this object is deleted. Delete: they are deleted "
+        "immediately. Retain: they are kept, and a Topic that is created later with the same name "
+        "takes them over. Trash: they are kept for trashTTL and can be restored.",
     ] = DeletionPolicy.DELETE
     trash_ttl: Annotated[
         Duration | None,
@@ -133,7 +133,7 @@ class TopicSpec:
     ] = None
     assignments: Annotated[
         tuple[Assignment, ...],
-        "Placement by hand: the brokers of every partition. Where not set, the operator spreads "
+        "Manual placement: the brokers of every partition. If not set, the operator spreads "
         "leaders and replicas evenly over brokers and racks.",
         Items(MAX_PARTITIONS_PER_TOPIC, key=("partition",)),
     ] = ()
@@ -143,13 +143,13 @@ class TopicSpec:
 class ReplicasChange:
     """A change of the replication factor that is not complete."""
 
-    target_replicas: Annotated[
-        int, "The number of replicas it will end with.", Range(1, MAX_REPLICAS)
-    ]
+    target_replicas: Annotated[int, "The target number of replicas.", Range(1, MAX_REPLICAS)]
     state: Annotated[
-        ReplicasChangeState, "pending: not begun. ongoing: new replicas are catching up."
+        ReplicasChangeState, "pending: not started. ongoing: new replicas are catching up."
     ]
-    message: Annotated[str, "How far it is, or why it waits.", Length(MAX_MESSAGE_LENGTH)] = ""
+    message: Annotated[
+        str, "Progress of the change, or why it waits.", Length(MAX_MESSAGE_LENGTH)
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,26 +157,27 @@ class TopicStatus:
     """What the topic is, as of the last time the operator looked."""
 
     observed_generation: Annotated[
-        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+        int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        "Ready says whether the topic is as its spec says; Warning, what should be known.",
+        "Ready: the topic matches its spec. Warning: something that you should know.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
     topic_name: Annotated[TopicName | None, "Name of the topic for Kafka clients."] = None
     topic_id: Annotated[
         TopicId | None,
-        "Kafka's id of the topic. A topic deleted and made again under its name has another.",
+        "Kafka's id of the topic. A topic that is deleted and created again under its name has "
+        "another id.",
     ] = None
     partitions: Annotated[
-        int | None, "Number of partitions the topic has now.", Range(0, MAX_PARTITIONS_PER_TOPIC)
+        int | None, "Current number of partitions.", Range(0, MAX_PARTITIONS_PER_TOPIC)
     ] = None
     replicas: Annotated[
-        int | None, "Number of replicas each partition has now.", Range(0, MAX_REPLICAS)
+        int | None, "Current number of replicas of each partition.", Range(0, MAX_REPLICAS)
     ] = None
     replicas_change: Annotated[
-        ReplicasChange | None, "Set while the number of replicas is being changed."
+        ReplicasChange | None, "Progress while the number of replicas is being changed."
     ] = None
 
 

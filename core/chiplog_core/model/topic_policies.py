@@ -19,7 +19,7 @@ class NamespacePrefix:
     namespace: Annotated[Namespace, "The namespace of the Topic objects."]
     prefix: Annotated[
         str,
-        "What the names of their topics must begin with, like payments.",
+        "Required prefix of the names of their topics, like payments.",
         Length(MAX_TOPIC_NAME_LENGTH, minimum=1),
         Pattern("[a-zA-Z0-9._-]+", TOPIC_NAME_MEANING),
     ]
@@ -41,30 +41,28 @@ class TopicPolicies:
     ] = None
     namespace_prefixes: Annotated[
         tuple[NamespacePrefix, ...],
-        "How topics of each of these namespaces must begin.",
+        "Required name prefixes for topics of these namespaces.",
         Items(200, key=("namespace",)),
     ] = ()
     require_namespace_prefix: Annotated[
         bool,
-        "Topics of every other namespace than the cluster's must begin with the name of their "
+        "Topics in namespaces other than the cluster's must have names that start with their "
         "namespace and a dot, like team-a.orders, unless namespacePrefixes says otherwise.",
     ] = False
     max_partitions: Annotated[
-        int | None, "The most partitions a topic may have.", Range(1, MAX_PARTITIONS_PER_TOPIC)
+        int | None, "Maximum number of partitions of a topic.", Range(1, MAX_PARTITIONS_PER_TOPIC)
     ] = None
     min_replicas: Annotated[
-        int | None, "The fewest replicas a topic may have.", Range(1, MAX_REPLICAS)
+        int | None, "Minimum number of replicas of a topic.", Range(1, MAX_REPLICAS)
     ] = None
-    min_retention: Annotated[
-        Duration | None, "The shortest retention.ms a topic may have, like 1d."
-    ] = None
+    min_retention: Annotated[Duration | None, "Minimum retention.ms of a topic, like 1d."] = None
     max_retention: Annotated[
         Duration | None,
-        "The longest retention.ms a topic may have, like 30d; a topic that keeps records for "
-        "ever is then refused, also one that is only compacted.",
+        "Maximum retention.ms of a topic, like 30d. A topic that keeps records for ever is then "
+        "refused, including one that is only compacted.",
     ] = None
     max_retention_bytes: Annotated[
         Quantity | None,
-        "The largest retention.bytes a topic may have, like 50Gi. It counts per partition. A topic "
-        "that sets no limit is then refused, also one that is only compacted.",
+        "Maximum retention.bytes of a topic, like 50Gi, per partition. A topic without a limit is "
+        "then refused, including one that is only compacted.",
     ] = None

@@ -78,12 +78,12 @@ class VerificationPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSelector:
-    """Chooses topics by the labels of their Topic objects."""
+    """Selects topics by the labels of their Topic objects."""
 
     match_labels: Annotated[
         Mapping[str, LabelValue],
-        "Labels that a Topic must have, all of them. It chooses among the Topics of this "
-        "cluster, in all namespaces, each time the verification begins.",
+        "Labels that a Topic must have, all of them. The Topics of this cluster are selected in "
+        "all namespaces, each time a run starts.",
         Entries(20),
     ]
 
@@ -94,15 +94,15 @@ class MeasuredPartitioner:
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitioner: Annotated[
-        str, "murmur2, crc32 or fnv1a; none where none of them fits.", Length(63)
+        str, "murmur2, crc32 or fnv1a; not set if none of them fits.", Length(63)
     ]
     share: Annotated[
-        int | None, "Percent of the records with a key that it fits.", Range(0, 100)
+        int | None, "Percentage of the records with a key that it fits.", Range(0, 100)
     ] = None
     others: Annotated[
         tuple[Annotated[str, Length(63)], ...],
-        "Hashes of further kinds of clients that write to the topic; more than one hash is no "
-        "violation, but a key may be in two partitions.",
+        "Hashes of other clients that write to the topic. More than one hash is not a violation, "
+        "but a key may then be in two partitions.",
         Items(10),
     ] = ()
 
@@ -113,32 +113,32 @@ class Notice:
 
     topic: Annotated[TopicName, "Name of the topic."]
     reason: Annotated[
-        str, "In one word: MixedPlacement or KeysInTwoPartitions.", Length(128, minimum=1)
+        str, "Reason in one word: MixedPlacement or KeysInTwoPartitions.", Length(128, minimum=1)
     ]
-    message: Annotated[str, "In a sentence, with numbers.", Length(1_024)]
+    message: Annotated[str, "Explanation with numbers.", Length(1_024)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckCount:
     """How often a check found something."""
 
-    check: Annotated[Check, "What is violated."]
-    count: Annotated[Count, "How many violations of it there are."]
+    check: Annotated[Check, "The check that is violated."]
+    count: Annotated[Count, "Number of violations."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRepair:
     """A replica that a run has proven to be damaged, and what is done about it."""
 
-    run: Annotated[ObjectName, "Application of the run that proved it."]
+    run: Annotated[ObjectName, "Application of the run that proved the damage."]
     topic: Annotated[TopicName, "Name of the topic."]
     topic_id: Annotated[TopicId, "Id of the topic that was verified."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    replica: Annotated[BrokerId, "The broker whose copy it is."]
-    checks: Annotated[tuple[Check, ...], "What it violates.", Items(MAX_CHECKS, unique=True)]
-    state: Annotated[RepairState, "How far it has come."] = RepairState.WAITING
-    since: Annotated[datetime | None, "Since when it is in that state."] = None
-    message: Annotated[str, "What it waits for, or what came of it.", Length(1_024)] = ""
+    replica: Annotated[BrokerId, "The broker that has the replica."]
+    checks: Annotated[tuple[Check, ...], "Checks that it violates.", Items(MAX_CHECKS, unique=True)]
+    state: Annotated[RepairState, "State of the repair."] = RepairState.WAITING
+    since: Annotated[datetime | None, "When it reached this state."] = None
+    message: Annotated[str, "What the repair waits for, or its result.", Length(1_024)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,16 +150,16 @@ class VerificationSpec:
     ]
     topics: Annotated[
         tuple[TopicName, ...],
-        "Names of the topics. Where neither this nor topicSelector is set: all topics of the "
-        "cluster, its own included.",
+        "Names of the topics. If neither this nor topicSelector is set: all topics of the "
+        "cluster, including internal topics.",
         Items(MAX_VERIFIED_TOPICS, unique=True),
     ] = ()
     topic_selector: Annotated[
-        TopicSelector | None, "Chooses topics by the labels of their Topic objects."
+        TopicSelector | None, "Selects topics by the labels of their Topic objects."
     ] = None
     checks: Annotated[
         tuple[Check, ...],
-        "What is checked; where not set, all that fits the topic.",
+        "The checks to run; default: all checks that apply to the topic.",
         Items(MAX_CHECKS, unique=True),
     ] = ()
     partitioner: Annotated[
@@ -170,32 +170,32 @@ class VerificationSpec:
     ] = Partitioner.AUTO
     schedule: Annotated[
         CronSchedule | None,
-        "When it runs, as five cron fields in UTC, like 0 3 * * 0. Where not set: once, and once "
-        "more after each change of what is to be verified.",
+        "Schedule of the runs, as five cron fields in UTC, like 0 3 * * 0. If not set: it runs "
+        "once, and again after each change of what is to be verified.",
     ] = None
-    suspend: Annotated[bool, "Begins no run. One that is under way goes on."] = False
+    suspend: Annotated[bool, "Starts no new runs. A running one continues."] = False
     time_limit: Annotated[
-        Duration | None, "How long a run may take, like 2h; then it is ended and has failed."
+        Duration | None, "How long a run may take, like 2h; after that it fails."
     ] = None
     bytes_per_second: Annotated[
         BytesPerSecond | None,
-        "How fast a run may read, all its executors together; where not set, as fast as it can.",
+        "Read rate limit of a run, over all its executors; default: no limit.",
     ] = None
     repair: Annotated[
         Repair,
-        "None: what is found is told, and nothing else. Refetch: a replica that is proven to be "
-        "damaged, where enough others are whole and in sync, is fetched anew from its leader, one "
-        "of a partition at a time. What was there stays beside it.",
+        "None: violations are only reported. Refetch: a replica that is proven to be damaged is "
+        "fetched again from its leader if enough other replicas are undamaged and in sync, one "
+        "replica of a partition at a time. The damaged files are kept next to it.",
     ] = Repair.NONE
     spark: Annotated[
         SparkOverrides | None,
-        "How the job is run, where it is to be another way than the cluster's spec.spark says.",
+        "Settings of the job that override the cluster's spec.spark.",
     ] = None
     successful_runs_history_limit: Annotated[
-        int, "How many runs that succeeded are kept.", Range(0, MAX_RUN_HISTORY)
+        int, "How many successful runs are kept.", Range(0, MAX_RUN_HISTORY)
     ] = 3
     failed_runs_history_limit: Annotated[
-        int, "How many runs that failed are kept.", Range(0, MAX_RUN_HISTORY)
+        int, "How many failed runs are kept.", Range(0, MAX_RUN_HISTORY)
     ] = 1
 
 
@@ -204,68 +204,66 @@ class VerificationStatus:
     """What was verified, and what was found."""
 
     observed_generation: Annotated[
-        int | None, "The metadata.generation this status was made from.", Range(0, MAX_INT64)
+        int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)
     ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        "Ready says whether the last run did what the spec asks for; Verified, whether the last "
-        "completed run found nothing wrong; Warning, that it found something else to know.",
+        "Ready: the last run was completed as the spec asks. Verified: the last completed run "
+        "found no violations. Warning: it found something else that you should know.",
         Items(MAX_CONDITIONS, key=("type",), shared=True),
     ] = ()
-    phase: Annotated[VerificationPhase | None, "Where it stands."] = None
-    runs: Annotated[RunNumber, "How many runs were begun."] = 0
-    wish: Annotated[Digest, "Digest of the part of the spec that the last run was begun for."] = ""
+    phase: Annotated[VerificationPhase | None, "Current phase."] = None
+    runs: Annotated[RunNumber, "Number of runs that were started."] = 0
+    wish: Annotated[Digest, "Digest of the part of the spec that the last run was for."] = ""
     application: Annotated[ApplicationStatus | None, "The Spark application of the last run."] = (
         None
     )
-    started_at: Annotated[datetime | None, "When the last run was begun."] = None
+    started_at: Annotated[datetime | None, "When the last run started."] = None
     finished_at: Annotated[
-        datetime | None, "When the last run was over; not set while it is under way."
+        datetime | None, "When the last run ended; not set while it is running."
     ] = None
-    outcome: Annotated[Outcome | None, "How the last run ended; not set while it is under way."] = (
+    outcome: Annotated[Outcome | None, "Result of the last run; not set while it is running."] = (
         None
     )
-    scheduled_at: Annotated[
-        datetime | None, "The time of the schedule for which the last run was begun."
-    ] = None
+    scheduled_at: Annotated[datetime | None, "The scheduled time of the last run."] = None
     next_run: Annotated[datetime | None, "When the next run is due."] = None
     last_success: Annotated[
-        datetime | None, "When the last run was over that found nothing wrong."
+        datetime | None, "When the last run that found no violations ended."
     ] = None
-    coverage: Annotated[Coverage | None, "How much the last completed run has read."] = None
+    coverage: Annotated[Coverage | None, "How much data the last completed run read."] = None
     violations_total: Annotated[
-        Count | None, "How many violations the last completed run found."
+        Count | None, "Number of violations that the last completed run found."
     ] = None
     violations_by_check: Annotated[
         tuple[CheckCount, ...],
-        "Of them, how many each check found; a check that found nothing is not listed.",
+        "Number of violations per check; checks without violations are not listed.",
         Items(MAX_CHECKS, key=("check",)),
     ] = ()
     violations: Annotated[
         tuple[Violation, ...],
-        f"The first of them, at most {MAX_VIOLATIONS}.",
+        f"The first violations, at most {MAX_VIOLATIONS}.",
         Items(MAX_VIOLATIONS),
     ] = ()
     repairs: Annotated[
         tuple[ReplicaRepair, ...],
-        "With spec.repair: Refetch, the replicas that the last completed run has proven to be "
-        "damaged, and those of earlier runs that are not done yet.",
+        "With spec.repair Refetch: the replicas that the last completed run has proven to be "
+        "damaged, and those of earlier runs whose repair is not finished.",
         Items(MAX_REFETCHES),
     ] = ()
     partitioners: Annotated[
         tuple[MeasuredPartitioner, ...],
-        "The hash that producers use, by topic, where it was measured.",
+        "The hash that producers use, per topic, if it was measured.",
         Items(MAX_VERIFIED_TOPICS),
     ] = ()
     notices: Annotated[
         tuple[Notice, ...],
-        "What the last completed run found that is no violation and should be known, like a topic "
-        "to which clients with different partitioners write.",
+        "Findings of the last completed run that are not violations, like a topic to which "
+        "clients with different partitioners write.",
         Items(MAX_NOTICES),
     ] = ()
     history: Annotated[
         tuple[PastRun, ...],
-        "Runs that are over and whose objects are kept, the newest first.",
+        "Finished runs whose objects are kept, newest first.",
         Items(2 * MAX_RUN_HISTORY, key=("application",)),
     ] = ()
 

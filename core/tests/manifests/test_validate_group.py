@@ -65,7 +65,7 @@ def test_a_strategy_without_what_it_needs() -> None:
 
 def test_a_lag_objective_says_something() -> None:
     assert texts(check_group(group(maxLag={}))) == [
-        "spec.maxLag says nothing: set records or seconds, or both"
+        "spec.maxLag is empty: set records or seconds, or both"
     ]
     assert check_group(group(maxLag={"records": 0})) == ()
     assert check_group(group(maxLag={"seconds": 5})) == ()

@@ -250,8 +250,10 @@ def test_who_a_topic_is_cannot_be_changed() -> None:
     elsewhere = topic(topicName="others", clusterRef={"name": "other"})
 
     assert texts(check_topic_change(topic(), elsewhere)) == [
-        ("spec.clusterRef cannot be changed: delete this Topic and create one for the other "
-            "cluster"),
+        (
+            "spec.clusterRef cannot be changed: delete this Topic and create one for the other "
+            "cluster"
+        ),
         "spec.topicName cannot be changed: create another Topic; a topic cannot be renamed",
     ]
 

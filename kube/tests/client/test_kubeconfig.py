@@ -152,7 +152,7 @@ def test_several_files(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"current-context": "nowhere"}, "no context named 'nowhere'; there is here$"),
-        ({"current-context": ""}, "no context is chosen; there is here$"),
+        ({"current-context": ""}, "no context is selected; available: here$"),
         ({"clusters": []}, "no cluster named 'here'; there is none$"),
         ({"users": None}, "no user named 'here'"),
         ({"clusters": [{"name": "here", "cluster": {}}]}, "cluster 'here' has no server"),

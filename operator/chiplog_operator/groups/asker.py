@@ -161,7 +161,7 @@ class Asker:
         try:
             found = answer_from_body(answer, said)
         except InvalidManifest as error:
-            raise NoAnswer(f"the answer does not read: {error}") from error
+            raise NoAnswer(f"the answer cannot be parsed: {error}") from error
         if len(self._kept) >= KEPT_ANSWERS:
             self._kept.clear()
         self._kept[whom, path, body] = (same, found)

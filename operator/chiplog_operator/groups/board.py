@@ -37,16 +37,16 @@ GROUP_SERIES: Final[tuple[Series[GroupFigures], ...]] = (
 )
 TOPIC_SERIES: Final = (
     _of_topic("current_offset_sum", "Sum of the committed offsets.", attrgetter("offset")),
-    _of_topic("lag_sum", "Sum of the lag where something was committed.", attrgetter("lag")),
+    _of_topic(
+        "lag_sum", "Sum of the lag of all partitions with a committed offset.", attrgetter("lag")
+    ),
 )
 PARTITION_SERIES: Final = (
-    _of_partition(
-        "current_offset", "Committed offset; -1 where there is none.", "committed_offset"
-    ),
-    _of_partition("lag", "Records not consumed; -1 where nothing was committed.", "lag"),
+    _of_partition("current_offset", "Committed offset; -1 if there is none.", "committed_offset"),
+    _of_partition("lag", "Records not consumed yet; -1 if no offset was committed.", "lag"),
     _of_partition(
         "lag_seconds",
-        "Age of the first record not consumed; 0 where there is none, -1 if not known.",
+        "Age of the first record not consumed; 0 if there is none, -1 if unknown.",
         "lag_seconds",
     ),
 )

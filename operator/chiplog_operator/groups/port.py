@@ -87,11 +87,11 @@ class HttpGroupsPort:
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         if status == FORBIDDEN:
-            raise WrongSecret("status 403: it does not take our signature")
+            raise WrongSecret("status 403: it does not accept the operator's signature")
         if len(said) > MAX_ANSWER_BYTES:
             raise NoAnswer("the answer is too long")
         if not is_answer(secret, headers[SIGNATURE_HEADER], status, said, signature):
-            raise NoAnswer(f"status {status}, and the answer is not signed as it should be")
+            raise NoAnswer(f"status {status}, and the answer has no valid signature")
         if status != 200:
             raise NoAnswer(f"status {status}")
         return said

@@ -15,7 +15,7 @@ USERNAME = "chiplog"
 
 def internal_secret(cluster: BrokerCluster, password: str) -> Manifest:
     """The Secret `<cluster>-internal`."""
-    assert password, "an empty password would let anyone in"
+    assert password, "the password is empty"
     name = names.internal_secret(cluster.metadata.name)
     data = {USERNAME_KEY: _encoded(USERNAME), PASSWORD_KEY: _encoded(password)}
     return cluster_object(kinds.SECRETS, name, cluster, {"type": "Opaque", "data": data})

@@ -85,7 +85,7 @@ class Applications:
             except NotFound:
                 continue
             except ApiError as error:
-                return Offered(unknown=f"{kind.api_version} cannot be asked for: {error}")
+                return Offered(unknown=f"{kind.api_version} cannot be requested: {error}")
             versions.add(kind.api_version)
         found = Offered(frozenset(versions))
         self._offered[namespace] = now_s, found
@@ -151,8 +151,8 @@ class Applications:
         if not is_sure:
             message = (
                 f"the result in ConfigMap {name}-result is not signed by the driver of this run: "
-                "somebody else has written it, or the run is of another version of operator or "
-                "Spark image. Run it again"
+                "somebody else wrote it, or operator and Spark image have different versions. Run "
+                "it again"
             )
             return UnreadableDocument(Flaw.NOT_OURS, message), progress
         try:

@@ -38,30 +38,27 @@ class VerificationBoard(Collector):
 class _Families:
     def __init__(self) -> None:
         self.all: list[GaugeMetricFamily] = []
-        self._phase = self._family("phase", "1 for the phase it is in.", "phase")
-        self._failed = self._family(
-            "failed", "1 where the last run that is over did not do all that it was to do."
-        )
+        self._phase = self._family("phase", "1 for its current phase.", "phase")
+        self._failed = self._family("failed", "1 if the last finished run was not completed.")
         self._violations = self._family(
             "violations", "Violations that the last completed run found, by check.", "check"
         )
         self._success = self._family(
             "last_success_timestamp_seconds",
-            "When the last run was over that found nothing wrong, in Unix seconds; 0 if none was.",
+            "When the last run without violations ended, in Unix seconds; 0 if there was none.",
         )
         self._due = self._family(
             "due_timestamp_seconds",
-            "When its schedule is not kept any more unless a run is complete before, in Unix "
-            "seconds.",
+            "Until when a run must be completed to keep the schedule, in Unix seconds.",
         )
         self._duration = self._family(
-            "duration_seconds", "How long the last run took; not there while one is under way."
+            "duration_seconds", "Duration of the last run; absent while one is running."
         )
         self._records = self._family(
-            "records", "Records that the last completed run read, of all copies."
+            "records", "Records that the last completed run read, over all replicas."
         )
         self._bytes = self._family(
-            "bytes", "Bytes that the last completed run read, of all copies."
+            "bytes", "Bytes that the last completed run read, over all replicas."
         )
 
     def _family(self, name: str, what: str, *more: str) -> GaugeMetricFamily:

@@ -129,20 +129,20 @@ class Facts:
         about = self.observer.metadata(key)
         if not about.uid:
             message = (
-                f"there is no BrokerCluster {key.name} in namespace {key.namespace}: make it, or "
-                "delete this object. A cluster in a namespace that the operator does not watch "
-                "counts as none"
+                f"there is no BrokerCluster {key.name} in namespace {key.namespace}: create it, "
+                "or delete this object. The operator does not see clusters in namespaces that it "
+                "does not watch"
             )
             return Unmet("ClusterNotFound", message)
         if cluster is None:
-            return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is wrong")
+            return Unmet("ClusterNotReadable", f"the spec of BrokerCluster {key.name} is refused")
         if about.deletion_timestamp is not None:
             return Unmet("ClusterEnding", f"BrokerCluster {key.name} is being deleted")
         spark = in_namespace(cluster.spec.spark, key.namespace, namespace)
         problems = (*check_spark(spark), *check_choice(spark, namespace, self.allowed))
         if problems:
             told = "; ".join(map(str, problems))
-            return Unmet(CLUSTER_SETTINGS, f"of BrokerCluster {key.name}: {told}")
+            return Unmet(CLUSTER_SETTINGS, f"in BrokerCluster {key.name}: {told}")
         if not self.spark_image and spark.image is None:
             message = (
                 "there is no image for Spark jobs: set sparkImage of the operator's chart, or "

@@ -41,7 +41,7 @@ class Repairing:
         )
         held_up = ""
         if world.cluster is None or paused(world.metadata):
-            held_up = f"BrokerCluster {key.name} is paused, or does not read"
+            held_up = f"BrokerCluster {key.name} is paused, or cannot be parsed"
         return Standing(
             brokers=world.brokers,
             maps=world.maps,
@@ -76,7 +76,9 @@ class Repairing:
         action = Replace(resource=replace(broker, spec=spec))
         outcome = await self.executor.execute(key, [action])
         if not outcome.is_whole:
-            raise Conflict(f"Broker {broker.metadata.name} was not written")
+            raise Conflict(
+                f"the API server did not accept the change of Broker {broker.metadata.name}"
+            )
 
     def _brokers(self, key: ClusterKey) -> list[Broker]:
         return list(self.observer.glance(key).brokers.values())

@@ -51,7 +51,7 @@ def lease(holder: str, renewed: str) -> dict[str, Any]:
         (lease("a", "1"), lease("a", "2"), ""),
         (lease("a", "1"), lease("b", "2"), ""),
         (lease("a", "1"), lease("a", "1"), "a does not renew it"),
-        (lease("a", "1"), lease("", "2"), "nobody holds it"),
+        (lease("a", "1"), lease("", "2"), "no operator holds it"),
     ],
 )
 def test_a_lease(before: dict[str, Any], after: dict[str, Any], problem: str) -> None:
@@ -170,7 +170,7 @@ def test_pods_are_asked_for_their_metrics() -> None:
             none = await look_at_metrics(api, brokers, "elsewhere,nowhere")
             assert none == [Finding("job job has 0 pods")]
             (missing,) = await look_at_metrics(api, operator, "elsewhere")
-            assert missing.problem == f"no pod with {SELECTOR} runs and has the port"
+            assert missing.problem == f"no running pod matches {SELECTOR} and has the port"
 
     asyncio.run(scenario())
 

@@ -43,15 +43,16 @@ LONGEST_TIMEOUT_MS = 300_000
 CONFIG_SEEN_WITHIN_S = 2.0
 TOO_MANY = Outcome(
     ErrorCode.throttling_quota_exceeded,
-    f"{MAX_ADMIN_REQUESTS} requests of this broker's clients wait already: try again later",
+    f"{MAX_ADMIN_REQUESTS} requests of this broker's clients are already waiting: try again later",
 )
 TOO_LARGE = Outcome(
     ErrorCode.throttling_quota_exceeded,
-    "the requests of this broker's clients that wait already leave no room for one so large: "
-    "try again later, or ask for less at once",
+    "the request is too large while other requests of this broker's clients are waiting: try "
+    "again later, or split the request",
 )
 TIMED_OUT = Outcome(
-    ErrorCode.request_timed_out, "the operator has not carried it out in time; it may still do so"
+    ErrorCode.request_timed_out,
+    "the operator has not carried out the request in time; it may still do so",
 )
 
 

@@ -42,18 +42,18 @@ def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
     if found.went_back:
         return Attestation(Tail.SUSPECT, "the volume is an older copy")
     if left is None or left.storage_uuid != found.storage_uuid:
-        return Attestation(Tail.SUSPECT, "nothing is known of this data directory")
+        return Attestation(Tail.SUSPECT, "this data directory has no recorded state")
     return _attest(left, found)
 
 
 def _attest(left: SessionRecord, found: FoundData) -> Attestation:
     """The same, where the directory is the one that the last process had."""
     if found.closed_in_session is not None and found.closed_in_session == left.session:
-        return Attestation(Tail.INTACT, "closed in order")
+        return Attestation(Tail.INTACT, "clean shutdown")
     if left.disk_failed:
         return Attestation(Tail.SUSPECT, "the disk failed")
     if left.fsync_only:
-        return Attestation(Tail.INTACT, "all topics are Fsync")
+        return Attestation(Tail.INTACT, "all topics have Fsync durability")
     if found.boot_id and found.boot_id == left.boot_id:
         return Attestation(Tail.INTACT, "the page cache survived")
     return Attestation(Tail.SUSPECT, "the machine was restarted without a clean shutdown")

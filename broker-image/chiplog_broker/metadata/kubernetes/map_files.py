@@ -65,7 +65,7 @@ class MapFiles:
             }
             return PartitionMap.from_manifest(manifest).spec
         except (ValueError, TypeError, LookupError, InvalidManifest) as error:
-            raise ValueError(f"{path} is not what this broker wrote: {error}") from error
+            raise ValueError(f"{path} was changed or is damaged: {error}") from error
 
 
 def _path(topic: str) -> str:

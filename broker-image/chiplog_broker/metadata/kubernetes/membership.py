@@ -149,7 +149,7 @@ class KubernetesMembership:
         """Clients are told the addresses that the operator works out."""
 
     def is_ready(self) -> tuple[bool, str]:
-        return self._store.is_ready() if self._store else (False, "not a member yet")
+        return self._store.is_ready() if self._store else (False, "the broker is not admitted yet")
 
     def disk_failed(self) -> None:
         # The kubelet shows it also where neither this disk nor the API server remembers it.
@@ -217,7 +217,7 @@ class KubernetesMembership:
                 return Broker.from_manifest(manifest), manifest
             except (ApiError, TimeoutError, InvalidManifest) as error:
                 why = f"{type(error).__name__} {error}"
-                what = f"waiting for the Broker {process.broker_name}: {why}"
+                what = f"waiting for the Broker object {process.broker_name}: {why}"
                 self._say(what)
                 if not said:
                     logger.warning("broker_object_not_read", extra={"reason": what})

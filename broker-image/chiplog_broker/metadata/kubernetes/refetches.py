@@ -97,16 +97,18 @@ class Refetches:
             return why_not
         name = TopicPartition(topic.name, view.index)
         if not await self._replicas.condemn(topic_id, name, f"{order.run} proved it damaged"):
-            return "this broker has no whole replica of it, or fetches it anew already"
+            return "this broker has no undamaged replica of it, or already fetches it again"
         return ""
 
     def _why_not(self, topic: TopicView, view: PartitionView) -> str:
         own = self._cluster.broker_id
         if view.leader_id == NO_LEADER:
-            return "nobody leads the partition"
+            return "the partition has no leader"
         others = [one for one in view.isr_refs if one.broker_id != own and one in view.live_refs]
         if len(others) < max(topic.min_isr, 1):
-            return f"{len(others)} other replicas are in sync, and {topic.min_isr} must be"
+            return (
+                f"only {len(others)} other replicas are in sync, and {topic.min_isr} are required"
+            )
         return ""
 
 

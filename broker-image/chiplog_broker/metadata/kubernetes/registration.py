@@ -49,7 +49,7 @@ class Registration:
                 self._offered = broker.spec.session
                 self._news.set()
         elif self._offered != NEVER_ADMITTED:
-            self._depose("another process was admitted in its place")
+            self._depose("another process was admitted as this broker")
         if broker.status.incarnation == self._process.incarnation:
             self._is_known = True
         elif self._is_known:

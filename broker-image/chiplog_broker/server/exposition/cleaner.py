@@ -20,41 +20,44 @@ class CleanerCollector(Collector):
         for name, text, value in (
             (
                 f"{kafkas}_cleaner_recopy_percent",
-                "Of what the last compaction read, how much it wrote again.",
+                "Share of the bytes read by the last compaction that it wrote back.",
                 100 * stats.last_recopied,
             ),
             (
                 f"{kafkas}_max_buffer_utilization_percent",
-                "How full the last compaction's map of keys was.",
+                "How full the key map of the last compaction was.",
                 100 * stats.last_map_filled,
             ),
             (
                 f"{kafkas}_max_clean_time_secs",
-                "Seconds that the last compaction took.",
+                "Duration of the last compaction in seconds.",
                 stats.last_pass_s,
             ),
             (
                 f"{kafkas}_max_compaction_delay_secs",
-                "By how much the log that waits longest is over its max.compaction.lag.ms.",
+                "Largest time by which a log exceeds its max.compaction.lag.ms.",
                 stats.max_delay_ms / 1000,
             ),
             (
                 f"{kafkas}manager_max_dirty_percent",
-                "How much of the dirtiest log is not compacted.",
+                "Uncompacted share of the dirtiest log.",
                 100 * stats.max_dirty_ratio,
             ),
             (
                 f"{kafkas}manager_uncleanable_partitions_count",
-                "Logs that cannot be compacted: damaged, or without room for their copy.",
+                (
+                    "Logs that cannot be compacted because they are damaged or there is no space "
+                    "for the copy."
+                ),
                 stats.uncleanable,
             ),
         ):
             yield GaugeMetricFamily(name, text, value)
         for name, text, count in (
-            (f"{ours}_passes", "Compactions of a log.", stats.passes),
+            (f"{ours}_passes", "Number of compactions.", stats.passes),
             (f"{ours}_read_bytes", "Bytes read by compaction.", stats.read_bytes),
             (f"{ours}_written_bytes", "Bytes written by compaction.", stats.written_bytes),
             (f"{ours}_removed_records", "Records compacted away.", stats.removed_records),
-            (f"{ours}_seconds", "Time that compactions took.", stats.busy_s),
+            (f"{ours}_seconds", "Total duration of compactions.", stats.busy_s),
         ):
             yield CounterMetricFamily(name, text, count)

@@ -17,7 +17,8 @@ class DiskCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         damaged = GaugeMetricFamily(
             "chiplog_broker_damaged_replica",
-            "A replica here that was found damaged, where, and whether it is fetched anew.",
+            "A damaged replica on this broker: file, offset, and whether it is being fetched "
+            "again.",
             labels=["topic", "partition", "file", "offset", "refetching"],
         )
         for one in self._replicas.damaged():
@@ -30,14 +31,18 @@ class DiskCollector(Collector):
         free_bytes = unknown if usage is None else usage.free_bytes
         total_bytes = unknown if usage is None else usage.total_bytes
         for name, text, value in (
-            ("disk_full", "Whether producers are refused for want of room.", int(room.is_short)),
-            ("disk_free_bytes", "Free on the volume.", free_bytes),
-            ("disk_size_bytes", "Size of the volume.", total_bytes),
-            ("disk_reserve_bytes", "To be kept free of the volume.", room.reserve_bytes),
+            (
+                "disk_full",
+                "1 if writes are refused because the volume is full.",
+                int(room.is_short),
+            ),
+            ("disk_free_bytes", "Free bytes on the volume.", free_bytes),
+            ("disk_size_bytes", "Size of the volume in bytes.", total_bytes),
+            ("disk_reserve_bytes", "Bytes that are kept free on the volume.", room.reserve_bytes),
         ):
             yield GaugeMetricFamily(f"chiplog_broker_{name}", text, value)
         yield CounterMetricFamily(
             "chiplog_broker_scrubbed_bytes",
-            "Bytes of logs that were read to see whether they are still what was written.",
+            "Bytes of logs that were read to check that they are unchanged.",
             self._replicas.scrubbed_bytes,
         )

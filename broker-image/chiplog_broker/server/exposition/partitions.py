@@ -46,39 +46,40 @@ _OF_TOPIC, _OF_CLUSTER = "kafka_topic_partition", "kafka_cluster_partition"
 PARTITION_SERIES: Final[tuple[Series[Led], ...]] = (
     Series(
         f"{_OF_TOPIC}_current_offset",
-        "Offset after the last record that consumers may read.",
+        "High watermark: the offset after the last record that consumers may read.",
         attrgetter("partition.high_watermark"),
     ),
     Series(
         f"{_OF_TOPIC}_oldest_offset",
-        "Offset of the first record that there is.",
+        "Log start offset: the offset of the first record.",
         attrgetter("partition.log.log_start_offset"),
     ),
     Series(
         f"{_OF_TOPIC}_in_sync_replica",
-        "Replicas in sync that live.",
+        "Number of live in-sync replicas.",
         lambda one: len(one.view.isr),
     ),
     Series(f"{_OF_TOPIC}_leader", "Id of the leader.", attrgetter("view.leader_id")),
     Series(
         f"{_OF_TOPIC}_leader_is_preferred",
-        "1 where the leader is the first of the replicas.",
+        "1 if the leader is the preferred leader, which is the first replica.",
         lambda one: int(one.view.replicas[0] == one.view.leader_id),
     ),
     Series(f"{_OF_TOPIC}_replicas", "Replicas.", lambda one: len(one.view.replicas)),
     Series(
         f"{_OF_TOPIC}_under_replicated_partition",
-        "1 where a replica is not in sync.",
+        "1 if a replica is not in sync.",
         lambda one: int(len(one.view.isr) < len(one.view.replicas)),
     ),
     Series(
         f"{_OF_CLUSTER}_underminisr",
-        "1 where acks=all is refused: fewer replicas than min.insync.replicas are in sync.",
+        "1 if acks=all is refused because fewer replicas than min.insync.replicas are in sync.",
         lambda one: int(len(one.view.isr) < one.min_isr),
     ),
     Series(
         f"{_OF_CLUSTER}_atminisr",
-        "1 where acks=all is refused as soon as one more replica fails.",
+        "1 if the number of in-sync replicas equals min.insync.replicas: acks=all is refused when "
+        "one more fails.",
         lambda one: int(len(one.view.isr) == one.min_isr),
     ),
 )

@@ -33,77 +33,93 @@ class ReplicaCollector(Collector):
         unreadable = len(replicas) if self._replicas.is_offline else self._replicas.quarantined
         prefix = "kafka_server_replicamanager"
         for name, text, value in (
-            (f"{prefix}_leadercount", "Partitions led here.", sum(p.is_leader for p in replicas)),
+            (
+                f"{prefix}_leadercount",
+                "Partitions that this broker leads.",
+                sum(p.is_leader for p in replicas),
+            ),
             (f"{prefix}_partitioncount", "Replicas on this broker.", len(replicas)),
             (
                 f"{prefix}_underreplicatedpartitions",
-                "Partitions led here of which a replica is not in sync.",
+                "Partitions that this broker leads and that have a replica out of sync.",
                 sum(len(view.isr) < len(view.replicas) for _, view in led),
             ),
             (
                 f"{prefix}_underminisrpartitioncount",
-                "Partitions led here that refuse acks=all: too few replicas are in sync.",
+                (
+                    "Partitions that this broker leads and that refuse acks=all because too few "
+                    "replicas are in sync."
+                ),
                 sum(len(view.isr) < topic.min_isr for topic, view in led),
             ),
             (
                 f"{prefix}_atminisrpartitioncount",
-                "Partitions led here that refuse acks=all as soon as one more replica fails.",
+                (
+                    "Partitions that this broker leads and that refuse acks=all when one more "
+                    "replica fails."
+                ),
                 sum(len(view.isr) == topic.min_isr for topic, view in led),
             ),
             (
                 "kafka_controller_kafkacontroller_offlinepartitionscount",
-                "Partitions that nobody can read or write.",
+                "Partitions without a leader.",
                 leaderless + unreadable,
             ),
             (
                 "kafka_log_logmanager_offlinelogdirectorycount",
-                "Log directories that have failed.",
+                "Failed log directories.",
                 int(self._replicas.is_offline),
             ),
             (
                 "kafka_server_replicafetchermanager_maxlag",
-                "Records that the replica here that is the furthest behind its leader lacks.",
+                "Largest lag of a replica on this broker behind its leader, in records.",
                 max((one.lag for one in following), default=0),
             ),
             (
                 "kafka_server_replicafetchermanager_failedpartitionscount",
-                "Replicas here that cannot follow their leader without losing records.",
+                (
+                    "Replicas on this broker that refuse to follow their leader because they would "
+                    "lose records."
+                ),
                 sum(one.is_halted for one in replicas),
             ),
             (
                 "chiplog_broker_damaged_replicas",
-                "Replicas here that were found damaged and are not whole again.",
+                "Damaged replicas on this broker that are not repaired yet.",
                 len(self._replicas.damaged()),
             ),
             (
                 "chiplog_broker_isolated_partitions",
-                "Partitions led here that take no records, as too long nobody was heard.",
+                (
+                    "Partitions that this broker leads and that refuse writes because the broker "
+                    "is isolated."
+                ),
                 sum(one.is_isolated for one in replicas),
             ),
             ("kafka_brokers", "Brokers of the cluster.", len(self._cluster.brokers)),
             (
                 "chiplog_broker_waiting_produces",
-                "Batches whose producers wait for their safety.",
+                "Produce batches that wait until enough replicas have them.",
                 sum(p.waiting_produces for p in replicas),
             ),
             (
                 "chiplog_broker_waiting_fetches",
-                "Fetches that wait for records.",
+                "Fetch requests that wait for records.",
                 self._requests.waiting_fetches,
             ),
         ):
             yield GaugeMetricFamily(name, text, value)
         yield histogram(
             "chiplog_broker_sync_seconds",
-            "Time until appended records were durable.",
+            "Time until appended records were synced to disk.",
             self._replicas.sync_latency,
         )
 
     def _isr_families(self) -> Iterator[Metric]:
         changes, prefix = self._replicas.isr_changes, "kafka_server_replicamanager"
         for name, text, count in (
-            ("isrshrinks", "How often partitions led here lost replicas in sync.", changes.shrinks),
-            ("isrexpands", "How often partitions led here won replicas in sync.", changes.expands),
+            ("isrshrinks", "ISR shrinks of partitions that this broker leads.", changes.shrinks),
+            ("isrexpands", "ISR expansions of partitions that this broker leads.", changes.expands),
         ):
             yield CounterMetricFamily(f"{prefix}_{name}", text, count)
 

@@ -31,7 +31,7 @@ class RequestCollector(Collector):
     def _request_families(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(
             "kafka_network_requestmetrics_totaltime_seconds",
-            "Time from a whole request to its answer.",
+            "Time from the complete request to its answer.",
             labels=["request"],
         )
         received = CounterMetricFamily(
@@ -49,18 +49,18 @@ class RequestCollector(Collector):
         yield from (latency, received, sent)
         yield histogram(
             "chiplog_broker_event_loop_lag_seconds",
-            "How late the event loop ran what was due.",
+            "Delay with which the event loop ran due timers.",
             self._requests.event_loop_lag,
         )
 
     def _connection_families(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "kafka_server_socket_server_metrics_connection_count",
-            "Connections that are open.",
+            "Open connections.",
             self._requests.connections,
         )
         yield CounterMetricFamily(
-            "chiplog_broker_connections", "Connections accepted.", self._requests.connections_total
+            "chiplog_broker_connections", "Accepted connections.", self._requests.connections_total
         )
         yield CounterMetricFamily(
             "chiplog_broker_connections_refused",
@@ -74,18 +74,18 @@ class RequestCollector(Collector):
         )
         yield GaugeMetricFamily(
             "chiplog_broker_unsent_bytes",
-            "Bytes of answers that clients do not take.",
+            "Bytes of answers that clients have not read yet.",
             self._requests.unsent_bytes,
         )
 
         yield GaugeMetricFamily(
             "chiplog_broker_connection_memory_bytes",
-            "Memory of requests that are not whole yet and of answers that clients do not take.",
+            "Memory for incomplete requests and for answers that clients have not read yet.",
             sum(one.taken_bytes for one in self._requests.budgets),
         )
         yield CounterMetricFamily(
             "chiplog_broker_connections_evicted",
-            "Connections closed because they held memory that others needed.",
+            "Connections closed to free memory for other connections.",
             sum(one.evictions for one in self._requests.budgets),
         )
 
@@ -94,7 +94,7 @@ class RequestCollector(Collector):
         sessions = self._fetch_sessions
         yield GaugeMetricFamily(
             f"{prefix}_numincrementalfetchsessions",
-            "Incremental fetch sessions that are remembered.",
+            "Cached incremental fetch sessions.",
             len(sessions),
         )
         yield GaugeMetricFamily(
@@ -104,7 +104,7 @@ class RequestCollector(Collector):
         )
         yield CounterMetricFamily(
             f"{prefix}_incrementalfetchsessionevictions",
-            "Incremental fetch sessions forgotten to make room for others.",
+            "Incremental fetch sessions evicted to make room for others.",
             sessions.evictions,
         )
 

@@ -62,47 +62,50 @@ TOPIC_SERIES: Final[tuple[Series[TopicTotals], ...]] = (
         for name, counted, text in (
             (f"{_KAFKAS}_messagesin", "records_in", "Records appended."),
             (f"{_KAFKAS}_bytesin", "bytes_in", "Bytes appended."),
-            (f"{_KAFKAS}_bytesout", "bytes_out", "Bytes that consumers fetched."),
+            (f"{_KAFKAS}_bytesout", "bytes_out", "Bytes fetched by consumers."),
             (
                 f"{_KAFKAS}_totalproducerequests",
                 "produces",
-                "Batches that producers sent for what is led here.",
+                "Produce batches for partitions that this broker leads.",
             ),
             (
                 f"{_KAFKAS}_failedproducerequests",
                 "failed_produces",
-                "Batches that were refused, without those that are for another broker.",
+                "Produce batches that were refused, without those for another broker.",
             ),
             (
                 f"{_KAFKAS}_totalfetchrequests",
                 "fetches",
-                "Partitions that were looked at for an answer to a fetch, also of followers.",
+                "Partitions read for Fetch requests, including those of followers.",
             ),
             (
                 f"{_KAFKAS}_failedfetchrequests",
                 "failed_fetches",
-                "Partitions not read for a fetch, and not for another broker or offset.",
+                (
+                    "Partitions that a Fetch request could not read, without those for another "
+                    "broker or offset."
+                ),
             ),
             (
                 f"{_OURS}_follower_bytesout",
                 "follower_bytes_out",
-                "Bytes fetched by consumers from what this broker follows.",
+                "Bytes fetched by consumers from replicas that this broker follows.",
             ),
             (
                 f"{_OURS}_sent_to_followers",
                 "sent_to_followers",
-                "Answers that sent a consumer to a follower in its rack.",
+                "Answers that redirected a consumer to a follower in its rack.",
             ),
         )
     ),
     Series(
         "kafka_topic_partitions",
-        "Partitions of the topic, told by the leader of the first.",
+        "Number of partitions of the topic, reported by the leader of the first one.",
         attrgetter("partitions"),
     ),
 )
 SIZE_SERIES: Final[Series[TopicTotals]] = Series(
     LOG_SIZE,
-    "Bytes of logs here, of every replica.",
+    "Size of the logs of all replicas on this broker.",
     attrgetter("size_bytes"),
 )

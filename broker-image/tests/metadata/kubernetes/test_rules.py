@@ -37,13 +37,13 @@ LEFT = SessionRecord(
 FOUND = FoundData(storage_uuid="disk-1", boot_id="boot-1", closed_in_session=None)
 OTHER_BOOT = replace(FOUND, boot_id="boot-2")
 
-CLOSED = Attestation(Tail.INTACT, "closed in order")
-SYNCED = Attestation(Tail.INTACT, "all topics are Fsync")
+CLOSED = Attestation(Tail.INTACT, "clean shutdown")
+SYNCED = Attestation(Tail.INTACT, "all topics have Fsync durability")
 CACHED = Attestation(Tail.INTACT, "the page cache survived")
 FAILED = Attestation(Tail.SUSPECT, "the disk failed")
 RESTARTED = Attestation(Tail.SUSPECT, "the machine was restarted without a clean shutdown")
 WENT_BACK = Attestation(Tail.SUSPECT, "the volume is an older copy")
-UNKNOWN = Attestation(Tail.SUSPECT, "nothing is known of this data directory")
+UNKNOWN = Attestation(Tail.SUSPECT, "this data directory has no recorded state")
 
 
 @pytest.mark.parametrize(
