@@ -71,9 +71,9 @@ def test_a_member_takes_the_names_of_its_cluster() -> None:
     ("config", "message"),
     [
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "names PLAINTEXT"),
-        ({"listeners": "internal://0.0.0.0:9091"}, "internal is added by the broker itself"),
+        ({"listeners": "internal://0.0.0.0:9091"}, "the broker adds internal itself"),
         ({"listeners": "a-b://0.0.0.0:9092"}, "lower-case letters and digits"),
-        ({"advertised.listeners": "plain://h:1"}, "comes from the Broker object"),
+        ({"advertised.listeners": "plain://h:1"}, "is set by the operator in the Broker object"),
     ],
 )
 def test_listeners_of_a_member_that_are_refused(config: dict[str, str], message: str) -> None:

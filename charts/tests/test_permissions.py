@@ -11,7 +11,7 @@ from chiplog_operator.resources.access import role
 from chiplog_operator.resources.build import KINDS
 
 SECTIONS = {
-    "namespaced": "### In every namespace it looks after",
+    "namespaced": "### In every watched namespace",
     "cluster": "### Without a namespace",
     "own": "### In its own namespace",
 }

@@ -429,13 +429,13 @@ def test_a_mistake_in_the_values_is_refused_with_its_field(
     ("create", "told"),
     [
         ("true", "Uninstalling this release stops the brokers and keeps their volumes"),
-        ("false", "So does every topic of this release when it is uninstalled"),
+        ("false", "Uninstalling this release does the same to all its topics"),
     ],
 )
 def test_the_notes_say_when_records_go(helm: Path, tmp_path: Path, create: str, told: str) -> None:
     """A Topic that goes without its cluster takes its records along; with it, it does not."""
     said = notes(helm, CLUSTER, tmp_path, "--set", f"cluster.create={create}")
-    assert "A topic that is taken out of the values takes its records along" in said
+    assert "Removing a topic from the values deletes its records" in said
     assert "unless its deletionPolicy is" in said
     assert told in said
     assert ("keeps their volumes" in said) is (create == "true")

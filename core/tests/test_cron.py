@@ -57,8 +57,8 @@ def test_the_next_run_is_the_first_time_that_fits(schedule: str, after: str, exp
         ("*/0 * * * *", "minute '0'"),
         ("1, * * * *", "minute ''"),
         ("1--3 * * * *", "minute '-3'"),
-        ("0 0 30 2 *", "never comes"),
-        ("0 0 31 4,6,9,11 *", "never comes"),
+        ("0 0 30 2 *", "never matches"),
+        ("0 0 31 4,6,9,11 *", "never matches"),
     ],
 )
 def test_a_mistake_is_named(schedule: str, said: str) -> None:

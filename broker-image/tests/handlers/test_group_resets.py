@@ -148,7 +148,7 @@ def test_another_reset_under_the_same_id_is_refused(kit: "Kit") -> None:
         await ask(kit, RUN)
         other = await ask(kit, replace(RUN, strategy=ResetStrategy.TO_LATEST))
         assert other.state is ResetState.REFUSED
-        assert "one id runs once" in other.message
+        assert "each id runs only once" in other.message
         assert await committed(group) == {0: 10, 1: 10}
 
         another = replace(RUN, id="two", strategy=ResetStrategy.TO_LATEST)
@@ -272,7 +272,7 @@ def test_where_to(
 @pytest.mark.parametrize(
     ("reset", "group_id", "message"),
     [
-        (RUN, "new", "committed no offsets: name the topics"),
+        (RUN, "new", "no committed offsets: list the topics"),
         (replace(RUN, topics=(ResetTopic(topic="bills"),)), "g", "there is no topic bills"),
         (
             replace(RUN, topics=(ResetTopic(topic="orders", partitions=(PartitionIndex(2),)),)),

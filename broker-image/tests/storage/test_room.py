@@ -71,7 +71,7 @@ def test_producers_leave_the_reserve_and_followers_half_of_it(
     for _ in range(2):
         log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
     end_offset = log.end_offset
-    with pytest.raises(DiskFullError, match="are to stay so") as refused:
+    with pytest.raises(DiskFullError, match="must stay free") as refused:
         log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
     assert refused.value.kafka_error == "NOT_ENOUGH_REPLICAS"
     assert log.end_offset == end_offset

@@ -2,7 +2,7 @@
 
 from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionMapSpec, PartitionState
-from chiplog_core.model.verdicts import numbered
+from chiplog_core.model.verdicts import brokers_named, partitions_named
 from chiplog_core.naming import labels
 from chiplog_core.planner.counts import TopicCounts
 from chiplog_core.planner.epochs import are_outnumbered, may_need_consent, silent
@@ -14,7 +14,6 @@ from chiplog_core.planner.regression import (
     missing_reports,
     why_at_risk,
 )
-from chiplog_core.planner.verdicts import brokers_named, partitions_named
 
 MOST_SHOWN = 10
 """Partitions that one message speaks of, after which the next ones are shown."""

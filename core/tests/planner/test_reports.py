@@ -144,7 +144,7 @@ def test_a_topic_without_writes_where_one_broker_is_away() -> None:
 
     warning = kubernetes.topics["orders"].status.conditions[1]
     assert warning.type == "Warning"
-    assert "one broker away stops all writes" in warning.message
+    assert "a single unavailable broker blocks all writes" in warning.message
 
 
 def test_a_volume_that_is_nearly_full_is_told_of_as_long_as_it_is() -> None:

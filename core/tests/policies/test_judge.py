@@ -35,26 +35,26 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             {"namePattern": "("},
             {"name": "orders"},
             (
-                "spec.topicName cannot be judged: spec.topicPolicies.namePattern of BrokerCluster "
-                "prod does not read: choose another name"
+                "spec.topicName cannot be checked: spec.topicPolicies.namePattern of BrokerCluster "
+                "prod cannot be parsed: choose another name"
             ),
         ),
         (
             {"namespacePrefixes": PREFIXES},
             {"name": "orders", "namespace": "team-billing"},
             (
-                "spec.topicName is orders, but topics of namespace team-billing begin with "
-                "billing. by spec.topicPolicies.namespacePrefixes of BrokerCluster prod: choose a "
-                "name with that prefix"
+                "spec.topicName is orders, but spec.topicPolicies.namespacePrefixes of "
+                "BrokerCluster prod requires that names of topics in namespace team-billing start "
+                "with billing.: choose a name with that prefix"
             ),
         ),
         (
             {"namespacePrefixes": PREFIXES, "requireNamespacePrefix": True},
             {"name": "orders", "namespace": "team-a"},
             (
-                "spec.topicName is orders, but topics of namespace team-a begin with team-a. by "
-                "spec.topicPolicies.requireNamespacePrefix of BrokerCluster prod: choose a name "
-                "with that prefix"
+                "spec.topicName is orders, but spec.topicPolicies.requireNamespacePrefix of "
+                "BrokerCluster prod requires that names of topics in namespace team-a start with "
+                "team-a.: choose a name with that prefix"
             ),
         ),
         (
@@ -94,7 +94,7 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             {"cleanup_policy": "compact"},
             (
                 "spec.config[cleanup.policy] is compact, which keeps records for ever, and "
-                "spec.topicPolicies.maxRetention  forbids thatof BrokerCluster prod: add delete "
+                "spec.topicPolicies.maxRetention of BrokerCluster prod forbids that: add delete "
                 "to it"
             ),
         ),

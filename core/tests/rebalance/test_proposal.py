@@ -111,7 +111,7 @@ def test_replica_moves_are_told_and_said_to_be_left_to_do() -> None:
 
     assert document["dataToMoveMB"] == 19
     assert document["numReplicaMovements"] == 19
-    assert "not carried out yet" in document["reassignmentMessage"]
+    assert "not built yet" in document["reassignmentMessage"]
     ends = [one["bytes"] for one in document["figures"]["afterReplicaMoves"]]
     assert sorted(ends) == [19 * 2**20, 20 * 2**20, 21 * 2**20]
 
@@ -131,10 +131,10 @@ def test_excluded_and_unmeasured_topics_are_told() -> None:
     ("given", "said"),
     [
         ({"mode": "remove-disks"}, "mode: remove-disks is not there yet"),
-        ({"mode": "half"}, "mode: 'half' is none of full, add-brokers, remove-brokers"),
+        ({"mode": "half"}, "mode: 'half' is not one of full, add-brokers, remove-brokers"),
         ({"mode": "add-brokers"}, "brokers: mode add-brokers needs the ids of brokers"),
-        ({"goals": ["CpuCapacityGoal"]}, "goals: 'CpuCapacityGoal' is none of RackAwareGoal"),
-        ({"excluded_topics": "("}, "excludedTopics: '(' is no regular expression"),
+        ({"goals": ["CpuCapacityGoal"]}, "goals: 'CpuCapacityGoal' is not one of RackAwareGoal"),
+        ({"excluded_topics": "("}, "excludedTopics: '(' is not a regular expression"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_field(given: dict[str, object], said: str) -> None:
@@ -154,7 +154,7 @@ def test_brokers_that_are_named_have_to_be_there() -> None:
 def test_not_all_brokers_are_removed() -> None:
     settings = Settings(mode=Mode.REMOVE_BROKERS, brokers=frozenset({BrokerId(1)}))
 
-    with pytest.raises(RebalanceRefused, match="leave one"):
+    with pytest.raises(RebalanceRefused, match="keep at least one"):
         propose(brokers(1), [], {}, settings)
 
 

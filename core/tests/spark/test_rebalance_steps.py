@@ -156,8 +156,9 @@ def test_a_leader_that_dies_in_between_is_told_as_left_out() -> None:
     world.look(seconds=2)
     assert (world.state, world.ready()) == ("NotReady", ("False", "MovesLeftOut"))
     assert world.message() == (
-        "1 of 2 leaderships are moved; 1 are left out: partition orders-1 is in "
-        "leader epoch 8 now, not in 7. The annotation refresh measures anew"
+        "1 of 2 leaderships are moved; 1 were skipped: partition orders-1 is in "
+        "leader epoch 8 now, not in 7. Set the annotation chiplog.dev/rebalance to refresh to "
+        "measure again"
     )
     assert world.status.moves is not None
     assert (world.status.moves.done, world.status.moves.left_out) == (1, 1)
@@ -320,7 +321,7 @@ def test_moves_of_replicas_are_told_and_left_out() -> None:
     proposal = both.status.proposal
     assert proposal is not None
     assert '"replicas": [2, 3]' in proposal.reassignment
-    assert "the 1 replica moves of 12 MB are left out" in both.message()
+    assert "the proposal's 1 replica moves (12 MB) are skipped" in both.message()
     both.say("approve")
     assert both.state == "Rebalancing"
 

@@ -239,8 +239,8 @@ def test_an_operator_that_dies_after_the_order_does_not_give_another(cluster: Cl
         (lambda it: it.spec(2, fenced=True), "1 other replicas"),
         (lambda it: it.state(isr=refs(1, 2)), "not in sync"),
         (lambda it: it.spec(3, fenced=True), "not in sync"),
-        (lambda it: it.state(leader=None), "nobody leads"),
-        (lambda it: it.state(reports_wanted=True), "nobody leads"),
+        (lambda it: it.state(leader=None), "has no leader"),
+        (lambda it: it.state(reports_wanted=True), "has no leader"),
         (lambda it: it.state(removing=(BrokerId(3),)), "moved"),
         (lambda it: it.damaged(2, 0), "another replica"),
         (lambda it: setattr(it, "held_up", "paused"), "paused"),
@@ -314,9 +314,9 @@ def test_where_nobody_knows_which_copy_is_right_none_is_replaced(cluster: Cluste
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda it: setattr(it, "topic_id", OTHER), "not there any more"),
+        (lambda it: setattr(it, "topic_id", OTHER), "does not exist any more"),
         (lambda it: it.state(replicas=(BrokerId(1), BrokerId(2))), "holds no replica"),
-        (lambda it: it.damaged(3, 0), "by itself"),
+        (lambda it: it.damaged(3, 0), "found the damage itself"),
     ],
 )
 def test_what_is_not_as_it_was_is_left(cluster: Cluster, change: Any, why: str) -> None:

@@ -534,7 +534,7 @@ def test_a_webhook_that_is_away_is_named_with_a_remedy() -> None:
     phase = observed(K, kubeflow("SUBMISSION_FAILED", message), [], NOW)
     assert (phase.reason, phase.is_held_up) == ("WebhookUnavailable", True)
     assert phase.message.startswith(message)
-    assert "see that its webhook's pods run" in phase.message
+    assert "check that its webhook pods run" in phase.message
 
 
 def test_of_a_stack_trace_the_cause_is_told() -> None:

@@ -116,7 +116,7 @@ def test_a_second_operator_does_nothing_and_says_why(tmp_path: Path) -> None:
         grant(second, "")
         claim_as_tenant(tenant)
         with operator(cluster, OPERATOR_NAMESPACE, NAMESPACE) as (child, address):
-            in_charge = (200, "in charge\n")
+            in_charge = (200, "active\n")
             eventually("it is in charge", lambda: readiness(address) == in_charge, LIMIT_S)
             assert "other_operators_unknown" not in child.output.read_text()
             about = first.get("lease", names.OPERATOR_LEASE)["metadata"]
@@ -125,7 +125,7 @@ def test_a_second_operator_does_nothing_and_says_why(tmp_path: Path) -> None:
                 labels.WATCHES_AS: ACCOUNT,
             }
             with operator(cluster, SECOND, "") as (late, late_address):
-                says = f"operator in namespace {OPERATOR_NAMESPACE} looks after namespace "
+                says = f"operator in namespace {OPERATOR_NAMESPACE} also watches namespace "
 
                 def is_told() -> bool:
                     status, why = readiness(late_address)

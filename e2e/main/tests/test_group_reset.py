@@ -82,7 +82,7 @@ def test_to_a_timestamp_applied_three_times_it_replays_once(
     # Another reset needs another id, as the API server says already.
     other = {**done, "strategy": "to-earliest"}
     del other["datetime"]
-    with pytest.raises(Exception, match="another reset under the same id"):
+    with pytest.raises(Exception, match="was changed under the same id"):
         group.apply(reset=other)
     group.apply(reset={**other, "id": "replay-2"})
     group.wait_reset("Done", "replay-2")

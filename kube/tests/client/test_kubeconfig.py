@@ -153,11 +153,11 @@ def test_several_files(tmp_path: Path) -> None:
     [
         ({"current-context": "nowhere"}, "no context named 'nowhere'; there is here$"),
         ({"current-context": ""}, "no context is selected; available: here$"),
-        ({"clusters": []}, "no cluster named 'here'; there is none$"),
+        ({"clusters": []}, "no cluster named 'here'; available: none$"),
         ({"users": None}, "no user named 'here'"),
         ({"clusters": [{"name": "here", "cluster": {}}]}, "cluster 'here' has no server"),
         ({"users": [{"name": "here", "user": {"as": "root"}}]}, "acts as 'root', which is not"),
-        ({"users": {"name": "a mapping"}}, "is no kubeconfig"),
+        ({"users": {"name": "a mapping"}}, "is not a valid kubeconfig"),
         (
             {"users": [{"name": "here", "user": {"auth-provider": {"name": "azure"}}}]},
             "auth-provider 'azure' failed.*with a login by exec",
@@ -182,7 +182,7 @@ def test_a_missing_or_odd_file_is_said(tmp_path: Path) -> None:
         written(tmp_path, ["a list"]),
         written(tmp_path, "text", "text"),
     ):
-        with pytest.raises(NoConnection, match="is no kubeconfig"):
+        with pytest.raises(NoConnection, match="is not a valid kubeconfig"):
             connect([path])
     missing = kubeconfig({"client-certificate": "gone.crt", "client-key": "gone.key"})
     missing["clusters"][0]["cluster"]["server"] = "https://192.0.2.1"

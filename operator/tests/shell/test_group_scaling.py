@@ -192,7 +192,7 @@ def test_from_one_to_many_and_back(bench: Any, shell: Shell) -> None:
         assert await shell.replicas() == 1
         assert [one.message for one in shell.events] == [
             "Deployment readers from 1 to 4 pods: a lag of 1000 asks for 4",
-            "Deployment readers from 4 to 1 pods: for 1m the lag has asked for no more than 1",
+            "Deployment readers from 4 to 1 pods: the lag has needed no more than 1 for 1m",
         ]
 
     bench.run(scenario())

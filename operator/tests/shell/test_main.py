@@ -80,12 +80,12 @@ def test_probes_and_metrics() -> None:
         health, metrics = Health(), Metrics()
         probes = await serve_health(health, "127.0.0.1:0")
         scraped = await serve_metrics(metrics, "127.0.0.1:0")
-        assert await asked(probes, "/healthz") == (200, "standing by\n")
+        assert await asked(probes, "/healthz") == (200, "standby\n")
         assert (await asked(probes, "/readyz"))[0] == 503
         health.is_ready = True
-        assert await asked(probes, "/readyz") == (200, "standing by\n")
+        assert await asked(probes, "/readyz") == (200, "standby\n")
         health.is_leader = True
-        assert await asked(probes, "/readyz") == (200, "in charge\n")
+        assert await asked(probes, "/readyz") == (200, "active\n")
         metrics.planned(ClusterKey("shop", "demo"), 0.2, is_ok=True)
         status, text = await asked(scraped, "/metrics")
         assert status == 200

@@ -129,8 +129,8 @@ def test_a_second_one_for_the_same_namespaces_stays_unready_and_says_why(
         assert not other.acts()
         ready, why = other.health.ready()
         assert not ready
-        assert "the operator in namespace chiplog-system looks after" in why
-        assert one.health.ready() == (True, "in charge")
+        assert "the operator in namespace chiplog-system also watches" in why
+        assert one.health.ready() == (True, "active")
         (event,) = events(bench)
         assert (event["type"], event["reason"]) == ("Warning", "AnotherOperator")
         assert event["involvedObject"]["uid"] == "uid-of-pod"
@@ -167,7 +167,7 @@ def test_when_the_first_one_is_gone_the_second_begins_by_itself(bench: Any) -> N
         assert not other.acts()
         await bench.clock.advance(5 + 2 * LOOK_AGAIN_S)
         assert other.acts()
-        assert other.health.ready() == (True, "in charge")
+        assert other.health.ready() == (True, "active")
         late = Release(bench, "chiplog-system", "*", "late")
         await bench.clock.advance(60)
         assert other.acts()
@@ -188,7 +188,7 @@ def test_a_release_that_hands_over_to_its_next_pod_loses_nothing(
         other = Release(bench, "team-a", "demo")
         standby = Release(bench, "chiplog-system", "*", "standby")
         await bench.clock.advance(5)
-        assert standby.health.ready() == (True, "standing by")
+        assert standby.health.ready() == (True, "standby")
         await (one.kill() if is_killed else one.end())
         for _ in range(150):
             await bench.clock.advance(0.1)

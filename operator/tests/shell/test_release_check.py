@@ -29,10 +29,10 @@ def deployment(**status: int) -> dict[str, Any]:
     ("status", "problem"),
     [
         ({"observedGeneration": 2, "readyReplicas": 2, "updatedReplicas": 2}, ""),
-        ({"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2}, "has not looked"),
-        ({"observedGeneration": 2, "readyReplicas": 2, "updatedReplicas": 1}, "1 are as it says"),
+        ({"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2}, "has not handled"),
+        ({"observedGeneration": 2, "readyReplicas": 2, "updatedReplicas": 1}, "1 are up to date"),
         ({"observedGeneration": 2, "updatedReplicas": 2}, "0 are ready"),
-        ({}, "has not looked"),
+        ({}, "has not handled"),
     ],
 )
 def test_a_deployment(status: dict[str, int], problem: str) -> None:
@@ -164,7 +164,7 @@ def test_pods_are_asked_for_their_metrics() -> None:
             operator, brokers = JOB, replace(JOB, may_be_none=True)
             found = await look_at_metrics(api, operator, "*")
             problems = [one.problem for one in found]
-            assert problems[:3] == ["", "", f"there is no {BUILD_INFO} among them"]
+            assert problems[:3] == ["", "", f"the metric {BUILD_INFO} is missing"]
             assert "500" in problems[3]
             assert found[0].what == "job job has 3 pods"
             none = await look_at_metrics(api, brokers, "elsewhere,nowhere")

@@ -133,7 +133,7 @@ def test_two_of_a_partition_are_told_and_left(it: Repairs) -> None:
             await it.bench.live(30)
             assert it.repairs() == [(2, "Waiting"), (3, "Waiting")]
             assert [it.orders(one) for one in (1, 2, 3)] == [[], [], []]
-            assert "whole and in sync" in it.status()["repairs"][0]["message"]
+            assert "undamaged and in sync" in it.status()["repairs"][0]["message"]
 
     it.bench.run(scenario())
 

@@ -717,4 +717,4 @@ def test_a_node_port_that_somebody_has_taken_is_said_with_what_to_do(bench: Any)
     conditions = bench.one(kinds.BROKER_CLUSTERS, CLUSTER)["status"]["conditions"]
     (message,) = {one["message"] for one in conditions if one["type"] == "Ready"}
     assert "provided port is already allocated" in message
-    assert "give the listener others by spec.listeners[].nodePortBase" in message
+    assert "choose other ports with spec.listeners[].nodePortBase" in message

@@ -261,7 +261,7 @@ def test_a_webhook_that_is_away_is_told_of_and_waited_for(it: Spark) -> None:
             assert it.ready() == ("False", "NotMade")
             ready = it.status()["conditions"][0]["message"]
             assert away in ready
-            assert "see that its webhook's pods run" in ready
+            assert "check that its webhook pods run" in ready
             it.bench.api.fault = lambda _: None
             await it.bench.live(21)
             assert len(it.jobs()) == 1

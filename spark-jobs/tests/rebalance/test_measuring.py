@@ -221,8 +221,12 @@ def test_a_topic_that_is_gone_is_left_out_and_told(
     ("job", "reason", "said"),
     [
         ({"mode": "remove-disks"}, "InvalidSpec", "mode: remove-disks is not there yet"),
-        ({"excluded_topics": "("}, "InvalidSpec", "excludedTopics: '(' is no regular expression"),
-        ({"brokers": ()}, "InvalidSpec", "no broker is usable"),
+        (
+            {"excluded_topics": "("},
+            "InvalidSpec",
+            "excludedTopics: '(' is not a regular expression",
+        ),
+        ({"brokers": ()}, "InvalidSpec", "no broker is ready"),
     ],
 )
 def test_what_cannot_be_proposed_is_refused(

@@ -56,9 +56,9 @@ def set_retention(value: str, *, replace: bool = False, validate_only: bool = Fa
             {"namespacePrefixes": [{"namespace": "kafka", "prefix": "k."}]},
             {},
             (
-                "spec.topicName is orders, but topics of namespace kafka begin with k. by "
-                "spec.topicPolicies.namespacePrefixes of BrokerCluster prod: choose a name with "
-                "that prefix"
+                "spec.topicName is orders, but spec.topicPolicies.namespacePrefixes of "
+                "BrokerCluster prod requires that names of topics in namespace kafka start with "
+                "k.: choose a name with that prefix"
             ),
         ),
     ],
