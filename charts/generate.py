@@ -55,7 +55,7 @@ HELM = Audience(defaults=True, explained_patterns=False, merged_lists=True)
 
 TEXT: Schema = {"type": "string"}
 TEST_WAIT: Schema = {
-    "description": "How long helm test waits until all is in order, like 2m.",
+    "description": "How long helm test waits until every check passes, like 2m.",
     "type": "string",
     "pattern": "^[0-9]+(ms|s|m|h)$",
 }
@@ -115,17 +115,18 @@ def cluster_values_schema() -> Schema:
                 "cluster": _closed(
                     {
                         "create": {
-                            "description": "false: only topics and groups, of a cluster that is.",
+                            "description": "false: create only topics and groups, for an existing "
+                            "cluster.",
                             "type": "boolean",
                         },
                         "name": {
-                            "description": "Where empty: the name of the release.",
+                            "description": "If empty: the name of the release.",
                             "type": "string",
                             "maxLength": MAX_CLUSTER_NAME_LENGTH,
                             "pattern": f"^({CLUSTER_NAME_PATTERN})?$",
                         },
                         "namespace": {
-                            "description": "Only with create false: where the cluster is.",
+                            "description": "Only with create false: namespace of the cluster.",
                             "type": "string",
                             "maxLength": 63,
                         },
@@ -134,8 +135,8 @@ def cluster_values_schema() -> Schema:
                         "spec": spec_schema(BrokerCluster),
                     }
                 ),
-                "topicPrefix": _prefix("Put before the name of every topic and Verification."),
-                "groupPrefix": _prefix("Put before the name of every consumer group."),
+                "topicPrefix": _prefix("Prefix for the name of every topic and Verification."),
+                "groupPrefix": _prefix("Prefix for the name of every consumer group."),
                 "topics": _objects(Topic, name, texts),
                 "consumerGroups": _objects(ConsumerGroup, name, texts),
                 "verifications": _objects(Verification, name, texts),

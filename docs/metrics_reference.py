@@ -25,35 +25,37 @@ CLIENTS_OWN: Final = "process_"
 ABOUT: Final = """# Metrics
 
 Brokers and the operator answer `GET /metrics` on port 9404 (`metrics` in their pods). This page is
-generated from what they answer. Beside it both have the `process_…` metrics that every Prometheus
-client has: CPU, memory, open files.
+generated from their answers. Both also have the `process_…` metrics of every Prometheus client:
+CPU, memory, open files.
 
-Names that begin with `kafka_` mean what they mean in Apache Kafka, or in the exporter that has
-them. What is gone is not told of any more, and a counter that belongs to it begins at 0 should it
-come back.
+Names that start with `kafka_` have the same meaning as in Apache Kafka, or in the exporter that
+has them. Series of deleted objects disappear, and their counters start at 0 if the object is
+created again.
 """
 OF_BROKER: Final = """## Brokers
 
-A broker does not say which cluster it is of: the labels `namespace`, `cluster` and `pod` come from
-the scrape. Of a topic as a whole, and of a partition, only one broker tells at a time, so sums over
-all brokers are right. Of `kafka_brokers` and of partitions without a leader in
-`kafka_controller_kafkacontroller_offlinepartitionscount` every broker tells, so take the maximum.
+A broker does not export the name of its cluster: the labels `namespace`, `cluster` and `pod` come
+from
+the scrape. Only one broker at a time exports a series about a whole topic or partition, so sums
+over all brokers are right. Every broker exports `kafka_brokers` and, in
+`kafka_controller_kafkacontroller_offlinepartitionscount`, the partitions without a leader, so use
+the maximum.
 """
 OF_TOPICS: Final = """### Of each topic
 
-Traffic is that of the replicas on the broker, since it started.
+Traffic is counted for the replicas on the broker, since it started.
 """
 OF_PARTITIONS: Final = f"""### Of each partition
 
 Only with `spec.metrics.partitions: true` in the BrokerCluster, or `chiplog.metrics.partitions=true`
-in the `server.properties` of a broker by itself: about ten series for every partition. In a cluster
-a change takes effect without a restart. `{SIZE_SERIES.name}` then has the label `partition`, too,
-on every broker with a replica; all else is told by leaders alone.
+in the `server.properties` of a standalone broker: about ten series per partition. In a cluster
+a change takes effect without a restart. `{SIZE_SERIES.name}` then also has the label `partition`,
+on every broker with a replica; only leaders export the other series.
 """
 OF_OPERATOR: Final = """## Operator
 
 `namespace` is that of the object, so the scrape must leave it as it is (`honorLabels: true`).
-Only the process that holds the Lease tells of clusters.
+Only the process that holds the Lease exports series about clusters.
 """
 OF_GROUPS: Final = "### Of each consumer group\n"
 

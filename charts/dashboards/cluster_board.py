@@ -40,18 +40,18 @@ def of_cluster(function: str, metric: str) -> str:
 _STATE: Final = Row(
     "State",
     (
-        number("As its spec says", of_cluster("max", "chiplog_brokercluster_ready"), red_below=1),
+        number("Matches its spec", of_cluster("max", "chiplog_brokercluster_ready"), red_below=1),
         number("Brokers", of_cluster("max", "kafka_brokers")),
         number("Brokers that answer", f"sum(up{{{BROKERS}}})", red_below=1),
         number(
-            "Operators in charge",
+            "Active operators",
             of_cluster("sum", "kafka_controller_kafkacontroller_activecontrollercount"),
             red_below=1,
             red_from=2,
         ),
         number("Partitions", of_cluster("sum", f"{_REPLICAS}_leadercount")),
         number(
-            "Room on the fullest disk",
+            "Free space on the fullest disk",
             f"min(chiplog_broker_disk_free_bytes{{{CHOSEN}}}"
             f" / chiplog_broker_disk_size_bytes{{{CHOSEN}}})",
             unit="percentunit",
@@ -105,7 +105,7 @@ _LOAD: Final = Row(
     ),
 )
 _LATENCY: Final = Row(
-    "Latency: 99 of 100 are faster",
+    "Latency (p99)",
     (
         lines(
             "Produce requests",
@@ -113,23 +113,23 @@ _LATENCY: Final = Row(
                 "kafka_network_requestmetrics_totaltime_seconds", ',request="Produce"'
             ),
             unit="s",
-            about="With acks=all until all replicas in sync have it.",
+            about="With acks=all, until all in-sync replicas have the records.",
         ),
         lines(
             "Fetch requests",
             slowest_by_broker("kafka_network_requestmetrics_totaltime_seconds", ',request="Fetch"'),
             unit="s",
-            about="Those that wait for records among them, up to the client's fetch.max.wait.ms.",
+            about="Includes waiting for records, up to the client's fetch.max.wait.ms.",
         ),
         lines("Syncs of the disk", slowest_by_broker("chiplog_broker_sync_seconds"), unit="s"),
         lines(
             "Event loop",
             slowest_by_broker("chiplog_broker_event_loop_lag_seconds"),
             unit="s",
-            about="How late a broker does what is due.",
+            about="Delay of due timers in the event loop.",
         ),
-        lines("Produce requests that wait", by_broker("chiplog_broker_waiting_produces")),
-        lines("Fetch requests that wait", by_broker("chiplog_broker_waiting_fetches")),
+        lines("Waiting produce requests", by_broker("chiplog_broker_waiting_produces")),
+        lines("Waiting fetch requests", by_broker("chiplog_broker_waiting_fetches")),
     ),
 )
 _REPLICATION: Final = Row(
@@ -138,11 +138,11 @@ _REPLICATION: Final = Row(
         lines("Under-replicated", by_broker(f"{_REPLICAS}_underreplicatedpartitions")),
         lines("At min ISR", by_broker(f"{_REPLICAS}_atminisrpartitioncount")),
         lines(
-            "Records that the slowest replica lacks",
+            "Lag of the slowest replica, in records",
             Line(f"max by (pod) (kafka_server_replicafetchermanager_maxlag{{{CHOSEN}}})", _POD),
         ),
-        lines("Shrinks of the ISR", rate_by_broker(f"{_REPLICAS}_isrshrinks_total"), unit="ops"),
-        lines("Expansions of the ISR", rate_by_broker(f"{_REPLICAS}_isrexpands_total"), unit="ops"),
+        lines("ISR shrinks", rate_by_broker(f"{_REPLICAS}_isrshrinks_total"), unit="ops"),
+        lines("ISR expansions", rate_by_broker(f"{_REPLICAS}_isrexpands_total"), unit="ops"),
         lines("Replicas", by_broker(f"{_REPLICAS}_partitioncount")),
     ),
 )

@@ -14,7 +14,7 @@ _STATE: Final = Row(
     (
         number("Groups", f"count(kafka_consumergroup_members{{{GROUPS}}})"),
         number("Members", f"sum(kafka_consumergroup_members{{{GROUPS}}})"),
-        number("Records behind", f"sum(kafka_consumergroup_lag_sum{{{GROUPS}}})"),
+        number("Lag in records", f"sum(kafka_consumergroup_lag_sum{{{GROUPS}}})"),
         number(
             "Oldest record not consumed",
             f"max(kafka_consumergroup_lag_seconds{{{GROUPS}}})",
@@ -26,7 +26,7 @@ _STATE: Final = Row(
             red_from=1,
         ),
         number(
-            "Groups without a member",
+            "Groups without members",
             f"count(kafka_consumergroup_members{{{GROUPS}}} == 0) or vector(0)",
         ),
     ),
@@ -35,12 +35,12 @@ _LAG: Final = Row(
     "Lag",
     (
         lines(
-            "Records behind, by group",
+            "Lag in records, by group",
             Line(f"sum by (consumergroup) (kafka_consumergroup_lag_sum{{{GROUPS}}})", _GROUP),
             width=12,
         ),
         lines(
-            "Records behind, by topic",
+            "Lag in records, by topic",
             Line(
                 f"sum by (consumergroup, topic) (kafka_consumergroup_lag_sum{{{GROUPS}}})", _TOPIC
             ),
@@ -54,7 +54,7 @@ _LAG: Final = Row(
             about="By the records' timestamps.",
         ),
         lines(
-            "The twenty partitions that are furthest behind",
+            "The twenty partitions with the largest lag",
             Line(
                 f"topk(20, max by (consumergroup, topic, partition)"
                 f" (kafka_consumergroup_lag{{{GROUPS}}}))",

@@ -30,26 +30,26 @@ def looked_after(kind: str) -> str:
 _STATE: Final = Row(
     "State",
     (
-        number("In charge", f"sum({_PREFIX}_leader)", red_below=1, red_from=2),
+        number("Active", f"sum({_PREFIX}_leader)", red_below=1, red_from=2),
         number("Clusters", looked_after("BrokerCluster")),
         number("Topics", looked_after("Topic")),
         number("Consumer groups", looked_after("ConsumerGroup")),
         number("Paused", f"sum(max by (kind, namespace, name) ({_PREFIX}_resources_paused))"),
         number(
-            "Clusters not as their specs say",
+            "Clusters that do not match their specs",
             "count(max by (namespace, cluster) (chiplog_brokercluster_ready) == 0) or vector(0)",
             red_from=1,
         ),
-        number("Changes that wait", f"sum({_PREFIX}_queue_length)"),
+        number("Waiting changes", f"sum({_PREFIX}_queue_length)"),
         number(
-            "Losses accepted",
+            "Unclean elections",
             "sum(increase(kafka_controller_controllerstats_uncleanleaderelections_total"
             "[$__range]))",
             red_from=1,
-            about="Unclean elections in the time that is shown.",
+            about="Unclean elections in the shown time range.",
         ),
         number(
-            "Rebalances under way",
+            "Running rebalances",
             'sum(chiplog_rebalance_state{state="Rebalancing"}) or vector(0)',
         ),
         number(
@@ -61,11 +61,11 @@ _STATE: Final = Row(
     ),
 )
 _ROUND: Final = Row(
-    "Rounds of observe, plan and act",
+    "Reconciliations",
     (
         lines("Rounds", Line(rate_by("namespace, name", f"{_ROUNDS}_total"), _CLUSTER), unit="ops"),
         lines(
-            "Rounds that fail",
+            "Failed reconciliations",
             Line(
                 f"{rate_by('namespace, name', f'{_ROUNDS}_failed_total')}"
                 f" or 0 * {rate_by('namespace, name', f'{_ROUNDS}_total')}",
@@ -74,12 +74,12 @@ _ROUND: Final = Row(
             unit="ops",
         ),
         lines(
-            "Duration: 99 of 100 are shorter",
+            "Duration (p99)",
             Line(slowest_by("namespace, name", f"{_ROUNDS}_duration_seconds"), _CLUSTER),
             unit="s",
         ),
         lines(
-            "Wait before a round: 99 of 100 are shorter",
+            "Wait before a reconciliation (p99)",
             Line(slowest_by("", f"{_PREFIX}_queue_seconds"), "wait"),
             unit="s",
         ),
@@ -109,7 +109,7 @@ _API: Final = Row(
             unit="reqps",
         ),
         lines(
-            "Duration: 99 of 100 are shorter",
+            "Duration (p99)",
             Line(slowest_by("verb", f"{_PREFIX}_api_request_duration_seconds"), "{{verb}}"),
             unit="s",
         ),
@@ -118,7 +118,7 @@ _API: Final = Row(
 BOARD: Final = Board(
     name="operator",
     title="Chiplog / Operator",
-    about="The operator and all clusters it is in charge of.",
+    about="The operator and all clusters that it manages.",
     variables=(),
     rows=(_STATE, _ROUND, _API, processes(OPERATORS)),
 )

@@ -26,7 +26,7 @@ _STATE: Final = Row(
         number("Topics", f"count(count by (topic) (kafka_topic_partitions{{{TOPICS}}}))"),
         number("Partitions", f"sum(max by (topic) (kafka_topic_partitions{{{TOPICS}}}))"),
         number(
-            "Not as their specs say",
+            "Topics that do not match their specs",
             f"count(max by (topic) (chiplog_topic_ready{{{TOPICS}}}) == 0) or vector(0)",
             red_from=1,
         ),
@@ -58,17 +58,17 @@ _TRAFFIC: Final = Row(
             "Fetch requests", rate_by_topic(f"{_METRICS}_totalfetchrequests_total"), unit="reqps"
         ),
         lines(
-            "Read from followers in the reader's zone",
+            "Read from followers in the consumer's zone",
             rate_by_topic("chiplog_broker_follower_bytesout_total"),
             unit="Bps",
         ),
         lines(
-            "Produce requests that fail",
+            "Failed produce requests",
             rate_by_topic(f"{_METRICS}_failedproducerequests_total"),
             unit="reqps",
         ),
         lines(
-            "Fetch requests that fail",
+            "Failed fetch requests",
             rate_by_topic(f"{_METRICS}_failedfetchrequests_total"),
             unit="reqps",
         ),
@@ -92,7 +92,7 @@ _PARTITIONS: Final = Row(
             unit="wps",
         ),
         lines(
-            "Offsets that are kept",
+            "Stored offsets",
             Line(
                 "max by (topic, partition)"
                 f" (kafka_topic_partition_current_offset{{{TOPICS}}}"
@@ -103,7 +103,7 @@ _PARTITIONS: Final = Row(
         lines("Replicas in sync", by_partition("kafka_topic_partition_in_sync_replica")),
         lines("Leader", by_partition("kafka_topic_partition_leader"), about="The broker's id."),
         lines(
-            "Led by the preferred replica",
+            "Led by the preferred leader",
             by_partition("kafka_topic_partition_leader_is_preferred"),
         ),
         lines("Under-replicated", by_partition("kafka_topic_partition_under_replicated_partition")),

@@ -21,8 +21,8 @@ EVERY_S: Final = 0.5
 
 AGAIN: Final = (
     "see what `kubectl -n demo get pods,brokerclusters,topics` says (`make tools` fetches kubectl, "
-    "`make cluster-up` prints its KUBECONFIG), then run `make demo` again: it goes on with the "
-    "cluster that is there. `.venv/bin/python -m e2e.cluster down --forget` begins with nothing"
+    "`make cluster-up` prints its KUBECONFIG), then run `make demo` again: it continues with the "
+    "existing cluster. `.venv/bin/python -m e2e.cluster down --forget` begins with nothing"
 )
 
 NOT_YET: Final = (

@@ -92,7 +92,7 @@ def apply(cluster: BrokerClusterUnderTest, config: Mapping[str, object]) -> None
         answer = told(cluster.bootstrap)
         assert answer.is_whole(TOPIC, 1), f"kcat is told leaders {answer.leaders.get(TOPIC)}"
 
-    until(f"clients are told who leads {TOPIC}-0", is_told)
+    until(f"clients get the leader of {TOPIC}-0", is_told)
 
 
 def all_of(bootstrap: str, count: int) -> dict[int, str]:

@@ -53,7 +53,9 @@ def kill_leader(cluster: BrokerClusterUnderTest, before: list[int], texts: list[
         f"for {gap_s:.2f} s no order in {NAME} was acknowledged; "
         f"broker {led.leader} was in sync with everything again after {whole_s:.0f} s"
     )
-    console.print(f"{len(load.acknowledged)} orders were acknowledged under way, none was refused")
+    console.print(
+        f"{len(load.acknowledged)} orders were acknowledged during this time, none was refused"
+    )
     topic.check_texts(cluster.bootstrap, before, [*texts, *(one.text for one in load.acknowledged)])
 
 
@@ -99,7 +101,7 @@ def kill(cluster: BrokerClusterUnderTest, led: Place) -> str:
 
 def look(cluster: BrokerClusterUnderTest) -> list[Place]:
     """The topic by its map, once kcat is told the same of leaders and in-sync replicas."""
-    return until("kcat is told what the PartitionMap says", lambda: agreed(cluster))
+    return until("kcat gets the same leaders as the PartitionMap", lambda: agreed(cluster))
 
 
 def later(cluster: BrokerClusterUnderTest, leader_epoch: int) -> list[Place]:
@@ -135,4 +137,4 @@ def describe(places: list[Place], when: str) -> None:
             ",".join(map(str, one.in_sync)),
         )
     console.print(table)
-    console.print("kcat is told the same leaders and in-sync replicas")
+    console.print("kcat gets the same leaders and in-sync replicas")

@@ -30,7 +30,7 @@ def apply(cluster: BrokerClusterUnderTest) -> None:
             expected=f"the BrokerCluster in {ORDERS.name} to be what the chart made: generation "
             f"{generation}",
             found=f"generation {now}, so applying it changed the cluster",
-            remedy="did somebody edit brokercluster/demo meanwhile? Run `make demo` again",
+            remedy="did somebody else edit brokercluster/demo? Run `make demo` again",
         )
         cluster.wait_cluster_ready(LIMIT_S)
         cluster.wait_ready("ct", TOPIC, LIMIT_S)
@@ -44,12 +44,12 @@ def show(cluster: BrokerClusterUnderTest) -> None:
     """Leaders from the PartitionMap, held against what kcat is told."""
     console.print(cluster.kubectl("get", "brokerclusters,topics").strip(), markup=False)
     answer = until(f"two leaders of {TOPIC} on each broker", lambda: spread(cluster))
-    table = Table("broker", "address clients are told", "leads")
+    table = Table("broker", "address that is advertised to clients", "leads")
     for broker, address in sorted(answer.brokers.items()):
         led = [n for n, leader in sorted(answer.leaders[TOPIC].items()) if leader == broker]
         table.add_row(str(broker), address, ", ".join(f"{TOPIC}-{number}" for number in led))
     console.print(table)
-    console.print("kcat is told what the PartitionMap says: each of three brokers leads two")
+    console.print("kcat gets the same leaders as the PartitionMap: each of three brokers leads two")
 
 
 def spread(cluster: BrokerClusterUnderTest) -> Told:

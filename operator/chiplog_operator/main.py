@@ -257,7 +257,7 @@ async def _watch_users(
 
     await kopf_settings.run(connection, caches, chosen.watch_namespaces, stopping.set, ended)
     if not stopping.is_set():
-        raise RuntimeError("Kopf ended by itself")
+        raise RuntimeError("Kopf ended unexpectedly")
 
 
 async def _ended(work: "asyncio.Task[None]", *, is_wanted: bool) -> int:

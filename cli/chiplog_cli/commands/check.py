@@ -41,11 +41,9 @@ def check(
         str, typer.Option(metavar="DURATION", help="How long to wait until every check passes.")
     ] = "0s",
 ) -> None:
-    """Whether the cluster works, and what does not: then the exit status is 1.
-
-    Every broker has to answer by itself, and every partition to have a leader. With --cluster the
-    BrokerCluster and its Topics have to be Ready too, as their newest specs say. It writes nothing.
-    """
+    """Check whether the cluster works; the exit status is 1 if a check fails. Every broker must
+    answer, and every partition must have a leader. With --cluster the BrokerCluster and its
+    Topics must also be Ready, for their newest specs. It writes nothing."""
     wait_s = checked(lambda: length_ms(wait), "--wait") / 1000
     if session.kubernetes is None and (selector or topics_in):
         raise typer.BadParameter("--selector and --topics-in need --cluster")

@@ -38,7 +38,7 @@ def list_(
     *,
     state: Annotated[bool, typer.Option("--state", help="Also show type and state.")] = False,
 ) -> None:
-    """Names of all groups."""
+    """List all groups."""
     found = session.admin.list_groups()
     show(
         session.form,
@@ -67,7 +67,7 @@ def describe(
         bool, typer.Option("--state", help="Show state and coordinator instead of partitions.")
     ] = False,
 ) -> None:
-    """Where groups are: committed offset, end and lag of each partition, and who reads it."""
+    """Show committed offset, log end offset, lag and consumer of each partition of groups."""
     if members and state:
         raise typer.BadParameter("--members and --state cannot be used together: use one of them")
     admin = session.admin
@@ -181,7 +181,7 @@ def reset(  # noqa: PLR0913 - one option for each of Kafka's strategies
         bool, typer.Option("--dry-run", help="Only show the plan. This is the default.")
     ] = False,
 ) -> None:
-    """Put a group's committed offsets elsewhere. Shows the plan, and does it with --execute."""
+    """Reset a group's committed offsets. Shows the plan; --execute carries it out."""
     given = {
         ResetStrategy.TO_EARLIEST: to_earliest,
         ResetStrategy.TO_LATEST: to_latest,

@@ -50,7 +50,7 @@ def get(
         ),
     ] = False,
 ) -> None:
-    """The offset of each partition, as topic:partition:offset."""
+    """Show the offset of each partition, as topic:partition:offset."""
     timestamp = checked(lambda: offset_view.timestamp(time), "--time")
     chosen = checked(lambda: topic_choice.choice(topics or []), "TOPIC")
     admin = session.admin

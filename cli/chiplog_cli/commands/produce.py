@@ -46,7 +46,7 @@ def produce(
         str, typer.Option(metavar="CODEC", help="Compression: none, gzip, snappy, lz4 or zstd.")
     ] = "none",
 ) -> None:
-    """Each line of standard input as a record. Ends when all are acknowledged."""
+    """Write each line of standard input as a record. Ends when all records are acknowledged."""
     if compression_codec not in CODECS:
         raise typer.BadParameter(
             f"{compression_codec!r} is not a compression codec: use {', '.join(CODECS)}",

@@ -40,7 +40,7 @@ def top(
         ),
     ] = None,
 ) -> None:
-    """Throughput, leaders and lag, live: by broker, topic and group."""
+    """Show throughput, leaders and lag, live, by broker, topic and group."""
     interval_ms = checked(lambda: length_ms(interval), "--interval")
     if interval_ms < SHORTEST_MS:
         raise typer.BadParameter(

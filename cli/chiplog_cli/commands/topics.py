@@ -52,7 +52,7 @@ def list_(
         ),
     ] = False,
 ) -> None:
-    """Names of all topics."""
+    """List all topics."""
     names = session.admin.topic_names()
     shown = without_internal(names) if exclude_internal else names
     show(session.form, shown, lambda: "\n".join(shown))
@@ -77,7 +77,7 @@ def describe(
         typer.Option("--unavailable-partitions", help="Show only partitions without a leader."),
     ] = False,
 ) -> None:
-    """Partitions, replicas and configuration."""
+    """Show partitions, replicas and configuration of topics."""
     admin = session.admin
     wanted = checked_names(names or [], admin.topic_names())
     topics = admin.describe_topics(wanted)
@@ -149,7 +149,7 @@ def alter(
         ),
     ] = None,
 ) -> None:
-    """Change configuration, or let a topic have more partitions."""
+    """Change the configuration of a topic, or add partitions."""
     values, deleted = _config(config), delete_config or []
     if partitions is None and not values and not deleted:
         raise typer.BadParameter("nothing to change: use --partitions, --config or --delete-config")

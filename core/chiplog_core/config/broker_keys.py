@@ -50,7 +50,7 @@ CONTROLLER_MUTATION_RATE = ConfigKey(
     default=500,
     minimum=1,
     needs_restart=True,
-    doc="How many partitions a second one client's address may make and delete through one "
+    doc="How many partitions per second one client address may create and delete through one "
     "broker (KIP-599), in bursts of eleven seconds' worth. A request above that is answered with "
     "THROTTLING_QUOTA_EXCEEDED and the time to wait.",
 )
@@ -101,7 +101,7 @@ LOG_CLEANER_BACKOFF_MS = ConfigKey(
     value_type=LONG,
     default=15 * SECOND_MS,
     minimum=0,
-    doc="How long the cleaner rests when there is nothing to compact.",
+    doc="How long the cleaner pauses when there is nothing to compact.",
 )
 LOG_CLEANER_DEDUPE_BUFFER_SIZE = ConfigKey(
     name="log.cleaner.dedupe.buffer.size",
@@ -245,14 +245,14 @@ GROUP_MIN_SESSION_TIMEOUT_MS = ConfigKey(
     value_type=INT,
     default=6 * SECOND_MS,
     minimum=0,
-    doc="The shortest session timeout a consumer may ask for.",
+    doc="The shortest session timeout that a consumer may request.",
 )
 GROUP_MAX_SESSION_TIMEOUT_MS = ConfigKey(
     name="group.max.session.timeout.ms",
     value_type=INT,
     default=30 * MINUTE_MS,
     minimum=0,
-    doc="The longest session timeout a consumer may ask for.",
+    doc="The longest session timeout that a consumer may request.",
 )
 GROUP_MAX_SIZE = ConfigKey(
     name="group.max.size",

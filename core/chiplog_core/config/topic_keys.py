@@ -95,7 +95,7 @@ DELETE_RETENTION_MS = ConfigKey(
     default=DAY_MS,
     minimum=0,
     synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
-    doc="How long a compacted topic keeps the tombstone of a deleted key, so that a reader who "
+    doc="How long a compacted topic keeps the tombstone of a deleted key, so that a consumer that "
     "started before the deletion still sees it.",
 )
 FILE_DELETE_DELAY_MS = ConfigKey(

@@ -38,7 +38,7 @@ class AdminOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminRequest:
-    """What a client asked a broker for."""
+    """A client's request to a broker."""
 
     id: Annotated[RequestId, "Name of the request, unique for this broker."]
     principal: Annotated[
@@ -59,7 +59,7 @@ class AdminRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminResult:
-    """What became of one topic of a request, or of one of its partitions."""
+    """Result for one topic of a request, or for one of its partitions."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[
@@ -86,7 +86,7 @@ class AdminResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminAnswer:
-    """What the operator did about a request."""
+    """The operator's answer to a request."""
 
     id: Annotated[RequestId, "Id of the request."]
     error_code: Annotated[

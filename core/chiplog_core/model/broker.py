@@ -50,7 +50,7 @@ class BrokerIntent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """An address under which clients reach a broker."""
+    """An address at which clients reach the broker."""
 
     listener: Annotated[ListenerName, "Name of the listener."]
     host: Annotated[Host, "Host that is advertised to clients."]
@@ -59,7 +59,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The node ports of a listener, asked for again when its Services are made again.
+    """The node ports of a listener, which are requested again when its Services are created again.
 
     Clients outside Kubernetes have them in their configuration, so they outlive the BrokerCluster.
     """
@@ -85,7 +85,7 @@ class ClaimRemoval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefetchOrder:
-    """The order to take a replica for damaged and to fetch it anew from its leader.
+    """The order to treat a replica as damaged and to fetch it again from its leader.
 
     It counts in one session and once: whoever was started anew has nothing to do with it.
     """
@@ -98,7 +98,7 @@ class RefetchOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """What the operator has decided about the broker."""
+    """The operator's decisions about the broker."""
 
     cluster: Annotated[ClusterName, "Name of the BrokerCluster."]
     cluster_id: Annotated[

@@ -50,7 +50,7 @@ class Rack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPrefix:
-    """The groups of another namespace."""
+    """Prefix of the groups of another namespace."""
 
     namespace: Annotated[Namespace, "The namespace of the ConsumerGroup objects."]
     prefix: Annotated[
@@ -102,7 +102,7 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerClusterSpec:
-    """What the cluster should be."""
+    """Desired state of the cluster."""
 
     replicas: Annotated[
         int,
@@ -146,7 +146,7 @@ class BrokerClusterSpec:
     template: Annotated[
         PodTemplate | None,
         "Settings of the brokers' pods. Only these can be set: anything else would give everybody "
-        "who can write a BrokerCluster the rights of its pods.",
+        "who can write a BrokerCluster the permissions of its pods.",
     ] = None
     termination_grace_period_seconds: Annotated[
         int,
@@ -202,7 +202,7 @@ class OffsetsTopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerClusterStatus:
-    """What the cluster is, as of the last time the operator looked."""
+    """Actual state of the cluster, as of the last reconciliation."""
 
     observed_generation: Annotated[
         int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)

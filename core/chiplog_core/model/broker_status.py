@@ -78,7 +78,7 @@ class DamageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDamage:
-    """A replica that was found damaged, and may be whole again."""
+    """A replica that was found damaged, and may have been repaired since."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     topic_id: Annotated[TopicId, "Id of the topic."]
@@ -99,7 +99,7 @@ class PastDamage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataDirectory:
-    """One data directory as the broker found it at its start."""
+    """One data directory, as the broker found it at start."""
 
     storage_uuid: Annotated[StorageUuid, "Its identity, from meta.properties."]
     tail: Annotated[
@@ -142,7 +142,7 @@ class DataDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """A leader's wish to change the in-sync replicas of a partition.
+    """A leader's proposal to change the in-sync replicas of a partition.
 
     It is a promise: until the map shows a partitionEpoch above basePartitionEpoch, the leader
     neither changes nor withdraws it and waits for the old and the proposed replicas alike. The
@@ -162,7 +162,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaReport:
-    """What a broker's disk knows of a partition: the backup of the metadata.
+    """A partition's state on a broker's disk: the backup of the metadata.
 
     Written where the broker has applied more than the map says, as after a restore of etcd, and
     wherever the map asks for it by reportsWanted.
@@ -198,7 +198,8 @@ class ReplicaReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltedReplica:
-    """A replica that does not follow its leader: it would have to cut off acknowledged records.
+    """A replica that does not follow its leader, because it would have to truncate acknowledged
+    records.
 
     One of the two has lost or never had what the other one says was acknowledged, and nobody has
     accepted such a loss. Which of them is right a person has to find out.
@@ -218,7 +219,7 @@ class HaltedReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceAcknowledgement:
-    """A leader's word that it takes no more records and that all it has are committed."""
+    """A leader's confirmation that it refuses writes and that all its records are committed."""
 
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
@@ -230,7 +231,9 @@ class FenceAcknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushedTopic:
-    """Everything the broker held of a topic when its durability became Fsync is on disk."""
+    """Confirms that all records that the broker had of a topic when its durability became Fsync are
+    on disk.
+    """
 
     topic_id: Annotated[TopicId, "Id of the topic."]
     durability_switch: Annotated[
@@ -240,7 +243,7 @@ class FlushedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefetchAnswer:
-    """What became of an order to fetch a replica anew. It stands as long as the order."""
+    """Answer to an order to fetch a replica again. It is kept as long as the order."""
 
     run: Annotated[str, "Application of the order.", Length(253, minimum=1)]
     topic_id: Annotated[TopicId, "Id of the topic."]
@@ -255,7 +258,7 @@ class RefetchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """What the broker says of itself."""
+    """State that the broker reports."""
 
     incarnation: Annotated[
         Incarnation | None, "Random name of the process that writes this status."

@@ -86,7 +86,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One published aspect of an object's state."""
+    """One condition of the object."""
 
     type: Annotated[
         str,

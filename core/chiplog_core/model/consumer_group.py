@@ -157,7 +157,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSpec:
-    """What the group should be."""
+    """Desired state of the group."""
 
     cluster_ref: Annotated[
         ClusterRef, "The BrokerCluster the group belongs to. It cannot be changed later."
@@ -186,7 +186,7 @@ class ConsumerGroupSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup(UsersResource):
-    """A group of consumers that share the partitions of their topics, and where they stand."""
+    """A group of consumers that share the partitions of their topics, with its offsets and lag."""
 
     KIND = api.CONSUMER_GROUP
 

@@ -197,7 +197,8 @@ class PartitionAnswered:
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     refusal: Annotated[
-        GroupRefusal | None, "Why nothing is told of its groups; absent where all of them are."
+        GroupRefusal | None,
+        "Why its groups are missing in the answer; absent if they are all included.",
     ] = None
 
 
@@ -211,8 +212,8 @@ class GroupsAnswer:
     groups: Annotated[tuple[GroupFacts, ...], "The groups.", Items(MAX_EXCHANGED_ITEMS)] = ()
     partitions: Annotated[
         tuple[PartitionAnswered, ...],
-        "Each partition that was asked about. A group that is not told of does not exist only "
-        "where its partition was answered.",
+        "Each requested partition. A group that is missing in the answer does not exist only if "
+        "its partition was answered.",
         Items(MAX_PARTITIONS_PER_TOPIC),
     ] = ()
     next_after: Annotated[

@@ -83,7 +83,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """Where the group stands in one partition; all of it read at one instant."""
+    """Offsets and lag of the group in one partition, all read at the same time."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
@@ -102,7 +102,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffset:
-    """What a reset does, or did, to one partition."""
+    """Effect of a reset on one partition."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
@@ -139,7 +139,7 @@ class ResetStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupStatus:
-    """What the group is, as of the last time the operator asked its coordinator."""
+    """Actual state of the group, as of the last answer of its coordinator."""
 
     observed_generation: Annotated[
         int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)

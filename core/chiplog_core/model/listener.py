@@ -72,7 +72,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
-    """Where clients of one listener begin."""
+    """Bootstrap address of one listener."""
 
     name: Annotated[ListenerName, "Name of the listener."]
     bootstrap_servers: Annotated[

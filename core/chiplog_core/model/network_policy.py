@@ -30,7 +30,7 @@ class LabelOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRequirement:
-    """What a label has to be."""
+    """Requirement for a label."""
 
     key: Annotated[LabelKey, "Key of the label."]
     operator: Annotated[LabelOperator, "How the label is compared with values."]

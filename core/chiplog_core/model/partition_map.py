@@ -55,7 +55,7 @@ class FencePurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """One partition: the unit of every decision."""
+    """The operator's decisions about one partition."""
 
     partition: Annotated[PartitionIndex, "Number of the partition."]
     replicas: Annotated[
@@ -97,7 +97,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One set of partitions under the topic's name, with an id of its own."""
+    """One set of partitions under the topic's name, with its own topic id."""
 
     topic_id: Annotated[TopicId, "Kafka's id of this generation."]
     start_offset: Annotated[
@@ -124,7 +124,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """The order to delete the data of a topic id: the only thing that lets a broker do so."""
+    """The order to delete the data of a topic id. Brokers delete data only by such an order."""
 
     topic_id: Annotated[TopicId, "Id of the topic whose data is deleted."]
     brokers: Annotated[BrokerIds, "Ids of the brokers that held a replica."]
@@ -144,7 +144,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMapSpec:
-    """What the operator has decided about a topic name."""
+    """The operator's decisions about a topic name."""
 
     cluster: Annotated[ClusterName, "Name of the BrokerCluster."]
     topic_name: Annotated[TopicName, "Name of the topic for Kafka clients."]

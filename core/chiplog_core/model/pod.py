@@ -63,7 +63,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """Lets a pod run on nodes with a taint, as in a pod."""
+    """Lets a pod run on nodes with a taint; as in the spec of a pod."""
 
     key: Annotated[LabelKey | None, "Key of the taint; default: every taint."] = None
     # No default in the schema: a default inside a list shows as drift in every `kubectl apply`.

@@ -27,7 +27,7 @@ class RebalanceMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceSpec:
-    """What is evened out, and who says so."""
+    """Scope and approval of the rebalance."""
 
     cluster_ref: Annotated[
         ClusterRef, "The BrokerCluster whose load is balanced. It cannot be changed later."
@@ -82,7 +82,9 @@ class RebalanceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance(UsersResource):
-    """Evens out the load of brokers, by a proposal that is measured from the data and approved."""
+    """Balances the load of brokers: measures it from the data, proposes moves, and carries them out
+    after approval.
+    """
 
     KIND = api.REBALANCE
 

@@ -47,8 +47,9 @@ class RebalanceState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderMove:
-    """A leadership that goes to another replica, or only the order of replicas; no data is
-    copied for it."""
+    """A leadership that moves to another replica, or a changed order of replicas; no data is
+    copied.
+    """
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
@@ -65,7 +66,7 @@ class LeaderMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
-    """What one broker does."""
+    """Load of one broker."""
 
     broker: Annotated[BrokerId, "Id of the broker."]
     leaders: Annotated[Count, "Partitions it leads."] = 0
@@ -92,7 +93,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotKey:
-    """A key that so many records have that no placement can even them out."""
+    """A key with too many records to be balanced by any placement."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition that contains the key."]
@@ -103,7 +104,7 @@ class HotKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAdvice:
-    """A number of partitions that would fit a topic better."""
+    """A recommended number of partitions for a topic."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitions: Annotated[int, "Current number of partitions.", Range(1, MAX_PARTITIONS_PER_TOPIC)]
@@ -179,7 +180,7 @@ class MovesStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceStatus:
-    """What was measured, what is proposed, and how far it was carried out."""
+    """The measured load, the proposal, and its progress."""
 
     observed_generation: Annotated[
         int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)

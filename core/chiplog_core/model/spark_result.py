@@ -76,7 +76,7 @@ MAX_ACCUSED = 10 * MAX_REFETCHES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing that is not as it must be."""
+    """One violation."""
 
     check: Annotated[Check, "The check that is violated."]
     topic: Annotated[TopicName, "Name of the topic."]

@@ -81,7 +81,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run that is over."""
+    """A finished run."""
 
     application: Annotated[ObjectName, "Name of its application."]
     launcher: Annotated[SparkLauncher, "Launcher of the application."] = SparkLauncher.AUTO

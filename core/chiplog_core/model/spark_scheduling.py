@@ -34,7 +34,7 @@ class BatchScheduler(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelectorRequirement:
-    """What the labels of a node must be, as in a pod."""
+    """Requirement for the labels of a node; as in the spec of a pod."""
 
     key: Annotated[LabelKey, "Key of the label."]
     operator: Annotated[NodeOperator, "How the value of the label is compared."]

@@ -79,7 +79,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Which brokers hold one partition."""
+    """The brokers that hold one partition."""
 
     partition: Annotated[PartitionIndex, "Number of the partition, from 0."]
     replicas: Annotated[
@@ -89,7 +89,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """What the topic should be."""
+    """Desired state of the topic."""
 
     cluster_ref: Annotated[
         ClusterRef, "The BrokerCluster the topic lives on. It cannot be changed later."
@@ -154,7 +154,7 @@ class ReplicasChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """What the topic is, as of the last time the operator looked."""
+    """Actual state of the topic, as of the last reconciliation."""
 
     observed_generation: Annotated[
         int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)

@@ -14,7 +14,7 @@ from chiplog_core.topic_name import TOPIC_NAME_MEANING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacePrefix:
-    """How topics of one namespace must begin."""
+    """Required name prefix for the topics of a namespace."""
 
     namespace: Annotated[Namespace, "The namespace of the Topic objects."]
     prefix: Annotated[

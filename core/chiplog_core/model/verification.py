@@ -90,7 +90,7 @@ class TopicSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPartitioner:
-    """The hash that a topic's producers use, by the records there are."""
+    """The hash that a topic's producers use, measured from the existing records."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partitioner: Annotated[
@@ -109,7 +109,7 @@ class MeasuredPartitioner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something that is no violation and should be known."""
+    """A finding that is not a violation."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     reason: Annotated[
@@ -120,7 +120,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckCount:
-    """How often a check found something."""
+    """Number of violations of one check."""
 
     check: Annotated[Check, "The check that is violated."]
     count: Annotated[Count, "Number of violations."]
@@ -128,7 +128,7 @@ class CheckCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRepair:
-    """A replica that a run has proven to be damaged, and what is done about it."""
+    """A replica that a run has proven to be damaged, and the state of its repair."""
 
     run: Annotated[ObjectName, "Application of the run that proved the damage."]
     topic: Annotated[TopicName, "Name of the topic."]
@@ -143,7 +143,7 @@ class ReplicaRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSpec:
-    """What is verified, and when."""
+    """Scope and schedule of the verification."""
 
     cluster_ref: Annotated[
         ClusterRef, "The BrokerCluster whose data is verified. It cannot be changed later."
@@ -201,7 +201,7 @@ class VerificationSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationStatus:
-    """What was verified, and what was found."""
+    """Results of the verification."""
 
     observed_generation: Annotated[
         int | None, "The metadata.generation that this status is about.", Range(0, MAX_INT64)
@@ -270,7 +270,9 @@ class VerificationStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification(UsersResource):
-    """A proof, from the stored data of all replicas, that records are whole and in their place."""
+    """Checks the stored data of all replicas: that records are complete, undamaged and in the right
+    partition.
+    """
 
     KIND = api.VERIFICATION
 

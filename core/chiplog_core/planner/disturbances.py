@@ -46,9 +46,9 @@ def disturbance(
     )
     if consent := _consent_without(situation, spec, counts):
         message += (
-            ". Should the disks of those in sync be lost for good, the annotation "
-            f'{labels.UNCLEAN_ELECTION} with "{consent}" goes on with what other replicas '
-            "have, without the acknowledged records that only the lost ones held"
+            ". If the disks of the in-sync replicas are lost for good, set the annotation "
+            f'{labels.UNCLEAN_ELECTION} to "{consent}" to continue with the other replicas; '
+            "acknowledged records that only the lost replicas held are then gone"
         )
     return "PartitionsOffline", message
 
@@ -94,7 +94,7 @@ def _question(situation: Situation, spec: PartitionMapSpec, state: PartitionStat
         return (
             f"{which}: every in-sync replica was restarted, and the one with the longest log will "
             f"lead. {brokers_named(awaited).capitalize()} sent no report yet; after a minute the "
-            "election goes on without it if another replica can prove that its disk lost nothing. "
+            "election proceeds without it if another replica can prove that its disk lost nothing. "
             f"If no report ever comes, {without}"
         )
     reason = "" if has_gone_back else why_at_risk(situation.answers, spec, state, members)

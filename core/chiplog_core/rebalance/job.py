@@ -50,10 +50,12 @@ class RebalanceJob:
     ] = None
     time_limit_ms: Annotated[int | None, "How long measuring may take.", Range(1, MAX_INT64)] = None
     window_ms: Annotated[
-        int, "Rates are of the records of so long before the measuring.", Range(1_000, MAX_INT64)
+        int,
+        "Rates are calculated from the records of this long before measuring.",
+        Range(1_000, MAX_INT64),
     ] = WINDOW_MS
     sample_records: Annotated[
-        int, "So many of the newest offsets of each partition are read.", Range(1, MAX_INT64)
+        int, "How many of the newest offsets of each partition are read.", Range(1, MAX_INT64)
     ] = SAMPLE_RECORDS
 
     def settings(self) -> Settings:

@@ -234,7 +234,7 @@ def test_the_message_says_whom_it_waits_for_and_what_goes_on_without_them() -> N
     assert message == (
         f"partition 0 (partitionEpoch {epoch}): every in-sync replica was restarted, and the one "
         "with the longest log will lead. Broker 1 sent no report yet; after a minute the election "
-        "goes on without it if another replica can prove that its disk lost nothing. If no report "
+        "proceeds without it if another replica can prove that its disk lost nothing. If no report "
         f'ever comes, set the annotation chiplog.dev/unclean-election to "0@{epoch}/1" to '
         "continue without it"
     )

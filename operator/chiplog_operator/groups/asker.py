@@ -80,7 +80,7 @@ class Asker:
                 if after is None:
                     return pages
                 asked = replace(asked, after=after)
-            raise NoAnswer("it tells of groups without end")
+            raise NoAnswer("it lists groups without end")
 
         found = await self._each(brokers, asks, all_pages)
         return {

@@ -52,7 +52,9 @@ class Commit:
     """A step that is done, and all that is known of those before it."""
 
     topic: Annotated[TopicName, "Name of the topic."]
-    topic_id: Annotated[str, "Its id: a topic made anew has another.", Length(64, minimum=1)]
+    topic_id: Annotated[
+        str, "Its id: a topic that is created again has another one.", Length(64, minimum=1)
+    ]
     number: Annotated[int, "1 for the first commit, and one more for each.", Range(1, MAX_INT64)]
     staging: Annotated[str, "The staging folder of this commit.", Length(128, minimum=1)]
     records: Annotated[int, "How many records it holds.", Range(0, MAX_INT64)]

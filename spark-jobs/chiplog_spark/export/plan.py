@@ -52,14 +52,14 @@ def plan(held: Mapping[int, Held], ends: Iterable[CommittedEnd]) -> Plan:
     """
     committed = {one.partition: one.offset for one in ends}
     if gone := sorted(set(committed) - set(held)):
-        raise WentBack(f"partition {gone[0]} was exported, and there is none")
+        raise WentBack(f"partition {gone[0]} was exported, but does not exist any more")
     todo, lost = [], []
     for partition in sorted(held):
         here = held[partition]
         first = committed.get(partition, here.start)
         if first > here.end:
             raise WentBack(
-                f"partition {partition} was exported up to {first}, and it ends at {here.end}"
+                f"partition {partition} was exported up to {first}, but ends at {here.end}"
             )
         if first < here.start:
             lost.append(OffsetRange(partition=partition, first=first, end=here.start))

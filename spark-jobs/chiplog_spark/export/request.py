@@ -62,12 +62,12 @@ class ExportJob:
         int, "How many offsets a file may have.", Range(1, 1_000_000_000)
     ] = 5_000_000
     files_per_commit: Annotated[
-        int, "How many ranges are read, and lost by a kill, at most.", Range(1, 256)
+        int, "Number of ranges in one commit; a kill costs at most that many.", Range(1, 256)
     ] = 16
     fail_on_data_loss: Annotated[
-        bool, "Whether to stop where records were deleted before they were exported."
+        bool, "Whether to stop if records were deleted before they were exported."
     ] = True
-    format: Annotated[Format, "What is made of the topic's folder."] = Format.PARQUET
+    format: Annotated[Format, "Format of the topic's folder."] = Format.PARQUET
     compression: Annotated[Compression, "Codec of the Parquet files."] = Compression.ZSTD
     sasl: Annotated[Sasl | None, "How to log in; absent where nobody asks."] = None
 

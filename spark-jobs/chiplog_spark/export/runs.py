@@ -120,7 +120,7 @@ class Exporter:
             what = "a Delta table, and job.format is parquet" if is_table else ""
         elif is_table:
             # Its numbers would begin anew, and the table take those that it has for done.
-            what = "" if has_commits else f"a Delta table of which {place.commits} says nothing"
+            what = "" if has_commits else f"a Delta table that {place.commits} does not know"
         else:
             is_folder = self.files.exists(place.folder)
             what = "a folder of Parquet files, and job.format is delta" if is_folder else ""
@@ -153,8 +153,9 @@ class Exporter:
         if last is not None and last.topic_id != topic.topic_id:
             raise Refused(
                 "TopicRecreated",
-                f"topic {topic.name} was made anew (id {topic.topic_id}, exported was"
-                f" {last.topic_id}): export it to another target, or move the old export away",
+                f"topic {topic.name} was deleted and created again (its id is {topic.topic_id}, "
+                f"the exported one was {last.topic_id}): export it to another target, or move the "
+                "old export away",
             )
         try:
             found = plan(topic.held, last.ends if last else ())
@@ -168,12 +169,12 @@ class Exporter:
             say("lost", topic=topic.name, partition=one.partition, first=one.first, end=one.end)
         if found.lost and self.fail_on_data_loss:
             one = found.lost[0]
-            more = f", and so in {len(found.lost) - 1} more" if len(found.lost) > 1 else ""
+            more = f", and in {len(found.lost) - 1} more partitions" if len(found.lost) > 1 else ""
             raise Refused(
                 "OffsetOutOfRange",
                 f"topic {topic.name}: offsets {one.first} to {one.end - 1} of partition"
-                f" {one.partition} were deleted before they were exported{more}: set"
-                " job.failOnDataLoss to false to go on behind them, and export more often or"
+                f" {one.partition} were deleted before they were exported{more}: set "
+                "job.failOnDataLoss to false to continue after them, and export more often or"
                 " raise the topic's retention",
             )
         return found
@@ -235,8 +236,8 @@ class Exporter:
             else:
                 raise Refused(
                     "FileMissing",
-                    f"{path} of commit {commit.number} is neither there nor in {staging}: put it"
-                    f" back; or remove that commit's files, {place.commits}/"
+                    f"{path} of commit {commit.number} is missing there and in {staging}: put it "
+                    f"back; or remove that commit's files, {place.commits}/"
                     f"{places.commit_name(commit.number)} and {staging}, to export its offsets"
                     " again",
                 )

@@ -78,7 +78,7 @@ def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
     try:
         key = reporting.own_key()
     except reporting.NotReported as error:
-        log.error("the key of this run does not read", extra={"why": str(error)})
+        log.error("the key of this run cannot be parsed", extra={"why": str(error)})
         sys.exit(BROKEN)
 
     def session(request: Request) -> SparkSession:
@@ -93,7 +93,7 @@ def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> in
     try:
         request = orders.read_request(path, surroundings.key)
     except (OSError, UnreadableDocument, Refused) as error:
-        log.error("the request does not read", extra={"path": str(path), "why": str(error)})
+        log.error("the request cannot be parsed", extra={"path": str(path), "why": str(error)})
         return REFUSED
     about = {"application": request.application, "kind": request.kind.value}
     log.info("begun", extra=about)
@@ -102,7 +102,7 @@ def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> in
     try:
         surroundings.report(request, result)
     except reporting.NotReported as error:
-        log.error("the result could not be told", extra={**about, "why": str(error)})
+        log.error("the result could not be written", extra={**about, "why": str(error)})
         leave_behind(result, error)
         return BROKEN
     return code
@@ -132,7 +132,7 @@ def done(
         result = replace(result, application=request.application)
         result.to_json()
     except UnreadableDocument as error:  # what the job says of itself: nobody else's mistake
-        log.exception("the result cannot be told")
+        log.exception("the result cannot be written")
         return crashed(request, error), BROKEN
     return result, DONE if result.state is ResultState.SUCCEEDED else REFUSED
 
@@ -159,7 +159,7 @@ def stop(session: SparkSession) -> None:
 def leave_behind(result: Result, error: reporting.NotReported) -> None:
     """In the pod's status, where there is a pod: as much of both as the operator shows."""
     told = f"{result.reason}: {result.message}"[:500]
-    told += f"; the result could not be told: {error}"[:500]
+    told += f"; the result could not be written: {error}"[:500]
     with suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as file:
         file.write(told)
 

@@ -57,7 +57,7 @@ def _check(path: Path, text: bytes, application: str, key: str) -> None:
     said = beside.read_text(errors="replace").strip() if beside.exists() else ""
     if not is_signed(key, application, text.decode(errors="replace"), said, path.name):
         message = (
-            f"{path} is not what the operator has written for this run: somebody else has changed "
-            "it, or the run is of another version of the operator. Run it again"
+            f"{path} is not what the operator wrote for this run: somebody else changed it, or "
+            "operator and Spark image have different versions. Run it again"
         )
         raise Refused(FORGED, message)

@@ -94,8 +94,8 @@ def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
     if len(json.dumps(fitting)) > limit_bytes:
         fitting["reassignment"] = {"version": 1, "partitions": []}
         fitting["reassignmentMessage"] = (
-            f"the reassignment of {summary['numReplicaMovements']} replicas is too large to be "
-            "told: exclude topics"
+            f"the reassignment of {summary['numReplicaMovements']} replicas is too large for the "
+            "result: exclude topics"
         )
     return fitting
 

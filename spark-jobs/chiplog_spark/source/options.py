@@ -150,7 +150,7 @@ def offsets_in(text: str, topic: str) -> dict[int, int]:
     except json.JSONDecodeError as error:
         raise ValueError(f"it is neither earliest, latest nor JSON ({error})") from None
     if not isinstance(said, dict) or set(said) != {topic}:
-        raise ValueError(f"it has to name exactly the topic {topic}")
+        raise ValueError(f"it must contain exactly the topic {topic}")
     of_topic = said[topic]
     if not isinstance(of_topic, dict) or not of_topic:
         raise ValueError("it names no partition")
@@ -219,11 +219,13 @@ def _access(given: Mapping[str, str]) -> Access:
     mechanism = _taken(given, MECHANISM, _mechanism, Mechanism.SCRAM_SHA_512)
     login = None
     if USERNAME in given or PASSWORD_FILE in given:
-        username = _required(given, USERNAME, f"the user that {PASSWORD_FILE} is of")
+        username = _required(given, USERNAME, f"the user that {PASSWORD_FILE} belongs to")
         file = _required(given, PASSWORD_FILE, "the path of a mounted file with the password")
         login = Login(username, file, mechanism)
     elif MECHANISM in given:
-        raise BadOption(MECHANISM, "nobody logs in", f"set {USERNAME} and {PASSWORD_FILE} too")
+        raise BadOption(
+            MECHANISM, "there is no user to log in", f"set {USERNAME} and {PASSWORD_FILE} too"
+        )
     return Access(
         bootstrap,
         login,

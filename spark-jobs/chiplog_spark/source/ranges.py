@@ -34,7 +34,7 @@ def chosen(topic: TopicFacts, wanted: frozenset[int] | None, replica: int) -> li
     held = topic.held_by(replica)
     if replica != LEADER and not held:
         raise errors.ReplicaNotThere(
-            f"broker {replica} has a replica of no partition",
+            f"broker {replica} has no replica of any partition",
             f"choose one of {', '.join(map(str, sorted(topic.brokers)))}, or replica=leader",
             topic.name,
         )
@@ -109,8 +109,8 @@ def ranges_of_stream(
 def lost(offset: int, log_start: int, topic: str, partition: int) -> errors.OffsetOutOfRange:
     """Records from `offset` on were deleted before they were read."""
     return errors.OffsetOutOfRange(
-        f"what was to be read from offset {offset} on is gone, the log begins at {log_start}",
-        "raise the topic's retention, or set failOnDataLoss=false to go on from there",
+        f"records from offset {offset} on were deleted, the log starts at {log_start}",
+        "raise the topic's retention, or set failOnDataLoss=false to continue from there",
         topic,
         partition,
     )
@@ -128,13 +128,13 @@ def ends_of_trigger(
         if begins[index] > one.end:
             raise errors.OffsetOutOfRange(
                 f"it was read up to {begins[index]}, and now it ends at {one.end}",
-                "if the topic was made anew, begin with a new checkpoint",
+                "if the topic was deleted and created again, start with a new checkpoint",
                 topic,
                 index,
             )
     missing = sorted(set(starts) - set(held))
     if missing:
-        remedy = "if the topic was made anew, begin with a new checkpoint"
+        remedy = "if the topic was deleted and created again, start with a new checkpoint"
         raise errors.UnknownTopic("the partition is gone", remedy, topic, missing[0])
     waiting = {
         index: one.end - max(begins[index], one.start)

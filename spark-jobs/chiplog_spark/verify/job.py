@@ -52,10 +52,10 @@ class Job:
     ] = ()
     partitioner: Annotated[Partitioner, "How producers place keys."] = Partitioner.AUTO
     bytes_per_second: Annotated[
-        int | None, "What all tasks together read at most.", Range(1, 2**63 - 1)
+        int | None, "Read rate limit over all tasks.", Range(1, 2**63 - 1)
     ] = None
-    time_limit_ms: Annotated[int | None, "When to end.", Range(1, 2**63 - 1)] = None
-    max_violations: Annotated[int, "How many are told one by one.", Range(1, MAX_VIOLATIONS)] = (
+    time_limit_ms: Annotated[int | None, "Time limit.", Range(1, 2**63 - 1)] = None
+    max_violations: Annotated[int, "How many violations are listed.", Range(1, MAX_VIOLATIONS)] = (
         MAX_VIOLATIONS
     )
     records_per_split: Annotated[

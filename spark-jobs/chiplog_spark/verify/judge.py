@@ -194,12 +194,12 @@ class Judge:
         for (topic, _), one in self._facts.items():
             unknown = [r.broker for r in one.replicas if r.in_sync and r.clean_offset is None]
             if one.compacts and unknown and Check.COMPACTION_ORDER in self._checks:
-                reason = f"brokers {unknown} do not tell up to where they have compacted"
+                reason = f"brokers {unknown} do not report up to which offset they have compacted"
                 skipped[topic, Check.COMPACTION_ORDER.value] = reason
         for read in self._reads:
             if read.unreadable:
                 what = f"{read.unreadable} batches of partition {read.partition}"
-                reason = f"the records of {what} do not read, as a client sent them"
+                reason = f"the records of {what} cannot be decoded, as a client sent them"
                 skipped[read.topic, Check.TIMESTAMP.value] = reason
         verdict.skipped = [
             {"topic": topic, "check": check, "reason": reason}

@@ -156,8 +156,8 @@ class Placement:
         self.tally.by_older.update(where.older)
         facts = self._facts
         message = (
-            f"the record at offset {offset} belongs into {where.belongs} of {facts.partitions}"
-            " by the hash of its key"
+            f"by the hash of its key, the record at offset {offset} belongs into partition "
+            f"{where.belongs} of {facts.partitions}"
         )
         return Finding(Check.KEY_PLACEMENT, facts.topic, facts.partition, offset, replica, message)
 
@@ -218,7 +218,7 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
     keyed, misplaced = tally.keyed, tally.unplaced
     share = 100.0 * tally.fitting(best) / keyed if keyed else 0.0
     if keyed < MIN_KEYED_RECORDS:
-        return Chosen(NONE, share, f"{keyed} records with a key are too few to tell")
+        return Chosen(NONE, share, f"{keyed} records with a key are too few to decide")
     others = _others(tally, best, names, partitions)
     grown_from = tally.grown_from(best)
     if grown_from is not None:
@@ -264,15 +264,16 @@ def notices(topic: str, chosen: Chosen, tally: Tally) -> list[dict[str, Any]]:
         parts = [Share(chosen.partitioner, best), *chosen.others]
         listed = ", ".join(f"{one.records} by {one.partitioner}" for one in parts)
         message = (
-            f"records lie by more than one hash: {listed}; clients that place keys in different"
-            " ways write to it, so a key may be in two partitions: let all use one partitioner"
+            f"records were placed by more than one hash: {listed}; clients with different "
+            "partitioners write to the topic, so a key may be in two partitions: let all clients "
+            "use the same partitioner"
         )
         found.append({"topic": topic, "reason": "MixedPlacement", "message": message})
     if tally.split_keys and chosen.partitioner != NONE:
         percent = max(1, round(100 * tally.split_keys / len(tally.keys)))
         message = (
-            f"of {len(tally.keys)} keys that were looked at, {tally.split_keys} ({percent} %) have"
-            " records in more than one partition: of them there is no order"
+            f"of {len(tally.keys)} keys that were looked at, {tally.split_keys} ({percent} %) "
+            "have records in more than one partition, so their order is lost"
         )
         found.append({"topic": topic, "reason": "KeysInTwoPartitions", "message": message})
     return found

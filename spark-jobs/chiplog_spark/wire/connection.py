@@ -207,7 +207,7 @@ def password_in(login: Login) -> str:
 
 def refused(login: Login, why: str) -> NotAuthorized:
     return NotAuthorized(
-        f"user {login.username} was not let in ({why})",
+        f"login of user {login.username} failed ({why})",
         "check options sasl.username, sasl.password.file and sasl.mechanism",
     )
 

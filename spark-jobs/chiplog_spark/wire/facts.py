@@ -106,7 +106,7 @@ def damaged(at: Place, offset: int, why: str) -> DamagedBatch:
     who = "the leader" if at.replica == LEADER else f"broker {at.replica}"
     return DamagedBatch(
         f"{who} holds damaged data at offset {offset} ({why})",
-        "read another replica (option replica), and have this one fetched anew (spec.repair)",
+        "read another replica (option replica), and let this one be fetched again (spec.repair)",
         at.topic,
         at.partition,
     )

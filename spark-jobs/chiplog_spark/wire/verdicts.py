@@ -72,10 +72,10 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
     where = topic, partition
     who = "the leader" if replica == LEADER else f"broker {replica}"
     if code is ErrorCode.unknown_topic_or_partition:
-        remedy = "check option topic, and that the topic is there (chiplog topics list)"
+        remedy = "check option topic, and that the topic exists (chiplog topics list)"
         return errors.UnknownTopic("no such topic or partition", remedy, *where)
     if code is ErrorCode.unknown_topic_id:
-        remedy = "start the job anew: another topic may have its name by now"
+        remedy = "start the job again: another topic may have its name now"
         return errors.UnknownTopic("the topic was deleted while it was read", remedy, *where)
     if code is ErrorCode.invalid_topic_exception:
         return errors.UnknownTopic("no valid topic name", "correct option topic", *where)
@@ -85,7 +85,7 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
         remedy = (
             "check options sasl.username and sasl.password.file, and the listener that is asked"
         )
-        return errors.NotAuthorized(f"{who} says {code.name}", remedy, *where)
+        return errors.NotAuthorized(f"{who} answers {code.name}", remedy, *where)
     if code is ErrorCode.not_leader_or_follower and replica != LEADER:
         remedy = "choose a broker that has one, or replica=leader"
         return errors.ReplicaNotThere(f"{who} has no replica of it", remedy, *where)
@@ -96,9 +96,9 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
         return errors.ReplicaDamaged(f"{who} does not serve what is on its disk", remedy, *where)
     if code in _AGAIN:
         remedy = "wait until the partition has a leader again (chiplog topics describe)"
-        return errors.NoLeader(f"{who} says {code.name}", remedy, *where)
+        return errors.NoLeader(f"{who} answers {code.name}", remedy, *where)
     remedy = "see the broker's log; are its version and this job's of one release?"
-    return errors.ProtocolError(f"{who} says {code.name}", remedy, *where)
+    return errors.ProtocolError(f"{who} answers {code.name}", remedy, *where)
 
 
 def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
