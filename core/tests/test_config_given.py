@@ -49,17 +49,17 @@ def test_two_ways_to_write_a_value_are_one_configuration() -> None:
 
 def test_an_unknown_key_is_refused_by_name_with_the_nearest() -> None:
     assert problems_of_topic(retention_mss=5) == [
-        "spec.config[retention.mss] is no topic configuration key: did you mean retention.ms?"
+        "spec.config[retention.mss] is not a topic configuration key: did you mean retention.ms?"
     ]
     assert problems_of_broker(log_retention_hour=5) == [
         (
-            "spec.config[log.retention.hour] is no broker configuration key: "
+            "spec.config[log.retention.hour] is not a broker configuration key: "
             "did you mean log.retention.hours?"
         )
     ]
     assert problems_of_topic(colour="blue") == [
         (
-            "spec.config[colour] is no topic configuration key: "
+            "spec.config[colour] is not a topic configuration key: "
             "remove it; the reference lists all keys"
         )
     ]
@@ -117,7 +117,7 @@ def test_what_would_turn_them_on_is_refused_with_the_reason(
 
 
 def test_a_broker_key_that_only_topics_lack_is_just_unknown() -> None:
-    assert "is no broker configuration key" in problems_of_broker(remote_storage_enable=True)[0]
+    assert "is not a broker configuration key" in problems_of_broker(remote_storage_enable=True)[0]
 
 
 def test_a_value_out_of_range_names_the_range() -> None:

@@ -121,7 +121,7 @@ def test_a_request_altered_on_the_way_is_not_answered(data: st.DataObject) -> No
         ("/groups/other", BODY, 404, b"nothing is asked"),
         (PATH, b"{", 400, b"body is no JSON"),
         (PATH, b'{"groups":[{"groupId":7}]}', 400, b"body.groups[0].groupId is the number 7"),
-        (PATH, b'{"groups":[],"newer":1}', 400, b"body.newer is no field"),
+        (PATH, b'{"groups":[],"newer":1}', 400, b"body.newer is not a field"),
     ],
 )
 def test_what_is_not_understood_is_said_and_signed(

@@ -71,7 +71,9 @@ def test_another_kind_is_refused() -> None:
 def test_a_wish_of_a_user_is_never_ignored() -> None:
     spec = {"clusterRef": {"name": "demo"}, "growth": {"stratgy": "Append"}}
 
-    with pytest.raises(InvalidManifest, match=r"spec\.growth\.stratgy is no field .* strategy\?"):
+    with pytest.raises(
+        InvalidManifest, match=r"spec\.growth\.stratgy is not a field .* strategy\?"
+    ):
         Topic.from_manifest(topic_manifest(spec=spec))
 
 

@@ -53,7 +53,7 @@ def test_a_name_that_leaves_no_room_for_service_names() -> None:
     assert texts(check_cluster(cluster("a" * 39))) == [
         (
             "metadata.name has 39 characters, too many for the names of Services made from it: "
-            "use at most  characters38"
+            "use at most 38 characters"
         )
     ]
     assert check_cluster(cluster("a" * 38)) == ()

@@ -80,7 +80,7 @@ def test_internal_names_belong_to_the_cluster() -> None:
 
 def test_a_wrong_configuration_names_the_key() -> None:
     assert texts(check_topic(topic(config={"retention.mss": 1}))) == [
-        ("spec.config[retention.mss] is no topic configuration key: did you mean retention.ms?")
+        ("spec.config[retention.mss] is not a topic configuration key: did you mean retention.ms?")
     ]
 
 

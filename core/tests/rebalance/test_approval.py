@@ -63,7 +63,9 @@ def test_a_move_for_another_state_is_stale(now: Standing | None, said: str) -> N
 
     assert approval.is_refused
     assert said in approval.message
-    assert approval.message.endswith("set the annotation chiplog.dev/rebalance to refresh")
+    assert approval.message.endswith(
+        "set the annotation chiplog.dev/rebalance to refresh to measure again"
+    )
 
 
 def test_a_move_on_its_way_is_known_by_its_order() -> None:

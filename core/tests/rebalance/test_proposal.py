@@ -130,7 +130,7 @@ def test_excluded_and_unmeasured_topics_are_told() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"mode": "remove-disks"}, "mode: remove-disks is not there yet"),
+        ({"mode": "remove-disks"}, "mode: remove-disks is not built yet"),
         ({"mode": "half"}, "mode: 'half' is not one of full, add-brokers, remove-brokers"),
         ({"mode": "add-brokers"}, "brokers: mode add-brokers needs the ids of brokers"),
         ({"goals": ["CpuCapacityGoal"]}, "goals: 'CpuCapacityGoal' is not one of RackAwareGoal"),

@@ -104,7 +104,7 @@ def test_an_approved_one_waits_while_another_moves_and_names_it(by_spec: bool) -
         world.look(seconds=60)
     assert world.state == "ProposalReady"
     assert world.ready() == ("False", "WaitsForAnother")
-    assert "when the moves of Rebalance apps/first are over" in world.message()
+    assert "when the moves of Rebalance apps/first are finished" in world.message()
     world.view["under_way"] = ""
     world.look()
     assert world.state == "Rebalancing"
