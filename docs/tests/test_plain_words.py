@@ -16,7 +16,9 @@ PAGES = (
     *("charts/chiplog-operator/policies/*.yaml", "crds/README.md", "crds/*.yaml"),
     *("crds/examples/*.yaml", "examples/**/*.yaml"),
 )
-SOURCES = ("broker-image", "cli", "core", "crds", "e2e/demo", "kube", "operator", "spark-jobs")
+SOURCES = (
+    *("broker-image", "cli", "core", "crds", "e2e/demo", "kube", "operator", "spark-jobs", "wire"),
+)
 QUOTING = {"docs/glossary.md", "docs/mutants.md"}
 """Pages that quote the words, or code."""
 

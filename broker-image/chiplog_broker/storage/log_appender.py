@@ -196,7 +196,7 @@ class LogAppender:
             is_gap = header.base_offset > expected and state.may_have_gaps
             if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
                 raise UnexpectedOffsetError(
-                    f"{state.partition} goes on at {expected}, not {header.base_offset}",
+                    f"{state.partition} continues at {expected}, not {header.base_offset}",
                     header.base_offset,
                 )
             expected, epoch = header.last_offset + 1, header.leader_epoch
