@@ -1,25 +1,13 @@
 """What `check` finds: for each thing that must be so, whether it is, and else why not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from chiplog_cli.facts import Broker, Cluster, Topic
 from chiplog_cli.tables import table
+from chiplog_core.telemetry.findings import Finding, are_ok
 
 HEADER = ("CHECK", "OK", "PROBLEM")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at; it is in order where there is no `problem`."""
-
-    what: str
-    problem: str = ""
-
-
-def are_ok(findings: Sequence[Finding]) -> bool:
-    return not any(one.problem for one in findings)
 
 
 def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) -> Finding:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from chiplog_cli.check_view import Finding
 from chiplog_cli.errors import CannotDo
 from chiplog_cli.status_view import pairs
 from chiplog_cli.tables import table
@@ -13,6 +12,7 @@ from chiplog_core.model.broker_cluster import BrokerCluster
 from chiplog_core.model.conditions import Condition, ConditionStatus, ConditionType
 from chiplog_core.model.listener import ListenerType
 from chiplog_core.model.topic import Topic
+from chiplog_core.telemetry.findings import Finding
 
 CONDITION_HEADER = ("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
 TOPIC_HEADER = ("TOPIC", "NAMESPACE", "PARTITIONS", "REPLICAS", "READY", "REASON", "MESSAGE")

@@ -46,6 +46,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "chiplog_broker.server.http": "HTTP, which no simulated process serves",
     "chiplog_broker.server.metrics": "what Prometheus asks over HTTP",
     "chiplog_core.telemetry.build_info": "what Prometheus asks over HTTP",
+    "chiplog_core.telemetry.findings": "what `chiplog check` and `helm test` print",
     "chiplog_core.telemetry.log_lines": "where log lines go; a simulated cluster writes none",
     "chiplog_core.telemetry.series": "what Prometheus asks over HTTP",
     "chiplog_core.version": "what --version prints",

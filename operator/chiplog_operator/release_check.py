@@ -18,7 +18,9 @@ import aiohttp
 
 from chiplog_core.naming import api as chiplog_api
 from chiplog_core.naming import labels, names
+from chiplog_core.operator_lease.lease import LeaseTimes
 from chiplog_core.telemetry.build_info import BUILD_INFO
+from chiplog_core.telemetry.findings import Finding, are_ok
 from chiplog_core.version import VERSION
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, KubeApi, Manifest
@@ -27,7 +29,6 @@ from chiplog_kube.http_api import HttpKubeApi
 from chiplog_kube.kinds import Kind
 from chiplog_kube.manifests import key_of
 from chiplog_operator.caches import USER_KINDS
-from chiplog_operator.lease import LeaseTimes
 
 OWN_KINDS = (
     *USER_KINDS,
@@ -69,17 +70,6 @@ JOBS: Mapping[str, Job] = {
     ),
 }
 """By what the PodMonitors of chiplog-monitoring call them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at; it is in order where there is no `problem`."""
-
-    what: str
-    problem: str = ""
-
-    def line(self) -> str:
-        return f"no   {self.what}: {self.problem}" if self.problem else f"yes  {self.what}"
 
 
 Look = Callable[[], Awaitable[list[Finding]]]
@@ -194,7 +184,7 @@ async def checked(look: Look, wait_s: float) -> list[Finding]:
             findings = await look()
         except ApiError as error:
             findings = [Finding("the API server answers", str(error))]
-        if not any(one.problem for one in findings) or clock.time() >= until_s:
+        if are_ok(findings) or clock.time() >= until_s:
             return findings
         await asyncio.sleep(LOOK_AGAIN_S)
 
@@ -236,8 +226,12 @@ def report(findings: Iterable[Finding]) -> int:
     """Print them; the exit status."""
     told = list(findings)
     for one in told:
-        sys.stdout.write(f"{one.line()}\n")
-    return 1 if any(one.problem for one in told) else 0
+        sys.stdout.write(f"{line(one)}\n")
+    return 0 if are_ok(told) else 1
+
+
+def line(one: Finding) -> str:
+    return f"no   {one.what}: {one.problem}" if one.problem else f"yes  {one.what}"
 
 
 def main() -> None:

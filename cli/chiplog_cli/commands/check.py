@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from chiplog_cli import check_view
-from chiplog_cli.check_view import Finding
 from chiplog_cli.errors import CannotDo
 from chiplog_cli.facts import Broker, Cluster
 from chiplog_cli.moments import length_ms
 from chiplog_cli.options import checked, command
 from chiplog_cli.printing import show
 from chiplog_cli.session import Session
+from chiplog_core.telemetry.findings import Finding, are_ok
 
 LOOK_AGAIN_S = 1.0
 
@@ -50,11 +50,11 @@ def check(
     until_s = time.monotonic() + wait_s
     while True:
         findings = list(_findings(session, selector, topics_in))
-        if check_view.are_ok(findings) or time.monotonic() >= until_s:
+        if are_ok(findings) or time.monotonic() >= until_s:
             break
         time.sleep(LOOK_AGAIN_S)
     show(session.form, check_view.document(findings), lambda: check_view.text(findings))
-    if not check_view.are_ok(findings):
+    if not are_ok(findings):
         raise typer.Exit(1)
 
 

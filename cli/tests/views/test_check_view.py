@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from chiplog_cli import check_view
-from chiplog_cli.check_view import Finding
 from chiplog_cli.errors import CannotDo
+from chiplog_core.telemetry.findings import Finding
 from tests.views.facts import CLUSTER, ONE, ORDERS, SMALL, TWO
 
 

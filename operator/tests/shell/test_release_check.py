@@ -11,10 +11,11 @@ from aiohttp import web
 
 from chiplog_core.naming import names
 from chiplog_core.telemetry.build_info import BUILD_INFO
+from chiplog_core.telemetry.findings import Finding
 from chiplog_kube import kinds
 from chiplog_kube.api import NotFound, Unavailable
 from chiplog_operator import release_check
-from chiplog_operator.release_check import Finding, Job, checked, look_at_metrics, look_at_operator
+from chiplog_operator.release_check import Job, checked, look_at_metrics, look_at_operator
 
 SELECTOR = "app.kubernetes.io/name=chiplog-operator"
 JOB = Job("job", {"app.kubernetes.io/name": "chiplog-operator"})

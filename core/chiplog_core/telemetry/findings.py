@@ -1,0 +1,17 @@
+"""What a check that a person runs has looked at: `chiplog check` and `helm test`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; it is in order where there is no `problem`."""
+
+    what: str
+    problem: str = ""
+
+
+def are_ok(findings: Iterable[Finding]) -> bool:
+    """Whether everything is in order."""
+    return not any(one.problem for one in findings)
