@@ -8,7 +8,7 @@ The folders, from the top. Each may import those below it and none above it; the
 "core's layers" in `pyproject.toml` holds them to that.
 
 * `planner`, `group_watch`, `spark`: what the operator does next, for a cluster, for its consumer
-  groups, for Spark jobs.
+  groups, for Spark jobs. `operator_lease`: which operator process it is that does it.
 * `rebalance`, `groups`, `admin`: the even spread of replicas and leaders; a consumer group, as its
   coordinator keeps it; what admin clients may ask for.
 * `observed`: what is known of a cluster at one moment.
@@ -16,7 +16,8 @@ The folders, from the top. Each may import those below it and none above it; the
 * `model`: the objects of the API group, as values, and the writes to them.
 * `manifest`: how values are read from manifests and written into them.
 * `config`: Kafka's configuration keys, of topics and brokers.
-* `naming`, `telemetry`: what things are called in Kubernetes; the form of logs and metrics.
+* `naming`, `telemetry`: what things are called in Kubernetes; the form of logs,
+  metrics and checks.
 
 Modules that lie in no folder are words that all of them use: `ids`, `limits`, `problems`,
 `durations`, `quantities`.

@@ -1,16 +1,28 @@
-"""Holds the operator's Lease for this process, or waits for it. The decisions are in `lease`."""
+"""Holds the operator's Lease for this process, or waits for it.
+
+The decisions are in `chiplog_core.operator_lease`.
+"""
 
 import logging
 from dataclasses import dataclass, field
 
 from chiplog_core.naming import labels, names
+from chiplog_core.operator_lease.acquiring import Move, Place, next_move
+from chiplog_core.operator_lease.lease import (
+    Claim,
+    LeaseRecord,
+    LeaseTimes,
+    Seen,
+    Step,
+    decide,
+    held_by,
+    released,
+)
 from chiplog_kube import kinds
 from chiplog_kube.api import AlreadyExists, ApiError, Conflict, KubeApi, NotFound
 from chiplog_operator import lease
 from chiplog_operator.clock import Clock
-from chiplog_operator.lease import Claim, LeaseRecord, LeaseTimes, Seen, Step
 from chiplog_operator.neighbours import Neighbours
-from chiplog_operator.other_leases import Place
 
 logger = logging.getLogger(__name__)
 
@@ -39,19 +51,14 @@ class Leadership:
         return self._held_until_s is not None and self.clock.monotonic_s() < self._held_until_s
 
     async def acquire(self) -> None:
-        """Wait until this process is in charge, for as long as it takes.
-
-        It looks for other operators before it takes the Lease, and once more when it holds it:
-        two that begin at the same time see each other then.
-        """
+        """Wait until this process is in charge, for as long as it takes."""
         is_told = False
         while True:
             place = await self._place()
-            if place is Place.FREE and self.is_held():
+            move = next_move(place, is_held=self.is_held())
+            if move is Move.BEGIN:
                 break
-            if place is Place.ASIDE:
-                await self.release()
-            elif place is not Place.UNKNOWN and await self._try() and place is Place.FREE:
+            if await self._made(move):
                 continue
             holder = self._seen.record.holder if self._seen.record else ""
             if holder not in ("", self.me) and not is_told:
@@ -59,6 +66,19 @@ class Leadership:
                 is_told = True
             await self.clock.sleep(self.times.renew_s / 2)
         logger.info("in_charge", extra={"identity": self.me})
+
+    async def _made(self, move: Move) -> bool:
+        """Make a move; whether the next one is due at once."""
+        match move:
+            case Move.TAKE:
+                return await self._try()
+            case Move.KEEP:
+                await self._try()
+            case Move.GIVE_BACK:
+                await self.release()
+            case Move.BEGIN | Move.WAIT:
+                pass
+        return False
 
     async def _place(self) -> Place:
         if self.neighbours is None:
@@ -88,7 +108,7 @@ class Leadership:
         record, self._held_until_s = self._seen.record, None
         if record is None or record.holder != self.me:
             return
-        given_back = lease.released(record, self.clock.now())
+        given_back = released(record, self.clock.now())
         try:
             await self._write(given_back)
             self._seen = Seen()  # it is another version now
@@ -105,11 +125,11 @@ class Leadership:
         began_s = self.clock.monotonic_s()
         try:
             self._seen = self._seen.look(await self._read(), self.clock.monotonic_s())
-            step = lease.decide(self.me, self._seen, self.clock.monotonic_s())
+            step = decide(self.me, self._seen, self.clock.monotonic_s())
             if step is Step.WAIT:
                 self._is_failing = False
                 return False
-            wanted = lease.held_by(
+            wanted = held_by(
                 self.me,
                 self._seen.record,
                 self.clock.now(),

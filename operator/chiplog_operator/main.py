@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from chiplog_core.operator_lease.lease import Claim
 from chiplog_core.spark.choices import Allowed
 from chiplog_core.version import VERSION
 from chiplog_kube.connection import Connection, NoConnection, find
@@ -29,7 +30,6 @@ from chiplog_operator.groups.looks import GroupPorts
 from chiplog_operator.groups.port import HttpGroupsPort
 from chiplog_operator.http import CannotStart, Health, serve_health, serve_metrics
 from chiplog_operator.leadership import Leadership, LeaseLost
-from chiplog_operator.lease import Claim
 from chiplog_operator.logs import set_up
 from chiplog_operator.metrics import Metrics
 from chiplog_operator.neighbours import Neighbours

@@ -6,11 +6,12 @@ from typing import Protocol
 
 from chiplog_core.naming import labels, names
 from chiplog_core.naming.api import GROUP
+from chiplog_core.operator_lease.acquiring import Place
+from chiplog_core.operator_lease.lease import Claim
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, KubeApi, Manifest
 from chiplog_operator.clock import Clock
-from chiplog_operator.lease import Claim
-from chiplog_operator.other_leases import InTheWay, OtherLeases, Place
+from chiplog_operator.other_leases import InTheWay, OtherLeases
 
 logger = logging.getLogger(__name__)
 

@@ -14,36 +14,26 @@ A Lease is believed only of an account that may do what an operator does, in a s
 beyond any. Else everybody who may write Leases in a namespace of their own, or give accounts there
 all rights, could keep the operator from starting again.
 
-As in `lease`, nobody compares clocks: a Lease is believed until it did not change for a while by
-this process's own clock. That while is longer than a release needs to hand its Lease on from one
-pod to the next, or a new version of it could lose its namespaces to the operator that waits.
+As in `chiplog_core.operator_lease.lease`, nobody compares clocks: a Lease is believed until it did
+not change for a while by this process's own clock. That while is longer than a release needs to
+hand its Lease on from one pod to the next, or a new version of it could lose its namespaces to the
+operator that waits.
 """
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from enum import Enum
 
+from chiplog_core.operator_lease.acquiring import Place
+from chiplog_core.operator_lease.lease import Claim, Seen
 from chiplog_kube.api import Manifest
 from chiplog_kube.manifests import key_of, metadata
 from chiplog_operator import lease
-from chiplog_operator.lease import Claim, Seen
 
 ALL = "*"
 GONE_S = 30.0
 """A Lease that did not change for so long is nobody's."""
 FIRST_S = 10.0
 """So long the older Lease waits for the other to be given back; looks are a second apart."""
-
-
-class Place(Enum):
-    """Where an operator stands among others."""
-
-    FREE = "free"
-    FIRST = "first"
-    """Another one began at the same time, and goes: keep the Lease, and do nothing yet."""
-    ASIDE = "aside"
-    UNKNOWN = "unknown"
-    """They could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)

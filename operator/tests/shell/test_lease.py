@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 
 from chiplog_core.naming.names import OPERATOR_LEASE
+from chiplog_core.operator_lease.lease import (
+    Claim,
+    LeaseRecord,
+    LeaseTimes,
+    Seen,
+    Step,
+    decide,
+    held_by,
+)
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Unavailable
 from chiplog_operator import lease
 from chiplog_operator.leadership import Leadership, LeaseLost
-from chiplog_operator.lease import Claim, LeaseRecord, LeaseTimes, Seen, Step
 
 TIMES = LeaseTimes()
 CLAIM = Claim(watches="a,b", account="chiplog-operator")
@@ -42,7 +50,7 @@ def record(holder: str, version: str = "1", duration_s: int = 8) -> LeaseRecord:
     ],
 )
 def test_what_to_do_about_a_lease(seen: Seen, after_s: float, step: Step) -> None:
-    assert lease.decide("me", seen, after_s) is step
+    assert decide("me", seen, after_s) is step
 
 
 def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None:
@@ -54,11 +62,11 @@ def test_time_counts_from_when_the_lease_last_changed_by_our_own_clock() -> None
 
 def test_taking_counts_and_renewing_does_not(bench: Any) -> None:
     now = bench.clock.now()
-    renewed = lease.held_by("me", record("me"), now, TIMES, Claim())
+    renewed = held_by("me", record("me"), now, TIMES, Claim())
     assert (renewed.transitions, renewed.acquire_time) == (3, "t0")
-    taken = lease.held_by("me", record("other"), now, TIMES, CLAIM)
+    taken = held_by("me", record("other"), now, TIMES, CLAIM)
     assert (taken.transitions, taken.acquire_time) == (4, taken.renew_time)
-    assert lease.held_by("me", None, now, TIMES, Claim()).transitions == 0
+    assert held_by("me", None, now, TIMES, Claim()).transitions == 0
     assert taken.renew_time == "2026-01-01T12:00:00.000000Z"
     assert lease.read(lease.write(taken, "ns", "n")) == taken
 

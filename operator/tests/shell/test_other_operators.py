@@ -7,15 +7,16 @@ import pytest
 
 from chiplog_core.naming import labels
 from chiplog_core.naming.names import OPERATOR_LEASE
+from chiplog_core.operator_lease.acquiring import Place
+from chiplog_core.operator_lease.lease import Claim
 from chiplog_kube import kinds
 from chiplog_kube.api import ApiError, Forbidden, Unavailable
 from chiplog_operator import other_leases
 from chiplog_operator.aside import TELL_AGAIN_S, Aside, Pod
 from chiplog_operator.http import Health
 from chiplog_operator.leadership import Leadership
-from chiplog_operator.lease import Claim
 from chiplog_operator.neighbours import LOOK_AGAIN_S, Neighbours
-from chiplog_operator.other_leases import GONE_S, OtherLeases, Place, in_common
+from chiplog_operator.other_leases import GONE_S, OtherLeases, in_common
 
 ACCOUNT = "chiplog-operator"
 TENANTS = ("tenant",)

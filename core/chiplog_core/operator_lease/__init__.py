@@ -1,0 +1,1 @@
+"""Which of several operator processes is in charge: by one Lease, and beside other operators'."""
