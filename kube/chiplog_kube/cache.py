@@ -22,10 +22,6 @@ OnChange: TypeAlias = Callable[[Manifest | None, Manifest | None], None]
 MAX_REMEMBERED_DELETIONS = 10_000
 
 
-def ignore_change(_before: Manifest | None, _after: Manifest | None) -> None:
-    """For caches nobody listens to."""
-
-
 def as_it_is(manifest: Manifest) -> Manifest:
     """Keep all of an object."""
     return manifest
@@ -39,7 +35,7 @@ class ObjectCache:
 
     def __init__(
         self,
-        on_change: OnChange = ignore_change,
+        on_change: OnChange,
         keep: Callable[[Manifest], Manifest] = as_it_is,
     ) -> None:
         self._objects: dict[ObjectKey, Manifest] = {}

@@ -23,6 +23,7 @@ from chiplog_core.model.resource import Resource
 from chiplog_core.model.topic import Topic
 from chiplog_core.naming import names
 from chiplog_core.naming.api import CONSUMER_GROUP, TOPIC, ResourceKind
+from chiplog_core.observed.processes import Identity, identity
 from chiplog_core.observed.questions import Watch
 from chiplog_core.observed.volumes import too_small
 from chiplog_core.observed.world import (
@@ -34,7 +35,6 @@ from chiplog_core.observed.world import (
     Unreadable,
     World,
 )
-from chiplog_core.planner.refusals import Identity, identity
 from chiplog_core.problems import Problem, Reason
 from chiplog_kube import kinds
 from chiplog_kube.api import Forbidden, KubeApi, Manifest, NotFound

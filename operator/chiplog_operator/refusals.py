@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from chiplog_core.naming import ports
-from chiplog_core.planner.refusals import ATTEMPTS, Attempt, Identity, doubt, is_refusal
+from chiplog_core.observed.processes import Identity
+from chiplog_core.planner.refusals import ATTEMPTS, Attempt, doubt, is_refusal
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock
 from chiplog_operator.health_port import Conversation, Knock, Net

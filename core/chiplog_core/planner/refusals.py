@@ -11,15 +11,14 @@ depose the others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
-from chiplog_core.ids import BrokerId, Incarnation
-from chiplog_core.model.broker import Broker
+from chiplog_core.ids import BrokerId
 from chiplog_core.model.partition_map import PartitionState
 from chiplog_core.observed.members import Members, find_members
+from chiplog_core.observed.processes import Identity, identity
 from chiplog_core.observed.sessions import awaiting_admission
-from chiplog_core.observed.world import PodState, World
+from chiplog_core.observed.world import World
 from chiplog_core.planner.elections import can_lead
 
 ATTEMPTS = 2
@@ -38,31 +37,6 @@ class Attempt(Enum):
     """ECONNREFUSED: a kernel that can be reached knows of nobody who listens."""
     SILENT = "silent"
     """A timeout, no route, a reset: that says something of the network, nothing of the process."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Identity:
-    """A process, and where it is: as a handshake found it, or as the objects tell now."""
-
-    broker_id: BrokerId
-    incarnation: Incarnation
-    pod_uid: str
-    address: str
-
-
-def identity(broker: Broker, pod: PodState | None) -> Identity | None:
-    """Of the process that is admitted now; None where there is none, or nobody knows where."""
-    spec = broker.spec
-    if pod is None or not pod.uid or not pod.address:
-        return None
-    if spec.admitted_incarnation is None or spec.fenced or spec.retired:
-        return None
-    return Identity(
-        broker_id=spec.broker_id,
-        incarnation=spec.admitted_incarnation,
-        pod_uid=pod.uid,
-        address=pod.address,
-    )
 
 
 def is_refusal(attempts: Sequence[Attempt]) -> bool:

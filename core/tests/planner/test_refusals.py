@@ -10,15 +10,9 @@ import pytest
 from chiplog_core.ids import BrokerId, Incarnation, ReplicaRef, Session
 from chiplog_core.model.broker_status import Tail
 from chiplog_core.model.partition_map import PartitionState
+from chiplog_core.observed.processes import Identity, identity
 from chiplog_core.observed.world import World
-from chiplog_core.planner.refusals import (
-    BETWEEN_MS,
-    Attempt,
-    Identity,
-    doubt,
-    identity,
-    is_refusal,
-)
+from chiplog_core.planner.refusals import BETWEEN_MS, Attempt, doubt, is_refusal
 from tests.planner.model import Kubernetes
 from tests.planner.objects import NOW, of_users, partitions_of, topic
 

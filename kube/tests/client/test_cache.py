@@ -9,6 +9,10 @@ from chiplog_kube.api import EventType, Manifest, ObjectList, WatchEvent
 from chiplog_kube.cache import ObjectCache
 
 
+def unheard(_before: Manifest | None, _after: Manifest | None) -> None:
+    """Nobody listens."""
+
+
 def thing(name: str, version: int, uid: str = "u1", namespace: str = "ns") -> Manifest:
     meta = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": str(version)}
     return {"metadata": meta}
@@ -19,7 +23,7 @@ def versions(cache: ObjectCache) -> dict[str, str]:
 
 
 def test_an_older_state_is_ignored() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 10))
     cache.put(thing("a", 9))
     assert versions(cache) == {"a": "10"}
@@ -28,7 +32,7 @@ def test_an_older_state_is_ignored() -> None:
 
 
 def test_versions_are_numbers_not_texts() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 99))
     cache.put(thing("a", 100))
     assert versions(cache) == {"a": "100"}
@@ -43,7 +47,7 @@ def test_the_same_version_again_wakes_nobody() -> None:
 
 
 def test_what_was_deleted_does_not_come_back_by_a_late_event() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 10))
     cache.remove(thing("a", 12))
     cache.apply(WatchEvent(EventType.MODIFIED, thing("a", 11)))
@@ -52,7 +56,7 @@ def test_what_was_deleted_does_not_come_back_by_a_late_event() -> None:
 
 
 def test_one_made_anew_under_the_name_is_another() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 10, "old"))
     cache.put(thing("a", 14, "new"))
     cache.apply(WatchEvent(EventType.DELETED, thing("a", 12, "old")))
@@ -62,7 +66,7 @@ def test_one_made_anew_under_the_name_is_another() -> None:
 
 
 def test_a_list_removes_what_it_lacks_but_not_what_is_newer() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("old", 10))
     cache.put(thing("made-since", 21, "u2"))
     cache.replace(ObjectList([thing("other", 15, "u3")], "20"))
@@ -70,7 +74,7 @@ def test_a_list_removes_what_it_lacks_but_not_what_is_newer() -> None:
 
 
 def test_a_list_of_a_namespace_says_nothing_of_others() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 10, "u1", "left"))
     cache.put(thing("b", 10, "u2", "right"))
     cache.replace(ObjectList([], "20"), "left")
@@ -79,7 +83,7 @@ def test_a_list_of_a_namespace_says_nothing_of_others() -> None:
 
 @given(st.permutations(range(1, 9)))
 def test_any_order_of_events_ends_with_the_newest(order: list[int]) -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     newest = 0
     for version in order:
         cache.apply(WatchEvent(EventType.MODIFIED, thing("a", version)))
@@ -103,7 +107,7 @@ def test_a_consistent_list_takes_back_what_a_restored_etcd_no_longer_has() -> No
 
 
 def test_other_content_under_the_same_version_is_seen_by_a_consistent_list() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 100))
 
     other = {**thing("a", 100), "spec": {"partitions": 2}}
@@ -113,7 +117,7 @@ def test_other_content_under_the_same_version_is_seen_by_a_consistent_list() -> 
 
 
 def test_a_list_never_takes_back_what_was_written_while_it_was_under_way() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 100))
     cache.put(thing("gone", 90, "u3"))
 
@@ -135,7 +139,7 @@ def test_an_unchanged_list_wakes_nobody() -> None:
 
 
 def test_a_consistent_read_of_one_object_may_go_back() -> None:
-    cache = ObjectCache()
+    cache = ObjectCache(unheard)
     cache.put(thing("a", 100))
     cache.put(thing("a", 50), since=cache.now())
     assert versions(cache) == {"a": "50"}

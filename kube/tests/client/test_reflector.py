@@ -53,7 +53,7 @@ def reflect(
     """Run a reflector until its cache is as expected."""
 
     async def scenario() -> tuple[ObjectCache, Diary, Reflector]:
-        cache, diary = ObjectCache(), Diary()
+        cache, diary = ObjectCache(lambda _before, _after: None), Diary()
         async with server.client() as api:
             reflector = Reflector(
                 api,

@@ -23,7 +23,7 @@ from chiplog_core.model.group_exchange import (
     answer_from_body,
     to_body,
 )
-from chiplog_core.planner.refusals import Identity
+from chiplog_core.observed.processes import Identity
 from chiplog_core.problems import InvalidManifest
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.clock import Clock

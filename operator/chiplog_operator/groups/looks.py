@@ -14,7 +14,7 @@ from chiplog_core.group_watch.pace import NOTHING_TO_ASK_MS
 from chiplog_core.group_watch.scene import Scene
 from chiplog_core.group_watch.watch import GroupFigures, GroupWatch
 from chiplog_core.ids import BrokerId
-from chiplog_core.planner.refusals import Identity
+from chiplog_core.observed.processes import Identity
 from chiplog_kube.api import KubeApi
 from chiplog_operator.caches import Caches, ClusterKey
 from chiplog_operator.clock import Clock

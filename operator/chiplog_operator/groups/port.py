@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from chiplog_core.model.group_exchange import MAX_ANSWER_BYTES
 from chiplog_core.naming import ports
-from chiplog_core.planner.refusals import Identity
+from chiplog_core.observed.processes import Identity
 from chiplog_core.signature import (
     SIGNATURE_HEADER,
     Message,

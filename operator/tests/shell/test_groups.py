@@ -31,7 +31,7 @@ from chiplog_core.model.group_exchange import (
 )
 from chiplog_core.model.group_status import GroupState
 from chiplog_core.naming import names
-from chiplog_core.planner.refusals import Identity
+from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
 from chiplog_operator.groups.looks import GroupPorts
 from chiplog_operator.groups.port import NoAnswer, WrongSecret

@@ -14,7 +14,7 @@ from chiplog_core.model.group_exchange import (
     to_body,
 )
 from chiplog_core.model.group_status import ResetOffset, ResetState
-from chiplog_core.planner.refusals import Identity
+from chiplog_core.observed.processes import Identity
 from chiplog_kube import kinds
 from chiplog_operator.groups.looks import GroupPorts
 from tests.shell.test_groups import NAMESPACE, Brokers, Running

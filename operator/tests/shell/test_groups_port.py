@@ -10,7 +10,7 @@ from aiohttp import web
 
 from chiplog_core.ids import BrokerId, Incarnation
 from chiplog_core.naming import ports
-from chiplog_core.planner.refusals import Identity
+from chiplog_core.observed.processes import Identity
 from chiplog_core.signature import (
     SIGNATURE_HEADER,
     Verdict,

@@ -1,0 +1,32 @@
+"""Brokers' processes that are admitted, and where they are."""
+
+from dataclasses import dataclass
+
+from chiplog_core.ids import BrokerId, Incarnation
+from chiplog_core.model.broker import Broker
+from chiplog_core.observed.world import PodState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Identity:
+    """A process, and where it is: as a handshake found it, or as the objects tell now."""
+
+    broker_id: BrokerId
+    incarnation: Incarnation
+    pod_uid: str
+    address: str
+
+
+def identity(broker: Broker, pod: PodState | None) -> Identity | None:
+    """Of the process that is admitted now; None where there is none, or nobody knows where."""
+    spec = broker.spec
+    if pod is None or not pod.uid or not pod.address:
+        return None
+    if spec.admitted_incarnation is None or spec.fenced or spec.retired:
+        return None
+    return Identity(
+        broker_id=spec.broker_id,
+        incarnation=spec.admitted_incarnation,
+        pod_uid=pod.uid,
+        address=pod.address,
+    )
