@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from chiplog_broker.broker_events import BrokerEvents, BrokerParts
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.errors import CannotStart
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
@@ -23,7 +24,7 @@ from chiplog_broker.metadata.standalone_membership import StandaloneMembership
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.housekeeping import Housekeeping
 from chiplog_broker.partitions.isolation import silence_s
-from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.partitions.replicas import ReplicaParts, Replicas
 from chiplog_broker.partitions.settings import log_config, topic_log_config
 from chiplog_broker.partitions.silence import SilenceWatch
 from chiplog_broker.partitions.waiting import FetchWaiters
@@ -44,7 +45,6 @@ from chiplog_broker.server.memory import UNBOUNDED
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
-from chiplog_broker.storage.directory_report import Progress
 from chiplog_broker.storage.errors import StorageError
 from chiplog_core.broker_shares import (
     DescriptorShares,
@@ -125,6 +125,8 @@ class Broker:
             self.shares.session_partitions,
         )
         """What its readers need not say again."""
+        self._parts = BrokerParts()
+        self._events = BrokerEvents(self._parts, self._membership, self.health)
         self._cluster: ClusterView
         self._replicas: Replicas
         self._coordinator: Coordinator
@@ -148,24 +150,29 @@ class Broker:
         ports, membership = self._ports, self._membership
         take_lock(ports.metadata, self._data_path)
         self._begun.push_async_callback(membership.close)
-        cluster_id = await membership.begin(self._wait_for)
-        self._wait_for("")
+        cluster_id = await membership.begin(self._events)
+        self._events.waits_for("")
         broker_id = setting(self._config, keys.NODE_ID)
         self._cluster = ClusterView(cluster_id, broker_id)
         self._directory = await self._open_logs(cluster_id, broker_id)
         selector = ReadReplicas(self._cluster, self._config)
-        self._replicas = Replicas(
+        self.fetching = self._new_fetching()
+        self._replicas = self._parts.replicas = Replicas(
             broker_id,
             self._directory,
-            FetchWaiters(ports.clock.monotonic_s),
-            ports.clock,
-            self._lag_max_s,
-            lambda: selector.is_rack_aware,
+            ReplicaParts(
+                fetch_waiters=FetchWaiters(ports.clock.monotonic_s),
+                clock=ports.clock,
+                events=self._events,
+                fetchers=self.fetching,
+                lag_max_s=self._lag_max_s,
+                readers_follow=lambda: selector.is_rack_aware,
+            ),
         )
-        self._directory.health.on_failure(self._went_offline)
         self._begun.push_async_callback(self._close_logs)
-        self._follow_leaders()
-        self._coordinator = Coordinator(
+        if self.fetching is not None:
+            self._begun.push_async_callback(self.fetching.close)
+        self._coordinator = self._parts.coordinator = Coordinator(
             self._cluster, self._replicas, ports.clock, ports.rng, self._config
         )
         self._begun.push_async_callback(self._coordinator.close)
@@ -173,12 +180,13 @@ class Broker:
         store = await membership.join(
             Node(cluster=self._cluster, replicas=self._replicas, data=self._opened_data())
         )
-        housekeeping = Housekeeping(
+        self._parts.silence = self._silence_watch()
+        housekeeping = self._parts.housekeeping = Housekeeping(
             self._directory,
             self._replicas,
             ports.clock,
             self._config,
-            self._silence_watch(),
+            self._parts.silence,
             self.shares.compaction_bytes,
         )
         housekeeping.start()
@@ -210,16 +218,12 @@ class Broker:
         await self._begun.aclose()
         logger.info("stopped", extra={"session": self._cluster.session})
 
-    def _follow_leaders(self) -> None:
-        """Get what others lead; nothing is begun before there is something to follow."""
+    def _new_fetching(self) -> ReplicaFetching | None:
+        """What gets what others lead; nothing is begun before there is something to follow."""
         if self._dialer is None:
-            return
+            return None
         ports = self._ports
-        fetching = ReplicaFetching(
-            self._cluster, self._dialer, ports.clock, ports.rng, self._config
-        )
-        self._replicas.fetchers = self.fetching = fetching
-        self._begun.push_async_callback(fetching.close)
+        return ReplicaFetching(self._cluster, self._dialer, ports.clock, ports.rng, self._config)
 
     def _spread(self) -> Spreading | None:
         """What asks other brokers whether they know a new topic; None where nobody is asked."""
@@ -257,11 +261,6 @@ class Broker:
     async def _open_logs(self, cluster_id: str, broker_id: int) -> LogDirectory:
         configs = {one.name: topic_log_config(one) for one in self._membership.known_topics()}
         unclaimed = log_config(TopicConfig({}, topic_defaults(self._config)))
-
-        def progress(now: Progress) -> None:
-            self.health.logs_recovered = now.partitions_done
-            self.health.logs_total = now.partitions_total
-
         ports = self._ports
         directory = await LogDirectory.open(
             StoragePorts(ports.data, ports.clock, ports.rng),
@@ -269,8 +268,8 @@ class Broker:
                 node_id=broker_id,
                 cluster_id=cluster_id,
                 config_of=lambda name: configs.get(name.topic, unclaimed),
-                on_progress=progress,
             ),
+            self._events,
         )
         for report in directory.report.partitions:
             if report.reason:
@@ -296,14 +295,6 @@ class Broker:
 
     def _silence_s(self) -> float:
         return silence_s(setting(self._config, keys.REPLICA_FETCH_WAIT_MAX_MS) / 1000)
-
-    def _wait_for(self, what: str) -> None:
-        self.health.waiting_for = what
-
-    def _went_offline(self, failure: OSError) -> None:
-        self.health.log_directory_offline = str(failure)
-        self._membership.disk_failed()
-        logger.error("log_directory_offline", extra={"reason": str(failure)})
 
     async def _listen(self, store: MetadataStore) -> None:
         pacing = Pacing(self._ports.clock, self._config)

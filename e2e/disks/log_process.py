@@ -5,6 +5,7 @@ It says what it found, then does what each line of its input asks for, and answe
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,7 +18,8 @@ from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.ports.system_disk import SystemDisk
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
-from chiplog_broker.storage.errors import StorageError
+from chiplog_broker.storage.directory_report import Progress
+from chiplog_broker.storage.errors import DamagedLogError, StorageError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_wire.records.batch import HEADER_BYTES, read_header
@@ -29,6 +31,8 @@ TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
 # Some batches a segment, so that what is dropped lies in several.
 CONFIG = LogConfig(segment_bytes=64 * 1024)
 FETCH_BYTES = 2**20
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -53,10 +57,26 @@ class Asked:
     checkpoint: bool = False
 
 
+class _Logged:
+    """Says on the error stream what the data directory notifies of."""
+
+    def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        logger.error("%s is damaged: %s", partition, found)
+
+    def log_compacts(self) -> None:
+        """Nothing is compacted here."""
+
+    def logs_opened(self, progress: Progress) -> None:
+        logger.debug("opened so far: %s", progress)
+
+    def disk_failed(self, failure: OSError) -> None:
+        logger.error("the disk failed: %s", failure)
+
+
 async def opened(folder: Path) -> LogDirectory:
     ports = StoragePorts(SystemDisk(folder), SystemClock(), SystemRng())
     options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: CONFIG)
-    return await LogDirectory.open(ports, options)
+    return await LogDirectory.open(ports, options, _Logged())
 
 
 async def serve(folder: Path) -> None:

@@ -55,8 +55,7 @@ class Coordinator:
             to_wall_ms=self._to_wall_ms,
             room=Room(lambda: list(self._shards.values()), self.ticks_ms),
         )
-        replicas.on_changed = self.changed
-        replicas.on_deleted = self.topic_deleted
+        self._is_closed = False
 
     def start(self) -> None:
         """Look for offsets that have expired, from time to time."""
@@ -82,9 +81,9 @@ class Coordinator:
         """
         return min(self.now_ms(), self._began_ms + self.ticks_ms())
 
-    def changed(self, topic: str) -> None:
+    def topic_changed(self, topic: str) -> None:
         """The replicas of a topic may lead now, or may not any more."""
-        if topic == CONSUMER_OFFSETS:
+        if topic == CONSUMER_OFFSETS and not self._is_closed:
             self.refresh()
 
     def refresh(self) -> None:
@@ -150,7 +149,7 @@ class Coordinator:
 
     async def close(self) -> None:
         """Answer all who wait, and nobody any more; may be called again. Partitions still lead."""
-        self._replicas.on_changed = self._replicas.on_deleted = nothing_to_do
+        self._is_closed = True
         loading = list(self._loading.values())
         for shard in self:
             self._give_up(shard)
@@ -178,7 +177,3 @@ class Coordinator:
         return (
             f"{name[:MEMBER_NAME_LENGTH]}-{UUID(bytes=self._rng.token(MEMBER_ID_BYTES), version=4)}"
         )
-
-
-def nothing_to_do(_topic: object) -> None:
-    """Nobody coordinates here any more."""

@@ -1,14 +1,14 @@
 """A broker that is a cluster by itself: it admits itself and decides everything in process."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from uuid import UUID
 
 from chiplog_broker.metadata.standalone import StandaloneStore, admit
 from chiplog_broker.metadata.standalone_plan import Defaults
 from chiplog_broker.metadata.view import BrokerView, TopicView
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.metadata import MembershipEvents, Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys
@@ -35,7 +35,7 @@ class StandaloneMembership:
         """What is decided here is decided in this process."""
         return
 
-    async def begin(self, _say: Callable[[str], None]) -> str:
+    async def begin(self, _events: MembershipEvents) -> str:
         record = await admit(self._disk, self._rng)
         self._session = record.session
         self._store = StandaloneStore(
@@ -67,6 +67,15 @@ class StandaloneMembership:
     def is_ready(self) -> tuple[bool, str]:
         """Nobody else has anything to catch up with."""
         return True, "ready"
+
+    def proposals_changed(self) -> None:
+        """No other broker is in sync."""
+
+    def trouble_changed(self) -> None:
+        """What this broker logs and measures says it."""
+
+    def topic_outdated(self, topic: str) -> None:
+        """There is no other copy to be had."""
 
     def disk_failed(self) -> None:
         """Every start reads what is really there."""

@@ -58,6 +58,7 @@ class Housekeeping:
         self._cleaning: asyncio.Task[None] | None = None
         if silence is not None:
             self._rounds.append(("silence_not_checked", LOOK_INTERVAL_S, silence.look))
+        self._is_running = False
         self._loops: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -66,7 +67,7 @@ class Housekeeping:
         loop = asyncio.get_running_loop()
         self._loops = [loop.create_task(self._repeat(*one)) for one in self._rounds]
         # Where nothing is compacted nothing looks for it.
-        self._directory.on_compacting = self._begin_cleaning
+        self._is_running = True
         if self._cleaner.has_work:
             self._begin_cleaning()
 
@@ -75,7 +76,7 @@ class Housekeeping:
 
         A compaction, which may take minutes, is given up: its source is all there.
         """
-        self._directory.on_compacting = _nothing
+        self._is_running = False
         self._cleaner.stop()
         if self._cleaning is not None:
             self._loops.append(self._cleaning)
@@ -151,6 +152,11 @@ class Housekeeping:
             ),
         )
 
+    def log_compacts(self) -> None:
+        """A log is to be compacted from now on."""
+        if self._is_running:
+            self._begin_cleaning()
+
     def _begin_cleaning(self) -> None:
         if self._cleaning is None or self._cleaning.done():
             self._cleaning = asyncio.get_running_loop().create_task(self._keep_clean())
@@ -179,7 +185,3 @@ class Housekeeping:
         except Exception:
             logger.exception(failed)
             return None
-
-
-def _nothing() -> None:
-    """Nobody is to be told."""

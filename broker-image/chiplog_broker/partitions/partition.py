@@ -15,6 +15,7 @@ from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_EPOCH, PartitionView
 from chiplog_broker.partitions.counters import PartitionCounters
 from chiplog_broker.partitions.errors import PartitionError, code_of
+from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.following import FULL_DISK_RETRY_S, Following
 from chiplog_broker.partitions.isolation import NEVER_S
@@ -53,10 +54,7 @@ class Surroundings:
     proposals: Proposals
     lag_max_s: Callable[[], float]
     """How long a follower may be behind before it is proposed out."""
-    halted: Callable[[], None]
-    """Called when a replica here does not follow its leader any more."""
-    heard_again: Callable[["Partition"], None]
-    """Called when a follower that counts is heard by a leader that was isolated."""
+    events: ReplicaEvents
     readers_follow: Callable[[], bool]
     """Whether consumers may be reading from followers, which then hear at once what is safe."""
 
@@ -183,7 +181,9 @@ class Partition:
         assert self.following is None, "one leader at a time"
         self.resign()
         around = self._around
-        self.following = Following(self, view, self._clock, around.halted, around.lag_max_s)
+        self.following = Following(
+            self, view, self._clock, around.events.trouble_changed, around.lag_max_s
+        )
 
     # -- as its leader says; called by `Following` alone
 
@@ -391,7 +391,7 @@ class Partition:
             follower, offset, self.log.end_offset, self._clock.monotonic_s(), log_start_offset
         )
         if self.is_isolated and followers.counts(follower):
-            self._around.heard_again(self)
+            self._around.events.follower_heard(self)
         self._settle()
         if not followers.is_in_sync(follower):
             self.check_followers()

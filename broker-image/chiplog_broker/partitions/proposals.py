@@ -15,11 +15,12 @@ from chiplog_core.model.broker_status import IsrProposal
 
 
 class Proposals:
-    """By topic id and partition. `changed` is told of every change."""
+    """By topic id and partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called after every change. It must not raise."""
         self._standing: dict[tuple[UUID, int], IsrProposal] = {}
-        self.changed: Callable[[], None] = _nobody
+        self._changed = changed
 
     def __len__(self) -> int:
         return len(self._standing)
@@ -47,7 +48,7 @@ class Proposals:
             base_partition_epoch=PartitionEpoch(promise.base_partition_epoch),
             isr=promise.isr,
         )
-        self.changed()
+        self._changed()
 
     def applied(self, topic: TopicView) -> None:
         """A map is in force here: the promises that it answers are kept."""
@@ -57,14 +58,10 @@ class Proposals:
             promise = self.standing(topic.topic_id, view.index)
             if promise is not None and is_answered(promise, view.partition_epoch):
                 del self._standing[topic.topic_id, view.index]
-                self.changed()
+                self._changed()
 
     def forget(self, topic_id: UUID) -> None:
         """The topic is deleted for good."""
         for key in [one for one in self._standing if one[0] == topic_id]:
             del self._standing[key]
-            self.changed()
-
-
-def _nobody() -> None:
-    """Nobody asks for changes."""
+            self._changed()

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
 from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.partitions.errors import PartitionError
+from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.following import Following
 from chiplog_broker.partitions.partition import Partition, Surroundings
 from chiplog_broker.partitions.proposals import Proposals
@@ -37,8 +39,6 @@ from chiplog_wire.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-LAG_MAX_S = 10.0
-
 
 class Fetchers(Protocol):
     """What asks leaders on other brokers for their records. Neither method may raise."""
@@ -50,54 +50,48 @@ class Fetchers(Protocol):
         """Ask for it no more; `following.stop` is awaited after it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaParts:
+    """What the replicas of a broker work with."""
+
+    fetch_waiters: FetchWaiters
+    clock: Clock
+    events: ReplicaEvents
+    fetchers: Fetchers | None
+    """None where this broker copies from nobody, as one that is a cluster by itself."""
+    lag_max_s: Callable[[], float]
+    """How long a follower may be behind before it is proposed out."""
+    readers_follow: Callable[[], bool]
+    """Whether consumers may be reading from followers."""
+
+
 class Replicas:
     """The replicas of one broker, by topic and partition."""
 
-    def __init__(
-        self,
-        broker_id: int,
-        directory: LogDirectory,
-        fetch_waiters: FetchWaiters,
-        clock: Clock,
-        lag_max_s: Callable[[], float] = lambda: LAG_MAX_S,
-        readers_follow: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def __init__(self, broker_id: int, directory: LogDirectory, parts: ReplicaParts) -> None:
         self._broker_id = broker_id
         self._directory = directory
-        self._proposals = Proposals()
-        self.fetchers: Fetchers | None = None
-        """None where this broker copies from nobody, as one that is a cluster by itself."""
+        self._fetchers = parts.fetchers
+        self._events = parts.events
+        self._proposals = Proposals(parts.events.proposals_changed)
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._indexes: dict[str, set[int]] = {}
         self._changing = asyncio.Lock()
         self.sync_latency = Histogram()
         self.isr_changes = IsrChanges()
         """Of what is led here."""
-        self.troubled: Callable[[], None] = _nobody
-        """Called when a replica here cannot go on by itself, or can again."""
-        self.outdated: Callable[[str], None] = _nobody_applies
-        """Called with a topic whose replicas here are to be made anew what its map says."""
-        self.on_changed: Callable[[str], None] = _nobody_applies
-        """Called with a topic whose replicas here came, went, lead now or do not any more."""
-        self.on_deleted: Callable[[UUID], None] = _nobody_deletes
-        """Called with the id of a topic that was deleted with its data."""
         self._debts = Debts()
         self._was_short = False
         self._quarantining: set[asyncio.Task[None]] = set()
-        self.on_heard_again: Callable[[Partition], None] = _nobody_isolated
-        """Called when a follower is heard by a leader that was isolated."""
         self._around = Surroundings(
-            fetch_waiters=fetch_waiters,
-            clock=clock,
+            fetch_waiters=parts.fetch_waiters,
+            clock=parts.clock,
             sync_latency=self.sync_latency,
             proposals=self._proposals,
-            lag_max_s=lag_max_s,
-            halted=self._halted,
-            heard_again=self._heard_again,
-            readers_follow=readers_follow,
+            lag_max_s=parts.lag_max_s,
+            events=parts.events,
+            readers_follow=parts.readers_follow,
         )
-        directory.health.on_failure(self._go_offline)
-        directory.on_damage = self._found_damage
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -214,7 +208,7 @@ class Replicas:
                     extra = {"partition": str(name), "reason": str(failed)}
                     logger.error("replica_not_applied", extra=extra)
                     failures.append(failed)
-            self.on_changed(topic.name)
+            self._events.topic_changed(topic.name)
         if failures:
             raise failures[0]
 
@@ -246,7 +240,7 @@ class Replicas:
         kept_as = await self._directory.set_aside(name)
         extra = {"partition": str(name), "reason": why, "kept_as": kept_as}
         logger.warning("damaged_replica_fetched_anew", extra=extra)
-        self.troubled()
+        self._events.trouble_changed()
         return True
 
     async def _check_whole(self, name: TopicPartition, view: PartitionView) -> None:
@@ -260,7 +254,7 @@ class Replicas:
         if own is not None and own in view.isr_refs:
             await self._directory.is_whole(name)
             logger.info("damaged_replica_whole_again", extra={"partition": str(name)})
-            self.troubled()
+            self._events.trouble_changed()
 
     async def _check_cut(self, name: TopicPartition, view: PartitionView) -> None:
         """Who is listed in its present session has shown that it holds everything."""
@@ -286,12 +280,12 @@ class Replicas:
             partition.resign()
         else:
             partition.follow(view)
-            if self.fetchers is not None and partition.following is not None:
-                self.fetchers.begin(partition.following)
+            if self._fetchers is not None and partition.following is not None:
+                self._fetchers.begin(partition.following)
 
     async def _stop_following(self, partition: Partition) -> None:
-        if self.fetchers is not None and partition.following is not None:
-            self.fetchers.end(partition.following)
+        if self._fetchers is not None and partition.following is not None:
+            self._fetchers.end(partition.following)
         await partition.stop_following()
 
     def check_room(self) -> None:
@@ -306,7 +300,7 @@ class Replicas:
             logger.error("disk_is_full", extra=extra)
         else:
             logger.info("disk_has_room_again", extra=extra)
-        self.troubled()
+        self._events.trouble_changed()
 
     @property
     def room(self) -> DiskRoom:
@@ -327,8 +321,8 @@ class Replicas:
                 continue
             if self._debts.reached(name, partition.log.countable_end_offset):
                 logger.info("damaged_replica_caught_up", extra={"partition": str(name)})
-                self.troubled()
-                self.outdated(name.topic)
+                self._events.trouble_changed()
+                self._events.topic_outdated(name.topic)
 
     def check_followers(self) -> None:
         """Propose out those that have been behind for too long; to be called now and then."""
@@ -341,7 +335,7 @@ class Replicas:
         async with self._changing:
             for partition in self.of_topic(name):
                 await self._release(partition)
-            self.on_changed(name)
+            self._events.topic_changed(name)
 
     async def delete(self, name: str, topic_id: UUID) -> None:
         """Remove the data of exactly this topic: another id behind the name is another topic."""
@@ -354,8 +348,8 @@ class Replicas:
                 self._debts.forget(held.partition)
                 await self._directory.delete(held.partition)
             await self._directory.forget_damage(name, topic_id)
-            self.on_changed(name)
-            self.on_deleted(topic_id)
+            self._events.topic_changed(name)
+            self._events.topic_deleted(topic_id)
 
     async def flush(self, topic_id: UUID) -> None:
         """Make durable everything that is held of a topic."""
@@ -389,12 +383,6 @@ class Replicas:
             for one in found
             if one.following is not None
         ]
-
-    def _halted(self) -> None:
-        self.troubled()
-
-    def _heard_again(self, partition: Partition) -> None:
-        self.on_heard_again(partition)
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
@@ -471,12 +459,13 @@ class Replicas:
         await asyncio.gather(*self._quarantining, return_exceptions=True)
         return True
 
-    def _found_damage(self, name: TopicPartition, found: DamagedLogError) -> None:
-        """In the middle of a read, which fails: its log gives out nothing any more."""
+    def log_damaged(self, name: TopicPartition, found: DamagedLogError) -> None:
+        """Serve it no more, soon. In the middle of a read, which fails: its log gives out nothing
+        any more."""
         work = self._quarantine(name, found)
         task = asyncio.get_running_loop().create_task(work)
         self._quarantining.add(task)
-        self.troubled()  # who is refused because of it asks what was found
+        self._events.trouble_changed()  # who is refused because of it asks what was found
         task.add_done_callback(self._quarantining.discard)
 
     async def _quarantine(self, name: TopicPartition, found: DamagedLogError) -> None:
@@ -498,17 +487,18 @@ class Replicas:
             if partition is not None:
                 self._debts.owe(name, debt_of(partition))
                 await self._release(partition)
-                self.on_changed(name.topic)
+                self._events.topic_changed(name.topic)
             try:
                 await self._directory.quarantine_damaged(name, found)
             except StorageError as failed:
                 # It is not served; whether it is damaged the next start has to find out.
                 extra = {"partition": str(name), "reason": str(failed)}
                 logger.error("damage_not_remembered", extra=extra)
-        self.troubled()
-        self.outdated(name.topic)
+        self._events.trouble_changed()
+        self._events.topic_outdated(name.topic)
 
-    def _go_offline(self, failure: OSError) -> None:
+    def go_offline(self, failure: OSError) -> None:
+        """The disk failed: nothing is acknowledged or read here until the broker restarts."""
         for partition in self:
             partition.go_offline(str(failure))
 
@@ -522,19 +512,3 @@ def debt_of(partition: Partition) -> Debt:
         return Debt(max(partition.high_watermark, start), partition.leader_epoch)
     epoch = partition.agreed_epoch if following is None else following.leader_epoch
     return Debt(log.countable_end_offset, max(epoch, log.last_epoch))
-
-
-def _nobody_applies(_topic: str) -> None:
-    """Nobody knows topics."""
-
-
-def _nobody_deletes(_topic_id: UUID) -> None:
-    """Nobody knows what was committed for topics."""
-
-
-def _nobody() -> None:
-    """Nobody asks for troubles."""
-
-
-def _nobody_isolated(_partition: Partition) -> None:
-    """Nobody looks for leaders that are."""

@@ -50,8 +50,6 @@ class SilenceWatch:
         """Topics of which clients are told less than the map says."""
         self._began_s: float | None = None
         self._is_telling = False
-        authority.on_heard = self._authority_heard
-        replicas.on_heard_again = self._follower_heard
 
     async def look(self) -> None:
         """Judge anew; to be called every `LOOK_INTERVAL_S`."""
@@ -85,13 +83,15 @@ class SilenceWatch:
         )
         return is_isolated(heard, now_s, self._silence_s())
 
-    def _authority_heard(self) -> None:
+    def authority_heard(self) -> None:
+        """What the last look found is over: nobody here is isolated."""
         if self._isolated:
             for partition in list(self._isolated):
                 self._end(partition)
             self._tell_soon()
 
-    def _follower_heard(self, partition: Partition) -> None:
+    def follower_heard(self, partition: Partition) -> None:
+        """What the last look found is over for this partition."""
         self._end(partition)
         self._tell_soon()
 

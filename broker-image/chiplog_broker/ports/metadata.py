@@ -18,9 +18,7 @@ TopicDeleted = Callable[[str, UUID], Awaitable[None]]
 
 
 class Proposals(Protocol):
-    """Changes of in-sync replicas that were promised. The store says when it is to be told."""
-
-    changed: Callable[[], None]
+    """Changes of in-sync replicas that were promised."""
 
     def oldest(self, most: int) -> tuple[IsrProposal, ...]:
         """So many, the oldest first."""
@@ -75,13 +73,6 @@ class Halted(NamedTuple):
 
 class LocalReplicas(Protocol):
     """The replicas of this broker, as far as metadata commands and asks them."""
-
-    troubled: Callable[[], None]
-    """Called where `damaged`, `halted` or `is_short_of_space` may be another. The store says when
-    it is to be told."""
-    outdated: Callable[[str], None]
-    """Called with a topic that is to be applied again, as it was: a replica of it here was found
-    damaged, or its copy may be relied on now."""
 
     def damaged(self) -> list[Damaged]:
         """The damaged replicas here, as far as they are not whole again."""
@@ -143,11 +134,33 @@ class Authority(Protocol):
 
     heard_s: float
     """When it answered last, by the monotonic clock."""
-    on_heard: Callable[[], None]
-    """Called each time it answers. Must not raise."""
 
 
-class Membership(Protocol):
+class ReplicaReports(Protocol):
+    """What the replicas of a broker notify metadata of. None may raise, or wait."""
+
+    def proposals_changed(self) -> None:
+        """`LocalReplicas.proposals` are others."""
+
+    def trouble_changed(self) -> None:
+        """`damaged`, `halted` or `is_short_of_space` may be another."""
+
+    def topic_outdated(self, topic: str) -> None:
+        """A topic is to be applied again, as it was: a replica of it here was found damaged, or
+        its copy may be relied on now."""
+
+
+class MembershipEvents(Protocol):
+    """What a membership notifies its broker of. None may raise, or wait."""
+
+    def waits_for(self, what: str) -> None:
+        """The start waits for this; for nothing where it is empty."""
+
+    def authority_heard(self) -> None:
+        """The `Authority` has answered."""
+
+
+class Membership(ReplicaReports, Protocol):
     """How one process becomes part of a cluster and learns its topics."""
 
     @property
@@ -158,8 +171,8 @@ class Membership(Protocol):
     def authority(self) -> Authority | None:
         """Who could have made another the leader; None where nobody else can."""
 
-    async def begin(self, say: Callable[[str], None]) -> str:
-        """Begin; returns the cluster's id. `say` is told what is being waited for.
+    async def begin(self, events: MembershipEvents) -> str:
+        """Begin; returns the cluster's id. `events` are notified from now on.
 
         Raises `CannotStart`, `ValueError`, `OSError`.
         """

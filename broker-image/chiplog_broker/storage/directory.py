@@ -22,7 +22,7 @@ from chiplog_broker.storage.compaction.stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage import Damage, DamageMarks, DamageState
 from chiplog_broker.storage.damage_history import DamageHistory
-from chiplog_broker.storage.directory_report import DirectoryReport, PartitionReport, Progress
+from chiplog_broker.storage.directory_report import DirectoryReport, PartitionReport
 from chiplog_broker.storage.epochs import EpochHistory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
@@ -33,7 +33,8 @@ from chiplog_broker.storage.errors import (
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log import PartitionLog
-from chiplog_broker.storage.log_state import LogEnvironment, index_settings, nobody_told
+from chiplog_broker.storage.log_events import DirectoryEvents
+from chiplog_broker.storage.log_state import LogEnvironment, index_settings
 from chiplog_broker.storage.meta_properties import Identity
 from chiplog_broker.storage.names import (
     CLEAN_SHUTDOWN,
@@ -78,14 +79,20 @@ class OpenOptions:
     node_id: int
     cluster_id: str
     config_of: Callable[[TopicPartition], LogConfig] = lambda _: LogConfig()
-    on_progress: Callable[[Progress], None] = lambda _: None
 
 
 class LogDirectory:
     """All replicas of one broker. Made by `open`."""
 
-    def __init__(self, ports: StoragePorts, identity: Identity, health: DirectoryHealth) -> None:
+    def __init__(
+        self,
+        ports: StoragePorts,
+        identity: Identity,
+        health: DirectoryHealth,
+        events: DirectoryEvents,
+    ) -> None:
         self._disk = ports.disk
+        self._events = events
         self._clock = ports.clock
         self._rng = ports.rng
         self.identity = identity
@@ -96,11 +103,7 @@ class LogDirectory:
         self.damage = DamageMarks(ports.disk, health)
         self.damage_history = DamageHistory(ports.clock)
         self._checkpoints = DirectoryCheckpoints(ports.disk, health)
-        self.on_damage: Callable[[TopicPartition, DamagedLogError], None] = nobody_told
-        """Told of each log that turns out to be damaged while it is open. Must not raise."""
         self.room = DiskRoom(ports.disk)
-        self.on_compacting: Callable[[], None] = lambda: None
-        """Called when a log is to be compacted from now on."""
         self.cleaner_stats = CleanerStats()
         self._env = LogEnvironment(
             ports.disk,
@@ -109,8 +112,7 @@ class LogDirectory:
             health,
             self._checkpoints,
             self.room,
-            self._found_damage,
-            self._is_compacting,
+            events=self,
         )
         self._retired: list[_RetiredLog] = []
         self._set_aside: dict[TopicPartition, str] = {}
@@ -118,7 +120,9 @@ class LogDirectory:
         self.scrubber = Scrubber(self.logs, ports.clock)
 
     @classmethod
-    async def open(cls, ports: StoragePorts, options: OpenOptions) -> "LogDirectory":
+    async def open(
+        cls, ports: StoragePorts, options: OpenOptions, events: DirectoryEvents
+    ) -> "LogDirectory":
         """Take the directory into use: lock it, check whose it is, open or recover each log.
 
         Raises `BlockingIOError` if another process has it, `WrongDirectoryError` if it
@@ -126,11 +130,11 @@ class LogDirectory:
         """
         disk = ports.disk
         disk.lock(LOCK)
-        health = DirectoryHealth()
+        health = DirectoryHealth(events.disk_failed)
         try:
             clean, broker_epoch = await take_clean_mark(disk)
             identity = await identify(disk, ports.rng, options.node_id, options.cluster_id)
-            directory = cls(ports, identity, health)
+            directory = cls(ports, identity, health, events)
             reports = await directory._open_all(options, clean=clean)
         except OSError as error:
             health.take_offline(error)
@@ -318,19 +322,25 @@ class LogDirectory:
         except OSError as error:
             self.health.take_offline(error)
 
-    # --- inner workings ------------------------------------------------------------
+    # --- what its logs notify of -----------------------------------------------------
 
-    def _found_damage(self, partition: TopicPartition, found: DamagedLogError) -> None:
+    def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
         log = self.logs.get(partition)
         self.damage_history.found(partition, None if log is None else log.topic_id, found)
-        self.on_damage(partition, found)
+        self._events.log_damaged(partition, found)
 
-    def _is_compacting(self) -> None:
-        self.on_compacting()
+    def log_compacts(self) -> None:
+        self._events.log_compacts()
+
+    # --- inner workings ------------------------------------------------------------
 
     async def _open_all(self, options: OpenOptions, *, clean: bool) -> list[PartitionReport]:
         opening = Opening(
-            self._env, self.damage, self.damage_history, options.config_of, options.on_progress
+            self._env,
+            self.damage,
+            self.damage_history,
+            options.config_of,
+            self._events.logs_opened,
         )
         reports = await opening.run(clean=clean)
         self.logs.update(opening.logs)

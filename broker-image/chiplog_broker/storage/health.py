@@ -31,15 +31,12 @@ def lacks_descriptors(error: OSError) -> bool:
 class DirectoryHealth:
     """Shared by all logs of one directory."""
 
-    __slots__ = ("_on_failure", "failure")
+    __slots__ = ("_went_offline", "failure")
 
-    def __init__(self) -> None:
+    def __init__(self, went_offline: Callable[[OSError], None]) -> None:
+        """`went_offline` is called once, when the directory goes offline. It must not raise."""
         self.failure: OSError | None = None
-        self._on_failure: list[Callable[[OSError], None]] = []
-
-    def on_failure(self, callback: Callable[[OSError], None]) -> None:
-        """Be told once, when the directory goes offline."""
-        self._on_failure.append(callback)
+        self._went_offline = went_offline
 
     def check(self) -> None:
         """Raise if the directory is offline."""
@@ -47,11 +44,10 @@ class DirectoryHealth:
             raise DirectoryOfflineError(f"the directory is offline: {self.failure}")
 
     def take_offline(self, error: OSError) -> NoReturn:
-        """Remember the first error, tell who asked for it, and raise."""
+        """Remember the first error, notify of it, and raise."""
         if self.failure is None:
             self.failure = error
-            for callback in self._on_failure:
-                callback(error)
+            self._went_offline(error)
         raise DirectoryOfflineError(f"the directory is offline: {error}") from error
 
     def read_failed(self, error: OSError) -> NoReturn:

@@ -181,7 +181,7 @@ class PartitionLog:
 
     def _announce(self, config: LogConfig) -> None:
         if config.compacts:
-            self._state.env.compacting()
+            self._state.env.events.log_compacts()
 
     async def allow_gaps(self) -> None:
         """Remember, durably, that compaction may have been here, before it is."""

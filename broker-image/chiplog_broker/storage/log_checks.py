@@ -137,7 +137,7 @@ class LogChecks:
         state = self._state
         if state.damage is None:
             state.damage = found
-            state.env.on_damage(state.partition, found)
+            state.env.events.log_damaged(state.partition, found)
         return state.damage
 
     def _located(self, segment: Segment, error: CorruptBatchError) -> Flaw:

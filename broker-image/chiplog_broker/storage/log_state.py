@@ -5,8 +5,7 @@ only reads it. What the properties say is derived from the fields alone.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from chiplog_broker.ports.clock import Clock
@@ -18,15 +17,12 @@ from chiplog_broker.storage.durability import LogSync
 from chiplog_broker.storage.errors import DamagedLogError, LogClosedError
 from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
+from chiplog_broker.storage.log_events import LogEvents
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producers import ProducerStates
 from chiplog_broker.storage.room import DiskRoom
 from chiplog_broker.storage.segment import IndexSettings, Segment
 from chiplog_broker.storage.segments import LogSegments
-
-
-def nobody_told(_partition: TopicPartition, _found: DamagedLogError) -> None:
-    """Nobody asked to know of damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +35,7 @@ class LogEnvironment:
     health: DirectoryHealth
     checkpoints: DirectoryCheckpoints
     room: DiskRoom
-    on_damage: Callable[[TopicPartition, DamagedLogError], None] = field(default=nobody_told)
-    """Told once of each log that turns out to be damaged while it is open. Must not raise."""
-    compacting: Callable[[], None] = lambda: None
-    """Told when a log is to be compacted from now on."""
+    events: LogEvents
 
 
 class LogState:

@@ -56,7 +56,7 @@ def topic(one: PartitionView) -> TopicView:
 class Leader:
     """A reign, a clock, and the map that it goes by."""
 
-    proposals: Proposals = field(default_factory=Proposals)
+    proposals: Proposals = field(default_factory=lambda: Proposals(lambda: None))
     now_s: float = 0.0
     end_offset: int = 10
     high_watermark: int = 0

@@ -41,9 +41,8 @@ class Counted(Proposals):
     """Says how often it was told of a change."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self._count)
         self.changes = 0
-        self.changed = self._count
 
     def _count(self) -> None:
         self.changes += 1
@@ -69,7 +68,7 @@ def test_what_the_operator_is_told_names_all_that_it_builds_on() -> None:
 
 
 def test_a_promise_is_neither_changed_nor_withdrawn() -> None:
-    made = Proposals()
+    made = Counted()
     made.make(ORDERS, view(2), promise())
     with pytest.raises(AssertionError):
         made.make(ORDERS, view(2), promise(10))
@@ -100,7 +99,7 @@ def test_with_the_topic_go_its_promises_only() -> None:
 
 
 def test_the_oldest_are_told_first() -> None:
-    made = Proposals()
+    made = Counted()
     for index in range(5):
         made.make(ORDERS, view(index), promise())
     assert [one.partition for one in made.oldest(3)] == [0, 1, 2]

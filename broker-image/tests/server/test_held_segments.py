@@ -25,7 +25,7 @@ from chiplog_broker.storage.log import PartitionLog
 from chiplog_wire.records.batch import check_crc, iter_batches
 from chiplog_wire.records.reader import read_records
 from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
-from tests.storage.conftest import ORDERS, TOPIC_ID
+from tests.storage.conftest import ORDERS, TOPIC_ID, Notified
 from tests.storage.memory_disk import ManualClock, SeededRng
 
 SEEDS: Final = 4
@@ -116,7 +116,7 @@ class Model:
     async def run(self) -> None:
         ports = StoragePorts(SystemDisk(self.folder), self.clock, SeededRng())
         options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: CONFIG)
-        self.directory = await LogDirectory.open(ports, options)
+        self.directory = await LogDirectory.open(ports, options, Notified())
         self.log = await self.directory.create(ORDERS, TOPIC_ID, CONFIG)
         self.readers = [await connected() for _ in range(READERS)]
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -10,6 +10,8 @@ import pytest
 
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.directory import LogDirectory, OpenOptions, StoragePorts
+from chiplog_broker.storage.directory_report import Progress
+from chiplog_broker.storage.errors import DamagedLogError
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_wire.records.batch import Codec
@@ -23,6 +25,28 @@ TOPIC_ID = UUID("5b3f3d3e-8f43-4d5c-9c57-0123456789ab")
 
 
 @dataclass
+class Notified:
+    """Keeps what a data directory notifies of."""
+
+    damaged: list[tuple[TopicPartition, DamagedLogError]] = field(default_factory=list)
+    failures: list[OSError] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
+    compacting: int = 0
+
+    def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        self.damaged.append((partition, found))
+
+    def log_compacts(self) -> None:
+        self.compacting += 1
+
+    def logs_opened(self, progress: Progress) -> None:
+        self.progress.append(progress)
+
+    def disk_failed(self, failure: OSError) -> None:
+        self.failures.append(failure)
+
+
+@dataclass
 class StorageKit:
     """What a storage test needs; `disk` is the machine in use, and can be exchanged."""
 
@@ -31,6 +55,7 @@ class StorageKit:
     config: LogConfig
     orders: TopicPartition = ORDERS
     topic_id: UUID = TOPIC_ID
+    events: Notified = field(default_factory=Notified)
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run(coroutine)
@@ -39,7 +64,7 @@ class StorageKit:
         """Open the data directory on the disk in use."""
         ports = StoragePorts(self.disk, self.clock, SeededRng())
         options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: self.config)
-        return await LogDirectory.open(ports, options)
+        return await LogDirectory.open(ports, options, self.events)
 
     async def open_again(self) -> LogDirectory:
         """Open it as the next process does."""

@@ -101,8 +101,7 @@ def test_a_read_never_gives_out_what_is_damaged(
     base: int,
     position: int,
 ) -> None:
-    told: list[tuple[TopicPartition, DamagedLogError]] = []
-    directory.on_damage = lambda *one: told.append(one)
+    told = kit.events.damaged
     kit.disk.flip_bit(kit.path(name), position * BATCH_BYTES + 70, 3)
     offset = base + 2 * position
     assert log.read(0, 10_000, 20).size_bytes == 3 * BATCH_BYTES
@@ -288,8 +287,7 @@ def test_everything_is_read_within_the_interval(kit: "StorageKit", make_batch: "
     before = directory.scrubber.scrubbed_bytes
     scrubbed(kit, directory, 10, Pace(1, 2_000))
     assert 18_000 <= directory.scrubber.scrubbed_bytes - before <= 22_000
-    told: list[object] = []
-    directory.on_damage = lambda *one: told.append(one)
+    told = kit.events.damaged
     kit.disk.flip_bit("orders-1/00000000000000000080.log", 70, 0)
     scrubbed(kit, directory, 200, Pace(100, 10**9))
     damage = directory.logs[TopicPartition("orders", 1)].damage

@@ -45,7 +45,11 @@ def test_another_brokers_directory_is_refused(
     kit.disk.release_locks()
     ports = StoragePorts(directory._disk, directory._clock, directory._rng)
     with pytest.raises(WrongDirectoryError):
-        kit.run(LogDirectory.open(ports, OpenOptions(node_id=node_id, cluster_id=cluster_id)))
+        kit.run(
+            LogDirectory.open(
+                ports, OpenOptions(node_id=node_id, cluster_id=cluster_id), kit.events
+            )
+        )
 
 
 def test_replicas_without_an_owner_are_refused(kit: "StorageKit") -> None:
@@ -279,11 +283,12 @@ def test_progress_is_reported(kit: "StorageKit", make_batch: "MakeBatch") -> Non
     log.append_as_leader(make_batch([b"x"]), 0, NOW)
     size_bytes = log.size_bytes
     directory = kit.run(kit.open_again())
-    told: list[Progress] = []
+    told = kit.events.progress
+    told.clear()
     kit.disk = kit.disk.after_kill()
     ports = StoragePorts(kit.disk, directory._clock, directory._rng)
-    options = OpenOptions(node_id=1, cluster_id="cluster", on_progress=told.append)
-    kit.run(LogDirectory.open(ports, options))
+    options = OpenOptions(node_id=1, cluster_id="cluster")
+    kit.run(LogDirectory.open(ports, options, kit.events))
     assert told[-1] == Progress(1, 1, size_bytes)
     assert told == sorted(told, key=lambda step: (step.partitions_done, step.scanned_bytes))
 

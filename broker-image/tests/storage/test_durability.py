@@ -35,8 +35,9 @@ class Written:
     end_offset: int = 0
 
     def __post_init__(self) -> None:
+        self.failures: list[OSError] = []
         self.disk.make_directory(FOLDER)
-        self.health = DirectoryHealth()
+        self.health = DirectoryHealth(self.failures.append)
         self.epochs = EpochHistory()
         self.sync = LogSync(
             self.disk,

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
 from chiplog_broker.histogram import Histogram
 from chiplog_broker.metadata.view import PartitionView
+from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Contact, Following, Taken
 from chiplog_broker.partitions.partition import Partition, Surroundings
@@ -37,10 +39,9 @@ def replica_of(log: PartitionLog, clock: Clock) -> Partition:
         fetch_waiters=FetchWaiters(clock.monotonic_s),
         clock=clock,
         sync_latency=Histogram(),
-        proposals=Proposals(),
+        proposals=Proposals(Mock()),
         lag_max_s=lambda: LAG_MAX_S,
-        halted=lambda: None,
-        heard_again=lambda _: None,
+        events=Mock(spec=ReplicaEvents),
         readers_follow=lambda: False,
     )
     return Partition(TopicPartition("orders", 0), log, 0, context)

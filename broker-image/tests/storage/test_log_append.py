@@ -315,9 +315,8 @@ def test_a_full_disk_while_rolling(
 def test_any_other_error_takes_the_directory_offline(
     kit: "StorageKit", make_batch: "MakeBatch"
 ) -> None:
-    directory, log = kit.run(kit.new_log())
-    told: list[OSError] = []
-    directory.health.on_failure(told.append)
+    _, log = kit.run(kit.new_log())
+    told = kit.events.failures
     log.append_as_leader(make_batch([b"a"]), 0, NOW)
     kit.disk.fail_next("append", errno.EIO)
     with pytest.raises(DirectoryOfflineError):

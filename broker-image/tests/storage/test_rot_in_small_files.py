@@ -101,12 +101,14 @@ def test_a_file_of_json_without_a_checksum_is_read(kit: "StorageKit") -> None:
 
 def test_a_log_start_of_which_a_digit_changed_is_not_believed(kit: "StorageKit") -> None:
     async def write() -> None:
-        checkpoint = OffsetCheckpoint(kit.disk, LOG_START_OFFSETS, DirectoryHealth())
+        checkpoint = OffsetCheckpoint(
+            kit.disk, LOG_START_OFFSETS, DirectoryHealth(kit.events.disk_failed)
+        )
         await checkpoint.put(kit.orders, 1000)
 
     kit.run(write())
     content = kit.disk.content(LOG_START_OFFSETS)
     content[content.index(b"1000")] ^= 8  # 9000
-    again = OffsetCheckpoint(kit.disk, LOG_START_OFFSETS, DirectoryHealth())
+    again = OffsetCheckpoint(kit.disk, LOG_START_OFFSETS, DirectoryHealth(kit.events.disk_failed))
     assert again.damaged
     assert again.get(kit.orders) is None

@@ -31,7 +31,7 @@ from chiplog_broker.metadata.view import BrokerView, TopicView
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.machine import Machine
-from chiplog_broker.ports.metadata import Node
+from chiplog_broker.ports.metadata import MembershipEvents, Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_core.ids import Session, StorageUuid
 from chiplog_core.model.broker import Broker
@@ -70,11 +70,11 @@ class KubernetesMembership:
         self._process = process
         self._ports = ports
         self._config = config
-        self._outages = Outages(ports.clock)
+        self._outages: Outages
         self._files = MapFiles(ports.metadata)
         self._known: dict[str, PartitionMapSpec] = {}
         self._left: SessionRecord | None = None
-        self._say: Callable[[str], None] = lambda _: None
+        self._events: MembershipEvents
         self._lease: asyncio.Task[None] | None = None
         self._renewals = Renewals(ports.metadata, ports.clock)
         self._store: KubernetesStore | None = None
@@ -88,10 +88,11 @@ class KubernetesMembership:
     def authority(self) -> Outages:
         return self._outages
 
-    async def begin(self, say: Callable[[str], None]) -> str:
-        self._say = say
+    async def begin(self, events: MembershipEvents) -> str:
+        self._events = events
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
+        self._outages = Outages(ports.clock, events.authority_heard)
         ports.machine.leave(str(LastWords(self._process.incarnation)))
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
@@ -139,9 +140,9 @@ class KubernetesMembership:
             self._known,
         )
         store.follow(manifest)
-        self._say("waiting to be admitted by the operator")
+        self._events.waits_for("waiting to be admitted by the operator")
         await self._unless_ended(store.registration.admitted.wait())
-        self._say("waiting for the metadata of the topics")
+        self._events.waits_for("waiting for the metadata of the topics")
         await self._unless_ended(store.up_to_date())
         return store
 
@@ -150,6 +151,18 @@ class KubernetesMembership:
 
     def is_ready(self) -> tuple[bool, str]:
         return self._store.is_ready() if self._store else (False, "the broker is not admitted yet")
+
+    def proposals_changed(self) -> None:
+        if self._store is not None:
+            self._store.status_changed()
+
+    def trouble_changed(self) -> None:
+        if self._store is not None:
+            self._store.status_changed()
+
+    def topic_outdated(self, topic: str) -> None:
+        if self._store is not None:
+            self._store.apply_again(topic)
 
     def disk_failed(self) -> None:
         # The kubelet shows it also where neither this disk nor the API server remembers it.
@@ -218,7 +231,7 @@ class KubernetesMembership:
             except (ApiError, TimeoutError, InvalidManifest) as error:
                 why = f"{type(error).__name__} {error}"
                 what = f"waiting for the Broker object {process.broker_name}: {why}"
-                self._say(what)
+                self._events.waits_for(what)
                 if not said:
                     logger.warning("broker_object_not_read", extra={"reason": what})
                     said = True

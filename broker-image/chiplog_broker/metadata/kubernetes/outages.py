@@ -15,11 +15,12 @@ class Outages:
     serves, and then knows no more than this broker.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, heard: Callable[[], None]) -> None:
+        """`heard` is called each time the API server was heard. It must not raise."""
         self._clock = clock
+        self._heard = heard
         self._began_s: float | None = None
         self.heard_s = float("-inf")
-        self.on_heard: Callable[[], None] = _nobody
 
     @property
     def is_out(self) -> bool:
@@ -43,8 +44,4 @@ class Outages:
     def heard(self) -> None:
         """It told something, if only through a watch."""
         self.heard_s = self._clock.monotonic_s()
-        self.on_heard()
-
-
-def _nobody() -> None:
-    """Nobody wants to know."""
+        self._heard()

@@ -81,8 +81,6 @@ class KubernetesStore:
             self._status,
             self._brokers_watch.cache,
         )
-        parts.node.replicas.proposals.changed = self._writer.changed
-        parts.node.replicas.troubled = self._writer.changed
         self._admin = AdminRequests(
             self._cluster, clock, process.incarnation[:12], self._writer.changed, parts.config
         )
@@ -108,7 +106,6 @@ class KubernetesStore:
             ),
             known,
         )
-        parts.node.replicas.outdated = self._maps.apply_again
         self._maps_watch = watch(parts, PARTITION_MAPS, self._maps.seen, self._maps.listed)
         self._check = MapsCheck(
             self._maps, self._maps_watch, clock, parts.outages, self._writer.changed
@@ -118,6 +115,16 @@ class KubernetesStore:
 
     async def submit(self, operation: Request, principal: str = ANONYMOUS) -> Outcome:
         return await self._admin.submit(operation, principal)
+
+    # -- what the replicas notify of
+
+    def status_changed(self) -> None:
+        """What this broker says of itself may be another."""
+        self._writer.changed()
+
+    def apply_again(self, topic: str) -> None:
+        """Apply a topic's map as if it had changed."""
+        self._maps.apply_again(topic)
 
     # -- the life of a process
 

@@ -156,9 +156,9 @@ def test_in_sync_by_an_old_word_of_its_leader_it_is_not_whole(brokers: Brokers) 
         assert leader is not None
         replicas = brokers.up[3].broker._replicas
         # Nothing is fetched: what counts is what it is taken for.
-        assert replicas.fetchers is not None
+        assert replicas._fetchers is not None
         await brokers.up[3].broker.fetching.close()  # type: ignore[union-attr]
-        replicas.fetchers = None
+        replicas._fetchers = None
         flip(brokers, 3)
         await brokers.eventually(lambda: bool(told_of(brokers, 3)))
         await brokers.eventually(lambda: brokers.replicas(3)[0] is not None)

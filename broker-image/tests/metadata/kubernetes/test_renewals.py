@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -64,7 +65,7 @@ async def compared(disk: MemoryDisk, *answers: object) -> tuple[bool, Renewals]:
     clock = ManualClock()
     renewals = Renewals(disk, clock)
     api = cast("KubeApi", Leases(*answers))
-    return await renewals.compare(api, PROCESS, Outages(clock)), renewals
+    return await renewals.compare(api, PROCESS, Outages(clock, Mock())), renewals
 
 
 @pytest.mark.parametrize(

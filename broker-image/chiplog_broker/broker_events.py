@@ -1,0 +1,108 @@
+"""Which part of a broker is notified of what: the one place that says so.
+
+The parts are made one after the other, and each is given these events when it is made. Whom an
+event concerns may not be there yet, or not any more. Nothing is missed by that: each part looks at
+everything there is when it begins.
+"""
+
+import logging
+from dataclasses import dataclass
+from uuid import UUID
+
+from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.partitions.housekeeping import Housekeeping
+from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.replicas import Replicas
+from chiplog_broker.partitions.silence import SilenceWatch
+from chiplog_broker.ports.metadata import Membership
+from chiplog_broker.server.health import Health
+from chiplog_broker.storage.directory_report import Progress
+from chiplog_broker.storage.errors import DamagedLogError
+from chiplog_broker.storage.names import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class BrokerParts:
+    """The parts of a broker that are notified. The broker puts each here when it is made."""
+
+    replicas: Replicas | None = None
+    coordinator: Coordinator | None = None
+    housekeeping: Housekeeping | None = None
+    silence: SilenceWatch | None = None
+
+
+class BrokerEvents:
+    """The `DirectoryEvents`, `ReplicaEvents` and `MembershipEvents` of one broker."""
+
+    def __init__(self, parts: BrokerParts, membership: Membership, health: Health) -> None:
+        self._parts = parts
+        self._membership = membership
+        self._health = health
+
+    # -- of the data directory
+
+    def logs_opened(self, progress: Progress) -> None:
+        """The opening of the data directory has come so far."""
+        self._health.logs_recovered = progress.partitions_done
+        self._health.logs_total = progress.partitions_total
+
+    def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
+        """An open log turned out to be damaged."""
+        if self._parts.replicas is not None:
+            self._parts.replicas.log_damaged(partition, found)
+
+    def log_compacts(self) -> None:
+        """A log is to be compacted from now on."""
+        if self._parts.housekeeping is not None:
+            self._parts.housekeeping.log_compacts()
+
+    def disk_failed(self, failure: OSError) -> None:
+        """The data directory went offline. While it is being opened that ends the start."""
+        if self._parts.replicas is None:
+            return
+        self._parts.replicas.go_offline(failure)
+        self._health.log_directory_offline = str(failure)
+        self._membership.disk_failed()
+        logger.error("log_directory_offline", extra={"reason": str(failure)})
+
+    # -- of the replicas
+
+    def proposals_changed(self) -> None:
+        """Leaders here have promised something, or a promise was answered."""
+        self._membership.proposals_changed()
+
+    def trouble_changed(self) -> None:
+        """A replica here cannot go on by itself, or can again."""
+        self._membership.trouble_changed()
+
+    def topic_outdated(self, topic: str) -> None:
+        """The replicas here are to be made again what the topic's map says."""
+        self._membership.topic_outdated(topic)
+
+    def topic_changed(self, topic: str) -> None:
+        """Replicas of this topic came, went, lead now or do not any more."""
+        if self._parts.coordinator is not None:
+            self._parts.coordinator.topic_changed(topic)
+
+    def topic_deleted(self, topic_id: UUID) -> None:
+        """A topic was deleted with its data."""
+        if self._parts.coordinator is not None:
+            self._parts.coordinator.topic_deleted(topic_id)
+
+    def follower_heard(self, partition: Partition) -> None:
+        """A follower that counts was heard by a leader that was isolated."""
+        if self._parts.silence is not None:
+            self._parts.silence.follower_heard(partition)
+
+    # -- of the membership
+
+    def waits_for(self, what: str) -> None:
+        """The start waits for this; for nothing where it is empty."""
+        self._health.waiting_for = what
+
+    def authority_heard(self) -> None:
+        """Who decides which brokers lead has answered."""
+        if self._parts.silence is not None:
+            self._parts.silence.authority_heard()
