@@ -20,6 +20,7 @@ from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.table import Parts, handler_table
 from chiplog_broker.metadata.listeners import Listener
+from chiplog_broker.metadata.port import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.metadata.standalone_membership import StandaloneMembership
 from chiplog_broker.metadata.view import BrokerView, ClusterView
 from chiplog_broker.partitions.housekeeping import Housekeeping
@@ -32,7 +33,6 @@ from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.metadata import Membership, MetadataStore, Node, OpenedData
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.process import Allowance
 from chiplog_broker.replication.manager import ReplicaFetching

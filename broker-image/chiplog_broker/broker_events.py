@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from chiplog_broker.coordinator.coordinator import Coordinator
+from chiplog_broker.metadata.port import Membership
 from chiplog_broker.partitions.housekeeping import Housekeeping
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.partitions.silence import SilenceWatch
-from chiplog_broker.ports.metadata import Membership
 from chiplog_broker.server.health import Health
 from chiplog_broker.storage.directory_report import Progress
 from chiplog_broker.storage.errors import DamagedLogError

@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import Any
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.turns import Turns
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.server.call import Call
 from chiplog_broker.storage.producers import NO_TRANSACTION, ProducerEntry
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.config_entries import (
     Described,
     broker_entries,
@@ -18,8 +17,9 @@ from chiplog_broker.handlers.config_entries import (
 )
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
-from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.server.call import Call
 from chiplog_core.admin.config_change import Change, ConfigChange
 from chiplog_core.admin.operations import ConfigureTopic
 from chiplog_core.admin.topic_names import code_of_unknown

@@ -8,9 +8,9 @@ from typing import Any
 
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.server.call import Call
 from chiplog_core.topic_name import CONSUMER_OFFSETS
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from chiplog_broker.handlers.at_once import all_of
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.metadata.operations import Outcome
+from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
-from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.server.call import Call
 from chiplog_core.admin.operations import ElectLeaders
 from chiplog_core.ids import TopicId
 from chiplog_core.limits import MAX_ADMIN_RESULTS

@@ -12,7 +12,6 @@ from functools import partial
 
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS, FetchSessionCache
 from chiplog_broker.fetch_sessions.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Owner
-from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.handlers.named_once import named_once
 from chiplog_broker.handlers.read_replicas import ReadReplicas
@@ -21,6 +20,7 @@ from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.handlers.session_reading import SessionReading
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_broker.server.peer import Peer
 from chiplog_broker.settings import setting

@@ -7,8 +7,8 @@ from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.handlers.at_once import all_of
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.server.call import Call
 from chiplog_core.groups.description import Description, MemberDescription
 from chiplog_core.model.group_status import GroupState
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers

@@ -13,9 +13,9 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.at_once import all_of
-from chiplog_broker.handlers.call import Answer, Call
 from chiplog_broker.handlers.turns import LongWork, Turns
 from chiplog_broker.metadata.view import ClusterView, TopicView
+from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.config import broker_keys as keys

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.shard import Shard
-from chiplog_broker.handlers.call import Answer, Call
+from chiplog_broker.server.call import Answer, Call
 from chiplog_core.groups.answers import Joined, Left, Synced
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.requests import Identity, Join, Leaving, Sync

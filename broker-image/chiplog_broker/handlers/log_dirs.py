@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.disk import Disk, DiskUsage
+from chiplog_broker.server.call import Call
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode

@@ -8,11 +8,11 @@ from collections.abc import Coroutine, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
-from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.server.call import Call
 from chiplog_broker.settings import setting
 from chiplog_core.admin.operations import CreateTopic
 from chiplog_core.admin.topic_names import code_of_unknown, why_not_a_topic_name

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.server.call import Call
 from chiplog_broker.storage.log import ListOffset, TimestampOffset
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.server.call import Call
 from chiplog_broker.settings import setting
 from chiplog_core.admin.mutation_quota import MutationQuota
 from chiplog_core.config.broker_keys import CONTROLLER_MUTATION_RATE

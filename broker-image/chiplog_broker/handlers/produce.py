@@ -14,11 +14,11 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from chiplog_broker.handlers.call import Answer, Call, Slow
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.server.call import Answer, Call, Slow
 from chiplog_wire.protocol.errors import ErrorCode, ProtocolViolation
 from chiplog_wire.protocol.messages import (
     ProducePartition,

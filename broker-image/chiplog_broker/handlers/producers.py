@@ -6,8 +6,8 @@ with (20 bits) and a counter (28 bits): no two processes ever hold the same pref
 
 from typing import Any
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.metadata.view import ClusterView
+from chiplog_broker.server.call import Call
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode

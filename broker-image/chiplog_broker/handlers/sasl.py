@@ -8,15 +8,14 @@ clients do not log in again, and no session ever ends.
 from datetime import timedelta
 from typing import Any
 
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.ports.clock import Clock
+from chiplog_broker.security.sasl import FAILURE_DELAY_S
+from chiplog_broker.server.call import Call
 from chiplog_wire.protocol.answers import answers
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.scram import AuthenticationFailed
 
-# Kafka's `connection.failed.authentication.delay.ms`: who guesses shall wait.
-FAILURE_DELAY_S = 0.1
 BARE_TOKENS_VERSION = 0
 NOTHING_TO_DO = "this listener does not use SASL authentication"
 # One text for all reasons: which of them it was is nobody's business but the log's.

@@ -8,7 +8,6 @@ from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.fetch_sessions.cache import FetchSessionCache
 from chiplog_broker.handlers import none_there, refused
 from chiplog_broker.handlers.active_producers import ActiveProducers
-from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.configs import ConfigHandlers
 from chiplog_broker.handlers.coordinators import CoordinatorFinder
 from chiplog_broker.handlers.elections import ElectionHandler
@@ -27,12 +26,13 @@ from chiplog_broker.handlers.producers import ProducerIds
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.topics import TopicHandlers
 from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.peers.spreading import Spreading
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.metrics import RequestMetrics
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode

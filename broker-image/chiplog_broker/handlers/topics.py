@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from chiplog_broker.handlers.at_once import all_of
-from chiplog_broker.handlers.call import Call
 from chiplog_broker.handlers.config_entries import config_source
 from chiplog_broker.handlers.pacing import Pace, Pacing
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
+from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.peers.spreading import Spreading
-from chiplog_broker.ports.metadata import MetadataStore
+from chiplog_broker.server.call import Call
 from chiplog_broker.settings import setting
 from chiplog_core.admin.operations import CreateTopic, DeleteTopic, GrowTopic
 from chiplog_core.config.broker_keys import NUM_PARTITIONS

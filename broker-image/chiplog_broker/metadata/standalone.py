@@ -12,10 +12,10 @@ from uuid import UUID
 from chiplog_broker.metadata import standalone_plan as plan
 from chiplog_broker.metadata.json_files import read_json, write_json
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
+from chiplog_broker.metadata.port import TopicChanged, TopicDeleted
 from chiplog_broker.metadata.standalone_plan import Defaults, TopicRecord
 from chiplog_broker.metadata.view import PartitionView, TopicView
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.metadata import TopicChanged, TopicDeleted
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.sasl import ANONYMOUS
 from chiplog_broker.storage.errors import StorageError

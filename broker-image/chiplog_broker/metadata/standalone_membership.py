@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from uuid import UUID
 
+from chiplog_broker.metadata.port import MembershipEvents, Node
 from chiplog_broker.metadata.standalone import StandaloneStore, admit
 from chiplog_broker.metadata.standalone_plan import Defaults
 from chiplog_broker.metadata.view import BrokerView, TopicView
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.metadata import MembershipEvents, Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.settings import setting
 from chiplog_core.config import broker_keys as keys

@@ -7,7 +7,7 @@ wait.
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from chiplog_broker.ports.metadata import ReplicaReports
+from chiplog_broker.metadata.port import ReplicaReports
 
 if TYPE_CHECKING:
     from chiplog_broker.partitions.partition import Partition

@@ -15,6 +15,7 @@ from typing import Protocol
 from uuid import UUID
 
 from chiplog_broker.histogram import Histogram
+from chiplog_broker.metadata.port import Damaged, Halted, LogEnd
 from chiplog_broker.metadata.view import NO_LEADER, PartitionView, TopicView
 from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.partitions.errors import PartitionError
@@ -26,7 +27,6 @@ from chiplog_broker.partitions.rebuilding import Debt, Debts
 from chiplog_broker.partitions.settings import topic_log_config
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.ports.metadata import Damaged, Halted, LogEnd
 from chiplog_broker.storage.compaction.stats import CleanerStats
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.damage_history import DamageHistory

@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from chiplog_broker.metadata.port import Authority
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.isolation import Heard, is_isolated
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.ports.metadata import Authority
 
 logger = logging.getLogger(__name__)
 

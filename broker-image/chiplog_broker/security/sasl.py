@@ -18,6 +18,8 @@ from chiplog_wire.scram import (
 
 ANONYMOUS = "User:ANONYMOUS"
 """Kafka's name for whoever was not asked who it is."""
+FAILURE_DELAY_S = 0.1
+"""Kafka's `connection.failed.authentication.delay.ms`: who guesses shall wait."""
 
 Find = Callable[[Mechanism, str], ScramCredential]
 

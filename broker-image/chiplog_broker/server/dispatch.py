@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from types import CoroutineType
 from typing import Any, Final, TypeVar
 
-from chiplog_broker.handlers.call import Answer, Call, Handler, Slow
+from chiplog_broker.server.call import Answer, Call, Handler, Slow
 from chiplog_broker.server.connection import Alone
 from chiplog_broker.server.file_sending import FileAnswer, in_memory, with_files
 from chiplog_broker.server.metrics import RequestMetrics

@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from chiplog_broker.handlers.sasl import FAILURE_DELAY_S
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.security.sasl import SaslSession, SaslState
+from chiplog_broker.security.sasl import FAILURE_DELAY_S, SaslSession, SaslState
 from chiplog_broker.server.connection import Answer, AnyRequest, Connection, Service, Started
 from chiplog_broker.server.peer import Peer
 from chiplog_wire.protocol.apis import APIS, ApiKey

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import Listener, internal_listener
@@ -25,6 +24,7 @@ from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor

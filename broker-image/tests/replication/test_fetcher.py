@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import UUID
 
-from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import internal_listener
@@ -19,6 +18,7 @@ from chiplog_broker.ports.net import SystemNet
 from chiplog_broker.ports.rng import Rng, SystemRng
 from chiplog_broker.replication.manager import ReplicaFetching
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader, entity_writer
 
-from chiplog_broker.handlers.call import Call, Handler
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import Listener, internal_listener
 from chiplog_broker.ports.clock import SystemClock
 from chiplog_broker.ports.rng import SystemRng
 from chiplog_broker.security.credentials import Credentials, FixedCredentials, Keyring
+from chiplog_broker.server.call import Call, Handler
 from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.gate import LOGIN_TIMEOUT_S
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota

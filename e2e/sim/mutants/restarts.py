@@ -6,8 +6,8 @@ from uuid import UUID
 
 from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership
 from chiplog_broker.metadata.kubernetes.renewals import Renewals
+from chiplog_broker.metadata.port import LogEnd
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.ports.metadata import LogEnd
 from chiplog_broker.storage.recovery import LogRecovery
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId
 from chiplog_core.model.broker_status import ReplicaReport

@@ -18,9 +18,9 @@ from chiplog_broker.metadata.kubernetes.topic_views import (
     topic_view,
     uuid_of,
 )
+from chiplog_broker.metadata.port import LocalReplicas
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.clock import Clock
-from chiplog_broker.ports.metadata import LocalReplicas
 from chiplog_broker.storage.errors import StorageError
 from chiplog_core.config.topic_keys import Durability
 from chiplog_core.ids import BrokerId, ReplicaRef, TopicId

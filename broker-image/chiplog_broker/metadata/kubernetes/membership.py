@@ -27,11 +27,11 @@ from chiplog_broker.metadata.kubernetes.status import Attested
 from chiplog_broker.metadata.kubernetes.store import KubernetesStore
 from chiplog_broker.metadata.kubernetes.store_parts import StoreParts
 from chiplog_broker.metadata.kubernetes.topic_views import topic_view
+from chiplog_broker.metadata.port import MembershipEvents, Node
 from chiplog_broker.metadata.view import BrokerView, TopicView
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
 from chiplog_broker.ports.machine import Machine
-from chiplog_broker.ports.metadata import MembershipEvents, Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_core.ids import Session, StorageUuid
 from chiplog_core.model.broker import Broker

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from chiplog_broker.metadata.port import LocalReplicas
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
-from chiplog_broker.ports.metadata import LocalReplicas
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.ids import PartitionIndex, TopicId
 from chiplog_core.model.broker import RefetchOrder

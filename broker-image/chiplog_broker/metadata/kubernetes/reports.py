@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from chiplog_broker.metadata.kubernetes.topic_views import held_by, uuid_of
-from chiplog_broker.ports.metadata import LogEnd
+from chiplog_broker.metadata.port import LogEnd
 from chiplog_core.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from chiplog_core.limits import MAX_TOMBSTONES
 from chiplog_core.model.broker_status import ReplicaReport

@@ -7,8 +7,8 @@ from chiplog_broker.metadata.kubernetes.maps import Maps
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.reports import confirmed_tombstones, replica_reports
 from chiplog_broker.metadata.kubernetes.status_room import MAX_MESSAGE, Room, room_for
+from chiplog_broker.metadata.port import Damaged, Halted, Node
 from chiplog_broker.ports.disk import DiskUsage
-from chiplog_broker.ports.metadata import Damaged, Halted, Node
 from chiplog_core.ids import (
     NEVER_ADMITTED,
     LeaderEpoch,

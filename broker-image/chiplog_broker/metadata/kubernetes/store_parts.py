@@ -9,9 +9,9 @@ from chiplog_broker.metadata.kubernetes.map_files import MapFiles
 from chiplog_broker.metadata.kubernetes.outages import Outages
 from chiplog_broker.metadata.kubernetes.process import Process
 from chiplog_broker.metadata.kubernetes.renewals import Renewals
+from chiplog_broker.metadata.port import Node
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.disk import Disk
-from chiplog_broker.ports.metadata import Node
 from chiplog_broker.ports.rng import Rng
 from chiplog_kube.api import KubeApi
 

@@ -1,0 +1,1 @@
+"""Connections: frames in, calls dispatched, answers out; health, metrics and inquiries."""
