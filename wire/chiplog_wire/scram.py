@@ -174,7 +174,7 @@ class ScramClient:
     """The client's half: `first`, then `final`, then `verify`, in this order."""
 
     def __init__(self, mechanism: Mechanism, username: str, password: str, nonce: bytes) -> None:
-        self._mechanism = mechanism
+        self.mechanism = mechanism
         self._password = password
         self._nonce = nonce
         self._bare = b"n=%b,r=%b" % (escaped(prepared(username)), self._nonce)
@@ -193,13 +193,13 @@ class ScramClient:
         salt, iterations = decoded(expect(fields, 1, b"s")), number(expect(fields, 2, b"i"))
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise AuthenticationFailed(f"{iterations} iterations are asked for")
-        salted = salted_password(self._mechanism, self._password, salt, iterations)
-        keys = derived_keys(self._mechanism, salted)
+        salted = salted_password(self.mechanism, self._password, salt, iterations)
+        keys = derived_keys(self.mechanism, salted)
         without_proof = b"c=%b,r=%b" % (b64encode(b"n,,"), nonce)
         exchanged = b"%b,%b,%b" % (self._bare, server_first, without_proof)
-        self._signature = mac(self._mechanism, keys.server_key, exchanged)
-        signature = mac(self._mechanism, keys.stored_key, exchanged)
-        proof = xor(client_key(self._mechanism, salted), signature)
+        self._signature = mac(self.mechanism, keys.server_key, exchanged)
+        signature = mac(self.mechanism, keys.stored_key, exchanged)
+        proof = xor(client_key(self.mechanism, salted), signature)
         return b"%b,p=%b" % (without_proof, b64encode(proof))
 
     def verify(self, server_final: bytes) -> None:

@@ -6,12 +6,14 @@ afterwards belongs to this cluster, whoever has an address by now.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.security.credentials import Credentials, CredentialSource
+from chiplog_wire.client.errors import NoCommonVersion, OpeningRefused
+from chiplog_wire.client.opening import opening
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.protocol.framing import SOCKET_REQUEST_MAX_BYTES, UNAUTHENTICATED_MAX_BYTES
@@ -23,9 +25,6 @@ from chiplog_wire.scram import (
 )
 
 MECHANISM: Final = Mechanism.SCRAM_SHA_512
-# In every broker's range for good: it is asked before anything is agreed.
-API_VERSIONS_VERSION: Final = 0
-HANDSHAKE_VERSION: Final = 1
 
 # `Net.connect`, or what a test puts in its place. Raises `OSError`.
 Connect = Callable[[PeerConnection, str, int], Awaitable[PeerConnection]]
@@ -72,10 +71,7 @@ class Dialer:
         connection = PeerConnection(self._client_id, UNAUTHENTICATED_MAX_BYTES)
         try:
             await self._connect(connection, host, port)
-            await learn_versions(connection, timeout_s)
-            nonce = new_nonce(self._rng.token)
-            client = ScramClient(MECHANISM, user.username, user.password, nonce)
-            await log_in(connection, client, timeout_s)
+            await open_up(connection, lambda: self._scram(user), timeout_s)
         except OSError as error:
             raise PeerUnreachable(f"{host}:{port}: {error.strerror or error}") from error
         except BaseException:
@@ -84,46 +80,35 @@ class Dialer:
         connection.allow(self._max_answer_bytes)
         return connection
 
-
-async def learn_versions(connection: PeerConnection, timeout_s: float) -> None:
-    """Ask what the peer speaks. Raises `PeerError`."""
-    request = request_class(ApiKey.API_VERSIONS, API_VERSIONS_VERSION)()
-    answer = await connection.ask(ApiKey.API_VERSIONS, API_VERSIONS_VERSION, request, timeout_s)
-    if answer.error_code:
-        raise PeerError(f"ApiVersions was answered with {answer.error_code.name}")
-    connection.versions = {
-        one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
-    }
+    def _scram(self, user: Credentials) -> ScramClient:
+        nonce = new_nonce(self._rng.token)
+        return ScramClient(MECHANISM, user.username, user.password, nonce)
 
 
-async def log_in(connection: PeerConnection, client: ScramClient, timeout_s: float) -> None:
-    """Raises `PeerError`, `PeerRefused` where either end does not convince the other."""
-    request = request_class(ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION)(mechanism=MECHANISM.value)
-    answer = await connection.ask(ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION, request, timeout_s)
-    if answer.error_code:
-        raise PeerRefused(f"{MECHANISM.value}: {answer.error_code.name}")
+async def open_up(
+    connection: PeerConnection, new_scram: Callable[[], ScramClient], timeout_s: float
+) -> None:
+    """Agree on versions and log in. Raises `PeerError`, `PeerRefused` where either end does not
+    convince the other."""
+    steps, answer = opening(connection.wire, new_scram), None
     try:
-        server_first = await exchange_token(connection, client.first(), timeout_s)
-        server_final = await exchange_token(connection, client.final(server_first), timeout_s)
-        client.verify(server_final)
+        while True:
+            asked = steps.send(answer)
+            answer = await connection.ask(*asked, timeout_s)
+    except StopIteration:
+        return
+    except OpeningRefused as refused:
+        raise refusal(refused) from refused
+    except NoCommonVersion as none:
+        raise PeerError(str(none)) from none
     except AuthenticationFailed as failed:
         raise PeerRefused(f"the peer is not of this cluster: {failed}") from failed
 
 
-async def exchange_token(connection: PeerConnection, token: bytes, timeout_s: float) -> bytes:
-    """One step of the mechanism. Raises `PeerError`."""
-    version = connection.common_version(ApiKey.SASL_AUTHENTICATE)
-    request = request_class(ApiKey.SASL_AUTHENTICATE, version)(auth_bytes=token)
-    answer = await connection.ask(ApiKey.SASL_AUTHENTICATE, version, request, timeout_s)
-    if answer.error_code == ErrorCode.sasl_authentication_failed:
-        raise PeerRefused("it does not know our name or password")
-    if answer.error_code:
-        raise PeerError(f"SaslAuthenticate was answered with {answer.error_code.name}")
-    return bytes(answer.auth_bytes)
-
-
-def request_class(key: ApiKey, version: int) -> Any:
-    """kio's request; imported when the first connection is made and not at start-up."""
-    from chiplog_wire.protocol.codec import schema  # noqa: PLC0415
-
-    return schema.request_class(key, version)
+def refusal(refused: OpeningRefused) -> PeerError:
+    """What it means for a broker that another broker answers so."""
+    if refused.key is ApiKey.SASL_HANDSHAKE:
+        return PeerRefused(f"{MECHANISM.value}: {refused.code.name}")
+    if refused.code is ErrorCode.sasl_authentication_failed:
+        return PeerRefused("it does not know our name or password")
+    return PeerError(str(refused))

@@ -11,7 +11,7 @@ import pytest
 from chiplog_broker.handlers.sasl import SaslHandlers
 from chiplog_broker.handlers.table import api_versions
 from chiplog_broker.metadata.listeners import Listener, internal_listener
-from chiplog_broker.peers.connection import COPIED_BYTES, PeerConnection
+from chiplog_broker.peers.connection import PeerConnection
 from chiplog_broker.peers.dialer import Dialer
 from chiplog_broker.peers.errors import (
     PeerError,
@@ -29,6 +29,7 @@ from chiplog_broker.server.dispatch import Dispatcher
 from chiplog_broker.server.limits import ConnectionLimits, ConnectionQuota
 from chiplog_broker.server.listening import Acceptor
 from chiplog_broker.server.metrics import RequestMetrics
+from chiplog_wire.client.connection import COPIED_BYTES
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.codec import outgoing, schema
 from chiplog_wire.protocol.errors import ErrorCode
@@ -361,7 +362,11 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
 
 def test_versions_are_those_that_both_speak() -> None:
     connection = PeerConnection("broker-1")
-    connection.versions = {ApiKey.FETCH: (4, 99), ApiKey.METADATA: (0, 5), ApiKey.PRODUCE: (12, 13)}
+    connection.wire.versions = {
+        ApiKey.FETCH: (4, 99),
+        ApiKey.METADATA: (0, 5),
+        ApiKey.PRODUCE: (12, 13),
+    }
     assert connection.common_version(ApiKey.FETCH) == APIS[ApiKey.FETCH].max_version
     assert connection.common_version(ApiKey.METADATA) == 5
     for key in (ApiKey.PRODUCE, ApiKey.LIST_OFFSETS):

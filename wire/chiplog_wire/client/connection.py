@@ -1,0 +1,180 @@
+"""One connection to a broker as its client sees it: requests out, answers in, without I/O.
+
+    write(client.send(ApiKey.METADATA, 12, [body]))
+    client.receive_data(read())
+    while (answer := client.next_answer()) is not None:
+        ...
+
+A broker answers a connection's requests in their order, so any number may be on their way. An
+answer out of order leaves nothing to go on with: `next_answer` raises `ProtocolViolation`, then and
+ever after, and the connection is to be closed.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from chiplog_wire.buffer import Buffer
+from chiplog_wire.client.errors import NoCommonVersion
+from chiplog_wire.protocol.apis import APIS, Api, ApiKey
+from chiplog_wire.protocol.errors import ProtocolViolation
+from chiplog_wire.protocol.framing import SOCKET_REQUEST_MAX_BYTES, FrameReader
+from chiplog_wire.protocol.reader import MALFORMED, Reader
+from chiplog_wire.protocol.writer import NO_TAGS, nullable_string
+
+# An answer of this size is copied out of the read buffer, so that it does not keep all of it.
+COPIED_BYTES: Final = 16 * 1024
+_HEADER: Final = struct.Struct(">ihhi")
+_LAST_CORRELATION_ID: Final = 2**31 - 1
+
+
+class Call(NamedTuple):
+    """A request that was sent, as far as its answer has to be understood."""
+
+    correlation_id: int
+    api: Api
+    version: int
+
+
+class Answer(NamedTuple):
+    """What a broker answered. The bytes of `body` belong to the caller for good."""
+
+    call: Call
+    body: memoryview
+
+    def message(self) -> Any:
+        """kio's response of that version. Raises `ProtocolViolation`."""
+        return decoded(self.call.api.key, self.call.version, self.body)
+
+
+class ClientConnection:
+    """The client's half of one connection."""
+
+    def __init__(
+        self, client_id: str | None, max_frame_bytes: int = SOCKET_REQUEST_MAX_BYTES
+    ) -> None:
+        self._client_id = nullable_string(client_id)
+        self._reader = FrameReader(max_frame_bytes)
+        self._calls: deque[Call] = deque()
+        self._answers: deque[Answer] = deque()
+        self._violation: ProtocolViolation | None = None
+        self._correlation_id = 0
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        """API key -> (lowest, highest version) that the broker speaks, once it has been asked."""
+
+    # -- requests
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose answers have not come."""
+        return len(self._calls)
+
+    def common_version(self, key: ApiKey, ours: tuple[int, int] | None = None) -> int:
+        """The highest version that both ends speak. Raises `NoCommonVersion`.
+
+        `ours` are the lowest and the highest that the caller speaks; by default all of `APIS`.
+        """
+        our_low, our_high = ours or (APIS[key].min_served, APIS[key].max_version)
+        spoken = self.versions.get(key)
+        low, high = spoken or (0, -1)
+        version = min(high, our_high)
+        if version < max(low, our_low):
+            raise NoCommonVersion(key, spoken)
+        return version
+
+    def send(self, key: ApiKey, version: int, body: Sequence[Buffer]) -> list[Buffer]:
+        """The pieces of a request's frame, to be written in this order."""
+        api = APIS[key]
+        self._correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
+        tags = NO_TAGS if api.is_flexible(version) else b""
+        size = _HEADER.size - 4 + len(self._client_id) + len(tags) + sum(map(len, body))
+        header = _HEADER.pack(size, key, version, self._correlation_id)
+        self._calls.append(Call(self._correlation_id, api, version))
+        return [header + self._client_id + tags, *body]
+
+    # -- answers
+
+    def allow(self, max_frame_bytes: int) -> None:
+        """The broker is known from now on: its answers may be this large."""
+        self._reader.max_frame_bytes = max_frame_bytes
+
+    def receive_data(self, data: Buffer) -> None:
+        """These bytes came. They are copied."""
+        rest = memoryview(data)
+        while rest and self._violation is None:
+            room = self._reader.get_buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            self.buffer_updated(count)
+            rest = rest[count:]
+
+    def get_buffer(self, size_hint: int = -1) -> memoryview:
+        """Where the next bytes may be read to, as `asyncio.BufferedProtocol` has it."""
+        return self._reader.get_buffer(size_hint)
+
+    def buffer_updated(self, size_bytes: int) -> None:
+        """So many bytes were read into what `get_buffer` returned."""
+        self._reader.buffer_updated(size_bytes)
+        if self._violation is not None:
+            return
+        try:
+            while (frame := self._reader.next_frame()) is not None:
+                self._answers.append(self._answer(frame))
+        except ProtocolViolation as violation:
+            self._violation = violation
+
+    def next_answer(self) -> Answer | None:
+        """The next answer, in the order of the requests; None until more bytes have come.
+
+        Raises `ProtocolViolation` after all answers that came before it.
+        """
+        if self._answers:
+            return self._answers.popleft()
+        if self._violation is not None:
+            raise self._violation
+        return None
+
+    def _answer(self, frame: memoryview) -> Answer:
+        if not self._calls:
+            raise ProtocolViolation("an answer that nobody asked for")
+        call = self._calls[0]
+        body = body_of(frame, call)
+        self._calls.popleft()
+        if len(body) <= COPIED_BYTES:
+            return Answer(call, memoryview(bytes(body)))
+        self._reader.detach()
+        return Answer(call, body)
+
+
+def body_of(frame: memoryview, call: Call) -> memoryview:
+    """The answer without its header. Raises `ProtocolViolation` for one to something else."""
+    flexible = call.api.response_header_version(call.version) == 1
+    reader = Reader(frame, compact=flexible)
+    try:
+        correlation_id = reader.int32()
+        if flexible:
+            reader.skip_tagged_fields()
+    except MALFORMED as error:
+        raise ProtocolViolation("malformed response header") from error
+    if correlation_id != call.correlation_id:
+        raise ProtocolViolation("an answer to another request")
+    return frame[reader.position :]
+
+
+def encoded(message: object) -> bytes:
+    """The body of a request, from kio's message of its version.
+
+    kio's serializers are imported with the first message that needs them: they cost more than all
+    our own code at start-up.
+    """
+    from chiplog_wire.protocol.codec import outgoing  # noqa: PLC0415
+
+    return outgoing.encode_request(message)
+
+
+def decoded(key: ApiKey, version: int, body: memoryview) -> Any:
+    """kio's response of that version. Raises `ProtocolViolation`."""
+    from chiplog_wire.protocol.codec import outgoing  # noqa: PLC0415
+
+    return outgoing.decode_response(key, version, body)

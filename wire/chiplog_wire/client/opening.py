@@ -1,0 +1,71 @@
+"""What a client says first: which versions does the broker speak, and then who it is.
+
+A generator of requests, without I/O: it yields what is to be asked and is sent kio's answer. With
+`ask` as the caller's way to send a request and wait for its answer:
+
+    steps, answer = opening(client, new_scram), None
+    with suppress(StopIteration):
+        while True:
+            answer = await ask(steps.send(answer))
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from chiplog_wire.client.connection import ClientConnection
+from chiplog_wire.client.errors import OpeningRefused
+from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.scram import ScramClient
+
+# In every broker's range for good: it is asked before anything is agreed.
+API_VERSIONS_VERSION: Final = 0
+HANDSHAKE_VERSION: Final = 1
+
+
+class Ask(NamedTuple):
+    """One request, as kio's message of that version."""
+
+    key: ApiKey
+    version: int
+    message: Any
+
+
+Opening: TypeAlias = Generator[Ask, Any, None]
+
+
+def opening(client: ClientConnection, new_scram: Callable[[], ScramClient] | None) -> Opening:
+    """Learn the broker's versions, and log in unless `new_scram` is None.
+
+    `new_scram` is called once there is somebody to log in to.
+
+    Raises `OpeningRefused`, `NoCommonVersion`, and `AuthenticationFailed` where the broker does not
+    prove that it knows the password.
+    """
+    yield from learn_versions(client)
+    if new_scram is not None:
+        yield from log_in(client, new_scram())
+
+
+def learn_versions(client: ClientConnection) -> Opening:
+    """Fill `client.versions`."""
+    answer = yield from _ask(ApiKey.API_VERSIONS, API_VERSIONS_VERSION)
+    client.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+
+
+def log_in(client: ClientConnection, scram: ScramClient) -> Opening:
+    """Choose the mechanism, then exchange its two pairs of messages."""
+    yield from _ask(ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION, mechanism=scram.mechanism.value)
+    version = client.common_version(ApiKey.SASL_AUTHENTICATE)
+    first = yield from _ask(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=scram.first())
+    proof = scram.final(bytes(first.auth_bytes))
+    final = yield from _ask(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=proof)
+    scram.verify(bytes(final.auth_bytes))
+
+
+def _ask(key: ApiKey, version: int, **values: Any) -> Generator[Ask, Any, Any]:
+    from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first connection
+
+    answer = yield Ask(key, version, schema.request_class(key, version)(**values))
+    if answer.error_code:
+        raise OpeningRefused(key, answer.error_code)
+    return answer
