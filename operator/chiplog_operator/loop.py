@@ -162,10 +162,13 @@ class ClusterLoop:
         return self._next_look_s(plan, outcome, applied), outcome.is_whole
 
     def _note_refused(self, outcome: Outcome) -> None:
-        """Keep which maps were refused for the next plan, which tells of it in a condition."""
-        refused = tuple(sorted(outcome.refused_maps))
-        if refused != self._refused_maps and not (outcome.given_up or outcome.unavailable):
-            self._refused_maps = refused
+        """Keep which maps were refused for the next plan, which reports it in a condition. That is
+        due at once only where the first is refused or the last is not any more: a bug may break
+        another rule in each plan, and must not keep this loop busy."""
+        if outcome.given_up or outcome.unavailable:
+            return
+        before, self._refused_maps = self._refused_maps, tuple(sorted(outcome.refused_maps))
+        if bool(before) is not bool(self._refused_maps):
             self.wake()
 
     def _plan(self, world: World) -> Plan:
