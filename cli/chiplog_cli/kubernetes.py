@@ -76,7 +76,7 @@ class Kubernetes:
             raise CannotDo(
                 f"--cluster: there is no BrokerCluster '{self._named.name}' in namespace "
                 f"'{self._namespace}'",
-                "`kubectl get brokerclusters -A` shows all; name its namespace with -n",
+                "`kubectl get brokerclusters -A` lists all; set its namespace with -n",
             ) from error
         return BrokerCluster.from_manifest(found)
 

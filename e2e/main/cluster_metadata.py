@@ -15,7 +15,7 @@ class Told:
     """One answer to a Metadata request."""
 
     brokers: dict[int, str]
-    """Id -> the address clients are told."""
+    """Id -> the address that is advertised to clients."""
     leaders: dict[str, dict[int, int]]
     """Topic -> partition -> id of its leader, -1 where there is none."""
     in_sync: dict[str, dict[int, tuple[int, ...]]]

@@ -17,7 +17,7 @@ LOOK_EVERY_S = 0.5
 
 @dataclass(slots=True)
 class Followed:
-    """A run that is over."""
+    """A finished run."""
 
     status: Manifest
     executors: set[str] = field(default_factory=set)

@@ -73,4 +73,4 @@ def event_of(line: bytes) -> WatchEvent:
     try:
         return WatchEvent(EventType(str(kind)), found)
     except ValueError as error:
-        raise ApiError(f"a watch event of type {kind!r}") from error
+        raise ApiError(f"the watch sent an event of unknown type {kind!r}") from error

@@ -119,7 +119,7 @@ def _out_of_range(log: EpochLog, high_watermark: int, leader_start: int) -> Step
         # at the epochs before the offset.
         return Retry(f"offset {log.end_offset} is out of range of a log from {leader_start}")
     if leader_start < high_watermark:
-        return Halt(f"the leader's log is said to begin at {leader_start}")
+        return Halt(f"the leader reports {leader_start} as its log start offset")
     return StartOver(leader_start)
 
 
@@ -131,7 +131,10 @@ def _diverging(log: EpochLog, high_watermark: int, leaders: EpochEndOffset) -> S
         return Halt(f"epoch {leaders.epoch} ends at {leaders.end_offset} on the leader")
     # No epoch where nothing is left: a history begins no lower than its log.
     if target == log.end_offset and log.epoch_at(target - 1) == log.last_epoch:
-        return Retry(f"the leader parts from us at {leaders}, which is no different here")
+        return Retry(
+            f"the leader reports {leaders} as the point of divergence, but the log here "
+            "does not differ there"
+        )
     return Truncate(target)
 
 

@@ -72,11 +72,11 @@ def check_batches(
         if base_offset >= epoch_end and last_offset >= start:
             epoch, epoch_end = history.epoch_span(max(base_offset, start))
         if leader_epoch != epoch and last_offset >= start:
-            what = f"leader epoch {leader_epoch}, the history says {epoch}"
+            what = f"leader epoch {leader_epoch}, but the epoch history has {epoch}"
             raise DamagedBatchError(what, position, base_offset)
         expected, position = last_offset + 1, following
     if position < end and not more_follows:
-        what = f"the {end - position} bytes from here on are no whole batch"
+        what = f"the last {end - position} bytes are not a complete batch"
         raise DamagedBatchError(what, position, expected)
     return Checked(position, expected)
 
@@ -98,5 +98,5 @@ def _check_place(
             return
         if history.has_gaps and base_offset > expected and last_offset < history.end_offset:
             return
-    what = f"offsets {base_offset} to {last_offset} where {expected} belongs"
+    what = f"the batch has offsets {base_offset} to {last_offset}, but {expected} was expected"
     raise DamagedBatchError(what, position, expected)

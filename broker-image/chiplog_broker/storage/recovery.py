@@ -536,10 +536,13 @@ class LogRecovery:
         """Base offset and epoch lie outside the checksum, so the neighbours must vouch for them."""
         base_offset = header.base_offset
         if base_offset < expected or (base_offset > expected and not self._source.may_have_gaps):
-            raise CorruptBatchError(f"offset {base_offset} where {expected} belongs")
+            raise CorruptBatchError(
+                f"the batch has offset {base_offset}, but {expected} was expected"
+            )
         if header.last_offset_delta < 0 or header.last_offset_delta + 1 < header.record_count:
             raise CorruptBatchError(
-                f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
+                f"the batch has {header.record_count} records for {header.last_offset_delta + 1} "
+                "offsets"
             )
 
     def _check_epoch(self, header: BatchHeader) -> None:
@@ -552,7 +555,9 @@ class LogRecovery:
         known = self.epochs.epoch_at(offset)
         if known != epoch:
             self._epochs_refuted = epoch < known
-            raise CorruptBatchError(f"offset {offset} has epoch {epoch}, the history says {known}")
+            raise CorruptBatchError(
+                f"offset {offset} has epoch {epoch}, but the epoch history has {known}"
+            )
 
     def _learn_epochs(self, segments: list[Segment]) -> Steps:
         """The history is lost: the batches of the log say it again."""
@@ -582,7 +587,9 @@ class LogRecovery:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if self._end_offset < self.log_start_offset:
             # What was left lies wholly below a log start that was raised durably.
-            yield from self._replace_all(self.log_start_offset, "it lies below the log start")
+            yield from self._replace_all(
+                self.log_start_offset, "the segment is below the log start offset"
+            )
             self.unsynced = list(self.segments)
             self.durable_end_offset = self.log_start_offset
             self.producers = ProducerStates(self.log_start_offset)

@@ -339,7 +339,7 @@ def test_a_segment_whose_index_is_whole_must_lead_up_to_the_next_one(
 
 @pytest.mark.parametrize(
     ("log_start", "verdict", "reason"),
-    [(20, Verdict.INTACT, ""), (30, Verdict.TAIL_CUT, "it lies below the log start")],
+    [(20, Verdict.INTACT, ""), (30, Verdict.TAIL_CUT, "the segment is below the log start offset")],
 )
 def test_what_lies_wholly_below_the_log_start_goes(
     kit: "StorageKit", make_batch: "MakeBatch", log_start: int, verdict: Verdict, reason: str
@@ -588,7 +588,7 @@ def test_the_epoch_of_the_very_record_at_the_log_start_is_checked(
     kit.kill()
     report = reopen(kit)
     assert report.verdict is Verdict.QUARANTINED
-    assert "offset 13 has epoch 1, the history says 0" in report.reason
+    assert "offset 13 has epoch 1, but the epoch history has 0" in report.reason
 
 
 def steps(kit: "StorageKit", *, clean: bool, log_start_offset: int | None = None) -> list[int]:

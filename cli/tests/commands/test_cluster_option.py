@@ -94,7 +94,7 @@ def test_a_cluster_that_is_not_there(
     assert refused.exit_code == 1
     assert refused.stderr == (
         "chiplog: --cluster: there is no BrokerCluster 'demo' in namespace 'elsewhere': "
-        "`kubectl get brokerclusters -A` shows all; name its namespace with -n\n"
+        "`kubectl get brokerclusters -A` lists all; set its namespace with -n\n"
     )
 
 

@@ -105,17 +105,17 @@ class GroupsAsked:
 
     partitions: Annotated[
         tuple[OffsetsPartition, ...],
-        "What the asker believes that this broker leads. Where it leads a partition in another "
+        "Partitions that the sender believes this broker leads. If it leads a partition in another "
         "epoch, or a group's partition is not among these, it answers NotCoordinator.",
         Items(MAX_PARTITIONS_PER_TOPIC, key=("partition",)),
     ]
     groups: Annotated[
         tuple[GroupId, ...],
-        "The groups to tell of; where not set, all of these partitions.",
+        "The groups to include; default: all groups of these partitions.",
         Items(MAX_EXCHANGED_GROUPS, unique=True),
     ] = ()
     after: Annotated[
-        GroupId | None, "Tell only of groups whose ids come after this one, by code points."
+        GroupId | None, "Include only groups whose ids come after this one, by code points."
     ] = None
 
 
@@ -126,15 +126,15 @@ class PartitionOffset:
     partition: Annotated[PartitionIndex, "Number of the partition."]
     committed_offset: Annotated[
         int,
-        "The next offset the group will read; -1 where it has committed none for this topic.",
+        "The next offset the group will read; -1 if it has none for this topic.",
         Range(NO_COMMIT, MAX_INT64),
     ]
-    commit_time_ms: Annotated[
-        TimeMs | None, "When that was committed; absent where nothing was."
-    ] = None
+    commit_time_ms: Annotated[TimeMs | None, "When that was committed; absent if nothing was."] = (
+        None
+    )
     end_offset: Annotated[
         Offset | None,
-        "The high watermark, read after the committed offset; absent where another broker leads.",
+        "The high watermark, read after the committed offset; absent if another broker leads.",
     ] = None
     log_start_offset: Annotated[Offset | None, "Where the log begins; absent as endOffset is."] = (
         None
@@ -163,7 +163,7 @@ class GroupFacts:
     leader_epoch: Annotated[
         LeaderEpoch | None, "Of the group's partition of __consumer_offsets."
     ] = None
-    state: Annotated[GroupState, "Dead where there is no such group."] = GroupState.UNKNOWN
+    state: Annotated[GroupState, "Dead if there is no such group."] = GroupState.UNKNOWN
     protocol_type: Annotated[
         str,
         "What the members are: consumer, connect, or nothing for offsets without members.",
@@ -183,9 +183,9 @@ class GroupFacts:
     topics: Annotated[
         tuple[TopicOffsets, ...], "How far it has come.", Items(MAX_EXCHANGED_ITEMS)
     ] = ()
-    is_whole: Annotated[
-        bool, "False where topics is not all there is, because the group is too large."
-    ] = True
+    is_whole: Annotated[bool, "False if topics is incomplete because the group is too large."] = (
+        True
+    )
     offset_retention_ms: Annotated[
         RetentionMs | None, "The retention that is stored for this group, if it has its own."
     ] = None
@@ -217,9 +217,9 @@ class GroupsAnswer:
         Items(MAX_PARTITIONS_PER_TOPIC),
     ] = ()
     next_after: Annotated[
-        GroupId | None, "Where set there are more groups: ask again, after this one."
+        GroupId | None, "If set, there are more groups: ask again, after this one."
     ] = None
-    time_ms: Annotated[TimeMs, "The broker's clock when it began to answer."]
+    time_ms: Annotated[TimeMs, "The broker's clock when it started to answer."]
 
 
 # -- positions in logs
@@ -258,7 +258,7 @@ class PositionsAsked:
     ]
     since_ms: Annotated[
         int | None,
-        "Where set, the offset of the first record of this time or later is wanted.",
+        "If set, the offset of the first record of this time or later is wanted.",
         Range(0, MAX_INT64),
     ] = None
 
@@ -268,7 +268,7 @@ class RecordTime:
     """The timestamp of the first record at or after an offset."""
 
     offset: Annotated[Offset, "The offset that was asked about."]
-    timestamp_ms: Annotated[TimeMs, "As the record has it; -1 where it has none."]
+    timestamp_ms: Annotated[TimeMs, "As the record has it; -1 if it has none."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +281,7 @@ class PartitionPosition:
     log_start_offset: Annotated[Offset | None, "Where the log begins."] = None
     last_timestamp_ms: Annotated[
         TimeMs | None,
-        "The newest of the last batch below the high watermark; absent where there is none, or "
+        "The newest of the last batch below the high watermark; absent if there is none, or "
         "it was not found in time.",
     ] = None
     times: Annotated[
@@ -292,7 +292,7 @@ class PartitionPosition:
     ] = ()
     since_offset: Annotated[
         Offset | None,
-        "Of the first record of sinceMs or later, endOffset where there is none; absent where it "
+        "Of the first record of sinceMs or later, endOffset if there is none; absent if it "
         "was not asked for or not found in time.",
     ] = None
 
@@ -314,7 +314,7 @@ class Positions:
     """The answer to PositionsAsked: every partition that was asked about, in its order."""
 
     topics: Annotated[tuple[TopicPositions, ...], "The topics.", Items(MAX_EXCHANGED_ITEMS)] = ()
-    time_ms: Annotated[TimeMs, "The broker's clock when it began to answer."]
+    time_ms: Annotated[TimeMs, "The broker's clock when it started to answer."]
 
 
 # -- retention of offsets
@@ -348,7 +348,8 @@ class RetentionStored:
 
     group_id: Annotated[GroupId, "The group.id."]
     refusal: Annotated[
-        GroupRefusal | None, "Why it is not in force; absent where it is stored and safe."
+        GroupRefusal | None,
+        "Why the retention is not stored; absent if it is stored and committed.",
     ] = None
 
 

@@ -16,7 +16,9 @@ ONE_DAY = Duration("1d")
 FIFTEEN_MINUTES = Duration("15m")
 
 SparkMemory = Annotated[
-    str, Length(16, minimum=2), Pattern("[0-9]{1,9}[kmgt]", "a number and k, m, g or t, like 1g")
+    str,
+    Length(16, minimum=2),
+    Pattern("[0-9]{1,9}[kmgt]", "a number followed by k, m, g or t, like 1g"),
 ]
 
 

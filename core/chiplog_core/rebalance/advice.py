@@ -126,7 +126,9 @@ def _said(reason: Reason, load: TopicLoad, brokers: int) -> str:
                 f"each of {load.partitions} partitions"
             )
         case Reason.FEWER_THAN_BROKERS:
-            return f"{load.partitions} partitions cannot have leaders on {brokers} brokers"
+            return (
+                f"{load.partitions} partitions are too few to have leaders on all {brokers} brokers"
+            )
         case Reason.HOT_KEY:
             return (
                 f"one key has {load.hottest_share:.0%} of the records and stays in one partition: "

@@ -168,7 +168,7 @@ def memory_mib(text: str) -> int:
     """
     match = _MEMORY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a number and k, m, g or t, like 1g")
+        raise ValueError(f"{text!r} is not a number followed by k, m, g or t, like 1g")
     return int(match[1]) * _KIB[match[2].lower()] // 1024
 
 
@@ -220,7 +220,7 @@ def _entry(key: str, value: str, spark: str) -> Iterator[Problem]:
     elif _CONTROL.search(value):
         yield Problem(field, "contains a control character", "write it on one line")
     elif key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD) and not _MEMORY.fullmatch(value):
-        yield Problem(field, f"is {value!r}", "write a number and k, m, g or t, like 512m")
+        yield Problem(field, f"is {value!r}", "write a number followed by k, m, g or t, like 512m")
     elif key in _CPU_KEYS and not _QUANTITY.fullmatch(value):
         yield Problem(field, f"is {value!r}", f"write {QUANTITY_MEANING}")
 

@@ -69,7 +69,7 @@ class ExportJob:
     ] = True
     format: Annotated[Format, "Format of the topic's folder."] = Format.PARQUET
     compression: Annotated[Compression, "Codec of the Parquet files."] = Compression.ZSTD
-    sasl: Annotated[Sasl | None, "How to log in; absent where nobody asks."] = None
+    sasl: Annotated[Sasl | None, "How to log in; absent if the brokers require no login."] = None
 
     @property
     def bounds(self) -> Bounds:

@@ -326,7 +326,7 @@ def test_a_topic_made_anew_is_refused() -> None:
         world.run()
     assert refused.value.reason == "OffsetsWentBack"
     exporter = Exporter(world.disk, world.write, world.bounds)
-    with pytest.raises(Refused, match="made anew") as refused:
+    with pytest.raises(Refused, match="created again") as refused:
         exporter.run(TARGET, NAME, lambda name: Topic(name, "another", {0: Held(0, 30)}))
     assert refused.value.reason == "TopicRecreated"
 

@@ -57,8 +57,8 @@ def test_what_retention_took_in_between_is_told() -> None:
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ([at(0, 10)], "partition 0 was exported up to 10, and it ends at 9"),
-        ([at(1, 0)], "partition 1 was exported, and there is none"),
+        ([at(0, 10)], "partition 0 was exported up to 10, but ends at 9"),
+        ([at(1, 0)], "partition 1 was exported, but does not exist any more"),
     ],
 )
 def test_a_topic_that_is_not_the_one_it_was(ends: list[CommittedEnd], says: str) -> None:

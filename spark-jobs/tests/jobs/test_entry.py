@@ -180,7 +180,7 @@ def test_what_cannot_be_told_stands_in_the_pods_status(
     assert stage.run(raising(RuntimeError("pods is forbidden" + "x" * 10_000))) == 1
     told = log.read_text()
     assert told.startswith("JobCrashed: RuntimeError: pods is forbiddenxxx")
-    assert told.endswith("; the result could not be told: gone")
+    assert told.endswith("; the result could not be written: gone")
     assert len(told) <= 1_000
 
 

@@ -99,7 +99,7 @@ def test_a_trigger_ends_at_the_high_watermarks_or_at_its_limit() -> None:
 
 def test_a_topic_that_has_less_than_was_read_is_another_one() -> None:
     with pytest.raises(
-        OffsetOutOfRange, match=r"orders-0: .* up to 11, .* ends at 10; .*made anew"
+        OffsetOutOfRange, match=r"orders-0: .* up to 11, .* ends at 10; .*created again"
     ):
         ends_of_trigger("orders", {0: 11}, {0: Held(0, 10)}, None)
     with pytest.raises(UnknownTopic, match="orders-1: the partition is gone"):

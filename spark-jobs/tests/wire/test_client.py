@@ -201,7 +201,7 @@ def test_a_login_by_a_password_in_a_file(tmp_path: Path) -> None:
             client.topic("no-such")
         file.write_text("wrong-word")
         others = (
-            (access, "user ada was not let in"),
+            (access, "login of user ada failed"),
             (replace(access, login=replace(login, mechanism=Mechanism.SCRAM_SHA_256)), "SHA-256"),
             (replace(access, login=None), None),
         )
