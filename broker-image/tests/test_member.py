@@ -23,11 +23,11 @@ CLUSTER = ["--cluster", "c1", "--broker-id", "3", "--data", "/data"]
     [
         ([], "one of the arguments --standalone --cluster is required"),
         (["--standalone", "/x", "--cluster", "c1"], "not allowed with argument"),
-        (["--standalone", "/x", "--broker-id", "1"], "--broker-id goes with --cluster"),
-        (["--standalone", "/x", "--kubeconfig", "f"], "--kubeconfig goes with --cluster"),
+        (["--standalone", "/x", "--broker-id", "1"], "--broker-id needs --cluster"),
+        (["--standalone", "/x", "--kubeconfig", "f"], "--kubeconfig needs --cluster"),
         (["--cluster", "c1", "--data", "/data"], "--cluster needs --broker-id"),
         (["--cluster", "c1", "--broker-id", "1"], "--cluster needs --data"),
-        (["--cluster", "c1", "--broker-id", "0", "--data", "/d"], "--broker-id 0 is none"),
+        (["--cluster", "c1", "--broker-id", "0", "--data", "/d"], "--broker-id 0 is out of range"),
         (["--cluster", "c1", "--broker-id", "x", "--data", "/d"], "invalid int value"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_member_takes_the_names_of_its_cluster() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "names PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "has the name PLAINTEXT"),
         ({"listeners": "internal://0.0.0.0:9091"}, "the broker adds internal itself"),
         ({"listeners": "a-b://0.0.0.0:9092"}, "lower-case letters and digits"),
         ({"advertised.listeners": "plain://h:1"}, "is set by the operator in the Broker object"),
