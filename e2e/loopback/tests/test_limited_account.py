@@ -56,7 +56,7 @@ def test_it_reads_and_changes_nothing_of_others(limited: Limited) -> None:
     for name, (_, field) in chosen.items():
         limited.is_told("verification", name, field, "remove it")
     limited.is_told(
-        "verification", "by-cluster", "of BrokerCluster own: spec.spark.image is evil:1"
+        "verification", "by-cluster", "in BrokerCluster own: spec.spark.image is evil:1"
     )
     limited.has_nothing()
 

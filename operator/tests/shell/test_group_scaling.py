@@ -191,7 +191,7 @@ def test_from_one_to_many_and_back(bench: Any, shell: Shell) -> None:
         await shell.look(0, after_ms=60_000)
         assert await shell.replicas() == 1
         assert [one.message for one in shell.events] == [
-            "Deployment readers from 1 to 4 pods: a lag of 1000 asks for 4",
+            "Deployment readers from 1 to 4 pods: a lag of 1000 needs 4",
             "Deployment readers from 4 to 1 pods: the lag has needed no more than 1 for 1m",
         ]
 
@@ -310,7 +310,7 @@ def test_a_deployment_that_has_not_agreed_is_left_alone(
             verdict = await shell.look(1_000)
             assert verdict is not None
             assert (verdict.status, verdict.reason) == (ConditionStatus.FALSE, "NotAgreed")
-            assert "Deployment readers has not agreed to be scaled" in verdict.message
+            assert "Deployment readers does not allow scaling" in verdict.message
             assert "chiplog.dev/scaled-by" in verdict.message
             assert "Set it to readers, or remove spec.scale" in verdict.message
             assert await shell.replicas() == 3

@@ -65,7 +65,7 @@ def test_a_clusters_image_that_nobody_has_allowed_runs_nothing(it: Spark) -> Non
             assert it.jobs() == []
             ready = ready_of(it.bench.one(kinds.VERIFICATIONS, "all"))
             assert ready["reason"] == "ClusterSettings"
-            assert f"of BrokerCluster {CLUSTER}: spec.spark.image is" in ready["message"]
+            assert f"in BrokerCluster {CLUSTER}: spec.spark.image is" in ready["message"]
             assert len(events(it.bench, kinds.VERIFICATIONS, "Warning")) == 1
             # Taken back, it is run; level-triggered, so nobody has to touch the Verification.
             await set_spark(it, image=None)
