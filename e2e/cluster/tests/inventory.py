@@ -1,5 +1,6 @@
 """Everything a cluster could leave on a machine, as sets that can be compared."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,8 +34,16 @@ def lines(*command: str) -> frozenset[str]:
     return frozenset(line.strip() for line in run(*command, check=False).splitlines())
 
 
-def take() -> Inventory:
-    """Look at the machine. Counters and ages are left out: they change by themselves."""
+def outside(directory: Path, paths: Iterable[str]) -> frozenset[str]:
+    return frozenset(path for path in paths if not Path(path).is_relative_to(directory))
+
+
+def take(tests: Path) -> Inventory:
+    """Look at the machine.
+
+    Counters and ages are left out: they change by themselves. So are disks of files below `tests`,
+    the temporary directory of all tests: those of other tests come and go at the same time.
+    """
     rules = [
         line
         for family in ("iptables-save", "ip6tables-save")
@@ -42,8 +51,10 @@ def take() -> Inventory:
         if line.startswith(("-A", ":KUBE"))
     ]
     return Inventory(
-        mounts=frozenset(mounts.points()),
-        loop_devices=lines("losetup", "--list", "--noheadings", "--output", "BACK-FILE"),
+        mounts=outside(tests, mounts.points()),
+        loop_devices=outside(
+            tests, lines("losetup", "--list", "--noheadings", "--output", "BACK-FILE")
+        ),
         links=frozenset(path.name for path in Path("/sys/class/net").iterdir()),
         addresses=frozenset(
             " ".join(line.split()[1:4]) for line in run("ip", "-o", "address").splitlines()

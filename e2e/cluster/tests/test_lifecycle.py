@@ -90,11 +90,12 @@ def kill_everything() -> int:
 
 
 def test_killed_cluster_comes_up_from_a_second_checkout_and_down_leaves_nothing(
-    checkout: Path, tmp_path: Path
+    checkout: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    tests = tmp_path_factory.getbasetemp().parent
     command(checkout, "down")
     packages.install()  # on a bare machine there is nothing yet to take an inventory with
-    before = inventory.take()
+    before = inventory.take(tests)
 
     # Built by now or not, this says how long the first start took.
     print("\n" + command(checkout, "up"))
@@ -102,7 +103,7 @@ def test_killed_cluster_comes_up_from_a_second_checkout_and_down_leaves_nothing(
     kubectl("delete", "-f", "-", "--ignore-not-found", input_text=WRITER)
     kubectl("apply", "-f", "-", input_text=WRITER)
     eventually("the writer wrote", partial(wrote, 1), 60)
-    assert inventory.take().added_since(before), "the inventory must see a running cluster"
+    assert inventory.take(tests).added_since(before), "the inventory must see a running cluster"
 
     killed = kill_everything()
     assert killed >= len(cluster.expected_processes())
@@ -114,8 +115,8 @@ def test_killed_cluster_comes_up_from_a_second_checkout_and_down_leaves_nothing(
     kubectl("delete", "-f", "-", input_text=WRITER)
 
     command(checkout, "down")
-    assert inventory.take().added_since(before) == {}
+    assert inventory.take(tests).added_since(before) == {}
     command(other, "down")
-    after = inventory.take()
+    after = inventory.take(tests)
     assert after.added_since(before) == {}
     assert before.added_since(after) == {}, "something that was here before us is gone"

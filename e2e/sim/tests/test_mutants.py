@@ -30,6 +30,6 @@ def test_the_stored_seed_still_shows_the_bug(name: str, seed: int) -> None:
 
 
 def test_the_table_says_what_was_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    name = "election outside the ISR"
+    name = "acknowledged before fsync"
     assert main(["--seeds", "0", "--jobs", "1", "--only", name]) == 1
     assert "0 of 1 planted bugs seen" in capsys.readouterr().out
