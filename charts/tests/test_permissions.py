@@ -12,7 +12,7 @@ from chiplog_operator.resources.build import KINDS
 
 SECTIONS = {
     "namespaced": "### In every watched namespace",
-    "cluster": "### Without a namespace",
+    "cluster": "### For the whole cluster",
     "own": "### In its own namespace",
 }
 

@@ -292,7 +292,7 @@ def test_where_to(
         (
             replace(RUN, topics=(ResetTopic(topic="__consumer_offsets"),)),
             "g",
-            "__consumer_offsets is the cluster's own",
+            "__consumer_offsets is an internal topic",
         ),
     ],
 )
@@ -325,7 +325,7 @@ def test_nothing_is_done_where_a_position_is_not_known(
         await group.be_alone()
         answer = await ask(kit, FENCE, where)
         assert answer.refusal is GroupRefusal.UNAVAILABLE
-        assert "the leader of orders-1 has not said" in answer.message
+        assert "the leader of orders-1 has not reported" in answer.message
         assert await group.state() == "Stable"
         assert await committed(group) == {0: 15, 1: 16}
 

@@ -181,7 +181,9 @@ def test_elections_are_one_sentence_for_each_kind() -> None:
     ]
 
     assert list(election_news(changes)) == [
-        News(WARNING, "LeadersLost", "no replica can lead 1 partition: 1 led by broker 2"),
+        News(
+            WARNING, "LeadersLost", "no replica can lead 1 partition: 1 previously led by broker 2"
+        ),
         News(
             NORMAL,
             "LeadersElected",

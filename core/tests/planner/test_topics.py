@@ -473,7 +473,7 @@ def test_topics_and_partitions_beyond_the_clusters_limit_wait_and_say_so() -> No
     kubernetes.apply(topic("b", partitions=5))
     kubernetes.settle()
     assert len(states(kubernetes, "b")) == 4
-    assert "chiplog.max.partitions, 10" in ready(kubernetes, "b").message
+    assert "chiplog.max.partitions, which is 10" in ready(kubernetes, "b").message
     # Level-triggered: with room again, both are done.
     kubernetes.delete("a")
     kubernetes.settle()

@@ -104,7 +104,7 @@ def test_what_is_said_of_tls_and_proxies(tmp_path: Path) -> None:
     found = connect([written(tmp_path, kubeconfig(cluster=cluster))])
     assert (found.insecure, found.server_name) == (True, "kubernetes.example")
     assert found.proxy == "http://192.0.2.9:3128"
-    with pytest.raises(NoConnection, match=r"socks5://x:1 is not supported: name one of http://"):
+    with pytest.raises(NoConnection, match=r"socks5://x:1 is not supported: use an http://"):
         connect([written(tmp_path, kubeconfig(cluster={**cluster, "proxy-url": "socks5://x:1"}))])
 
 
@@ -151,16 +151,16 @@ def test_several_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"current-context": "nowhere"}, "no context named 'nowhere'; there is here$"),
+        ({"current-context": "nowhere"}, "no context named 'nowhere'; available: here$"),
         ({"current-context": ""}, "no context is selected; available: here$"),
         ({"clusters": []}, "no cluster named 'here'; available: none$"),
         ({"users": None}, "no user named 'here'"),
         ({"clusters": [{"name": "here", "cluster": {}}]}, "cluster 'here' has no server"),
-        ({"users": [{"name": "here", "user": {"as": "root"}}]}, "acts as 'root', which is not"),
+        ({"users": [{"name": "here", "user": {"as": "root"}}]}, "impersonates 'root'"),
         ({"users": {"name": "a mapping"}}, "is not a valid kubeconfig"),
         (
             {"users": [{"name": "here", "user": {"auth-provider": {"name": "azure"}}}]},
-            "auth-provider 'azure' failed.*with a login by exec",
+            "auth-provider 'azure' failed.*with an exec plugin",
         ),
     ],
 )

@@ -49,7 +49,8 @@ def test_a_start_waits_for_the_api_server_and_says_so(member: "MemberKit") -> No
         member.api.away = True
         broker = member.new_process()
         start = asyncio.create_task(broker.start())
-        await member.eventually(lambda: "waiting for the Broker c1-1" in broker.health.startup()[1])
+        waits = "waiting for the Broker object c1-1"
+        await member.eventually(lambda: waits in broker.health.startup()[1])
         assert not start.done()
         start.cancel()
         await asyncio.wait([start])

@@ -83,7 +83,7 @@ def test_what_is_not_for_it_or_could_lose_something_is_refused(brokers: Brokers)
         brokers.lead(1, minIsr=3)
         await brokers.settled(1)
         order(brokers, 3, run="too-few")
-        few = "2 other replicas are in sync, and 3 must be"
+        few = "only 2 other replicas are in sync, and 3 are required"
         await brokers.eventually(lambda: answers(brokers, 3) == [("too-few", few)])
 
         brokers.lead(None, minIsr=1)

@@ -143,7 +143,7 @@ def test_requests_of_one_moment_together_stay_within_the_clusters_limit(kubernet
     said = kubernetes.answers().values()
     assert len(said) == len(asked) - 3
     assert {one.code for one in said} == {Code.POLICY_VIOLATION}
-    assert all("chiplog.max.topics, 3" in one.message for one in said)
+    assert all("chiplog.max.topics, which is 3" in one.message for one in said)
 
 
 def test_growing_counts_what_is_added(kubernetes: Any) -> None:
@@ -151,5 +151,5 @@ def test_growing_counts_what_is_added(kubernetes: Any) -> None:
     kubernetes.made("orders", 8)
     verdict = kubernetes.outcome(GrowTopic(name="orders", partitions=11))
     assert verdict.code == Code.POLICY_VIOLATION
-    assert "chiplog.max.partitions, 10" in verdict.message
+    assert "chiplog.max.partitions, which is 10" in verdict.message
     assert kubernetes.outcome(GrowTopic(name="orders", partitions=10)).code == Code.NONE
