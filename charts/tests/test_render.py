@@ -286,7 +286,7 @@ def test_images_by_repository_tag_or_whole_reference(helm: Path) -> None:
 def test_the_fields_that_the_values_name_for_pull_secrets_are_there() -> None:
     """Brokers and Spark jobs take theirs from the BrokerCluster."""
     text = (OPERATOR / "values.yaml").read_text()
-    assert text.count("# Secrets to pull it with: spec.template.imagePullSecrets of the") == 2
+    assert text.count("spec.template.imagePullSecrets of the") == 2
     manifest = {
         "apiVersion": "chiplog.dev/v1alpha1",
         "kind": "BrokerCluster",
