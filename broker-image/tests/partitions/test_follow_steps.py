@@ -204,7 +204,7 @@ OUT_OF_RANGE = FetchPartitionResponse(0, ErrorCode.offset_out_of_range, -1, -1, 
         (OUT_OF_RANGE, Retry("offset 2 is out of range of a log from 0")),
         (
             OUT_OF_RANGE._replace(log_start_offset=3),
-            Halt("the leader reports  as its log start offset3"),
+            Halt("the leader reports 3 as its log start offset"),
         ),
         (
             FetchPartitionResponse(0, 0, 0, diverging_epoch=EpochEndOffset(-1, -1)),

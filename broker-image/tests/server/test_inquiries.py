@@ -118,7 +118,7 @@ def test_a_request_altered_on_the_way_is_not_answered(data: st.DataObject) -> No
 @pytest.mark.parametrize(
     ("path", "body", "status", "text"),
     [
-        ("/groups/other", BODY, 404, b"nothing is asked"),
+        ("/groups/other", BODY, 404, b"unknown path"),
         (PATH, b"{", 400, b"body is no JSON"),
         (PATH, b'{"groups":[{"groupId":7}]}', 400, b"body.groups[0].groupId is the number 7"),
         (PATH, b'{"groups":[],"newer":1}', 400, b"body.newer is not a field"),

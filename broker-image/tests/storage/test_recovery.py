@@ -576,7 +576,7 @@ def test_a_batch_with_more_records_than_offsets_is_none(
     kit.kill()
     report = reopen(kit)
     assert (report.verdict, report.end_offset) == (Verdict.TAIL_CUT, 20)
-    assert f"{record_count} records in {last_offset_delta + 1} offsets" in report.reason
+    assert f"{record_count} records for {last_offset_delta + 1} offsets" in report.reason
 
 
 def test_the_epoch_of_the_very_record_at_the_log_start_is_checked(

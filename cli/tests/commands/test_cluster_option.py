@@ -129,7 +129,7 @@ def test_a_context_and_a_login_program(
     assert (found.exit_code, found.stderr) == (0, "")
     assert "BrokerCluster:     shop/demo" in found.stdout
     assert (refused.exit_code, "failed: who?" in refused.stderr) == (1, True)
-    assert "has no context named 'moon'; there is c, cloud: use --kubeconfig" in unknown.stderr
+    assert "has no context named 'moon'; available: c, cloud: use --kubeconfig" in unknown.stderr
     assert failed.exit_code == 1
     assert f"the login program '{program}' failed: " in failed.stderr
     assert "run cloud login first" in failed.stderr

@@ -156,7 +156,7 @@ class Placement:
         self.tally.by_older.update(where.older)
         facts = self._facts
         message = (
-            f"by the hash of its key, the record at offset {offset} belongs into partition "
+            f"by the hash of its key, the record at offset {offset} belongs in "
             f"{where.belongs} of {facts.partitions}"
         )
         return Finding(Check.KEY_PLACEMENT, facts.topic, facts.partition, offset, replica, message)

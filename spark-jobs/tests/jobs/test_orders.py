@@ -73,7 +73,7 @@ def test_pods_that_somebody_else_wants_are_not_made(
     if not is_there:
         said.with_name(signature_of(TEMPLATE_KEY)).unlink()
 
-    with pytest.raises(Refused, match="somebody else has changed it"):
+    with pytest.raises(Refused, match="somebody else changed it"):
         template_conf("all-1", KEY, template, tmp_path)
 
 

@@ -82,7 +82,7 @@ def test_a_trigger_without_news_reads_nothing() -> None:
 
 def test_what_is_gone_before_it_was_read_stops_a_stream_unless_told_otherwise() -> None:
     with pytest.raises(
-        OffsetOutOfRange, match=r"orders-0: .* offset 7 on is gone, .* begins at 10"
+        OffsetOutOfRange, match=r"orders-0: .* offset 7 on were deleted, .* starts at 10"
     ):
         stream({0: 7, 1: 5})
     assert stream({0: 7, 1: 5}, fails=False) == [Range(0, 10, 20)]

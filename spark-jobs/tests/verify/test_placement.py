@@ -99,7 +99,7 @@ def test_the_finding_says_where_the_record_belongs() -> None:
     finding = Placement(facts, ["murmur2"]).see(3, 17, key)
     assert finding is not None
     assert (finding.offset, finding.replica, finding.partition) == (17, 3, lies)
-    assert f"partition {belongs} (murmur2) of 6 by the hash of its key" in finding.message
+    assert f"belongs in partition {belongs} (murmur2) of 6" in finding.message
 
 
 def test_producers_that_choose_by_themselves_are_not_accused() -> None:
