@@ -12,7 +12,7 @@ from e2e.chaos.run import Result, run
 from e2e.chaos.scene import Scene
 from e2e.lanes import is_full
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "300" if is_full() else "45"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "300" if is_full() else "25"))
 ASKED_FOR = [one.strip() for one in os.environ.get("CHAOS", "").split(",") if one.strip()]
 ENOUGH_RECORDS_PER_S = 500
 HANG_S = 900
