@@ -220,7 +220,7 @@ def test_a_topic_that_is_gone_is_left_out_and_told(
 @pytest.mark.parametrize(
     ("job", "reason", "said"),
     [
-        ({"mode": "remove-disks"}, "InvalidSpec", "mode: remove-disks is not there yet"),
+        ({"mode": "remove-disks"}, "InvalidSpec", "mode: remove-disks is not built yet"),
         (
             {"excluded_topics": "("},
             "InvalidSpec",
