@@ -22,7 +22,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     """Both halves of the conversation, once a transport is connected to it.
 
     What is said is `wire`'s; here are the transport and those who wait. The answers' bodies belong
-    to whoever asked.
+    to the one who asked.
     """
 
     def __init__(self, client_id: str, max_frame_bytes: int = SOCKET_REQUEST_MAX_BYTES) -> None:

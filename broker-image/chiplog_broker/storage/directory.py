@@ -34,7 +34,7 @@ from chiplog_broker.storage.health import DirectoryHealth
 from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.log_events import DirectoryEvents
-from chiplog_broker.storage.log_state import LogEnvironment, index_settings
+from chiplog_broker.storage.log_state import LogEnvironment, LogState, index_settings
 from chiplog_broker.storage.meta_properties import Identity
 from chiplog_broker.storage.names import (
     CLEAN_SHUTDOWN,
@@ -382,20 +382,15 @@ class LogDirectory:
         )
         await self._disk.sync_directory(directory)
         await self._disk.sync_directory(ROOT)
-        log = PartitionLog(
-            self._env,
-            partition,
-            topic_id,
-            config,
-            LoadedLog(
-                segments=[segment],
-                epochs=EpochHistory(),
-                producers=ProducerStates(),
-                log_start_offset=0,
-                durable_end_offset=0,
-                unsynced=[],
-            ),
+        loaded = LoadedLog(
+            segments=[segment],
+            epochs=EpochHistory(),
+            producers=ProducerStates(),
+            log_start_offset=0,
+            durable_end_offset=0,
+            unsynced=[],
         )
+        log = PartitionLog(LogState(self._env, partition, topic_id, config, loaded))
         if config.compacts:
             await log.allow_gaps()
         return log

@@ -16,21 +16,18 @@ Invariants:
 """
 
 from collections.abc import Iterator
-from uuid import UUID
 
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochEnd
 from chiplog_broker.storage.errors import DamagedLogError
-from chiplog_broker.storage.loaded_log import LoadedLog
 from chiplog_broker.storage.log_appender import AppendResult, LogAppender
 from chiplog_broker.storage.log_checks import LogChecks
 from chiplog_broker.storage.log_compaction import LogCompaction
 from chiplog_broker.storage.log_flushing import LogFlushing
 from chiplog_broker.storage.log_reader import ListOffset, LogReader, LogSlice
 from chiplog_broker.storage.log_rolling import SegmentRoller
-from chiplog_broker.storage.log_state import LogEnvironment, LogState
+from chiplog_broker.storage.log_state import LogState
 from chiplog_broker.storage.log_surgery import LogSurgery
-from chiplog_broker.storage.names import TopicPartition
 from chiplog_broker.storage.producers import ProducerEntry
 from chiplog_broker.storage.timestamps import TimestampOffset
 from chiplog_wire.steps import Steps
@@ -59,24 +56,18 @@ class PartitionLog:
         "append_as_leader",
         "checks",
         "compaction",
+        "make_durable",
         "partition",
         "read",
         "topic_id",
     )
 
-    def __init__(
-        self,
-        env: LogEnvironment,
-        partition: TopicPartition,
-        topic_id: UUID,
-        config: LogConfig,
-        loaded: LoadedLog,
-    ) -> None:
-        self.partition = partition
-        self.topic_id = topic_id
-        self._state = state = LogState(env, partition, topic_id, config, loaded)
+    def __init__(self, state: LogState) -> None:
+        self.partition = state.partition
+        self.topic_id = state.topic_id
+        self._state = state
         self.checks = checks = LogChecks(state)
-        """For those who look for damage, or were told of it."""
+        """For those who look for damage, or learn of it from elsewhere."""
         self._roller = roller = SegmentRoller(state)
         self._appender = appender = LogAppender(state, roller, checks)
         self._reader = reader = LogReader(state, checks)
@@ -84,11 +75,12 @@ class PartitionLog:
         self.append_as_leader = appender.append_as_leader
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
-        self._flushing = LogFlushing(state)
+        self._flushing = flushing = LogFlushing(state)
+        self.make_durable = flushing.make_durable
         self._surgery = LogSurgery(state, roller, checks)
         self.compaction = LogCompaction(state, roller, checks)
         """For the cleaner."""
-        self._announce(config)
+        self._announce(state.config)
 
     # --- what it is --------------------------------------------------------------
 
@@ -208,10 +200,6 @@ class PartitionLog:
         return self._reader.find_timestamp(timestamp_ms, up_to_offset)
 
     # --- durability --------------------------------------------------------------
-
-    async def make_durable(self, offset: int) -> None:
-        """Return once everything below `offset` may count under the topic's durability."""
-        await self._flushing.make_durable(offset)
 
     async def flush(self) -> None:
         """Make durable all there is now, whatever the topic's durability."""

@@ -133,7 +133,7 @@ class LogChecks:
     # --- inner workings ------------------------------------------------------------
 
     def _end(self, found: DamagedLogError) -> DamagedLogError:
-        """Nothing is read or added any more, and everybody is told; the first error stays."""
+        """Nothing is read or added any more, and `LogEvents` reports it; the first error stays."""
         state = self._state
         if state.damage is None:
             state.damage = found

@@ -94,7 +94,7 @@ class LogState:
             end_offset=lambda: self.end_offset,
         )
         self.surgery = asyncio.Lock()
-        """Held by whoever takes segments away, replaces them, or closes the log."""
+        """Held while segments are removed or replaced, and while the log is closed."""
         self.truncating_to: int | None = None
         """While a truncation is under way nobody may append, and what lies above counts as gone
         already. Changed by surgery."""

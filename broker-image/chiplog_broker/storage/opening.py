@@ -17,7 +17,7 @@ from chiplog_broker.storage.directory_report import (
 )
 from chiplog_broker.storage.errors import DamagedLogError, DiskFullError
 from chiplog_broker.storage.log import PartitionLog
-from chiplog_broker.storage.log_state import LogEnvironment
+from chiplog_broker.storage.log_state import LogEnvironment, LogState
 from chiplog_broker.storage.names import (
     DAMAGED_REPLICAS,
     DELETED_DIRECTORY_SUFFIX,
@@ -116,7 +116,7 @@ class Opening:
         except DamagedLogError as error:
             recovery.close()
             return await self._set_apart(partition, topic_id, recovery_point, error)
-        log = PartitionLog(self._env, partition, topic_id, config, recovery.loaded())
+        log = PartitionLog(LogState(self._env, partition, topic_id, config, recovery.loaded()))
         self.logs[partition] = log
         if checkpoints.cut_tails.damaged:
             await self._remember_cut(partition)  # nobody knows that it was not
