@@ -5,12 +5,11 @@ So a `pom.sha256` beside a `pom.xml` names every jar with its SHA-256, as `sha25
 """
 
 import hashlib
-import os
-import shutil
 from functools import cache
 from pathlib import Path
 
 from e2e.cluster import layout
+from e2e.cluster.cached import cached
 from e2e.cluster.console import Refused, step
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import run
@@ -26,33 +25,25 @@ def jars(pom: Path = KAFKA) -> Path:
     lock = pom.with_suffix(".sha256")
     sources = [pom, *([lock] if lock.exists() else [])]
     folder = layout.cache() / "kafka" / f"jars-{content_key(sources)}"
-    if not folder.exists():
-        with step(f"fetching the jars of {pom.relative_to(layout.CHECKOUT)} from Maven Central"):
-            fetch(pom, folder)
-    return folder
+    return cached(folder, lambda making: fetch(pom, making))
 
 
 def fetch(pom: Path, folder: Path) -> None:
-    """Resolve the pom beside the final place, then move it there whole."""
-    making = folder.with_name(f"{folder.name}.{os.getpid()}")
-    run(
-        debian.program("mvn"),
-        *("--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)),
-        f"-Dmaven.repo.local={layout.cache() / 'maven'}",
-        *(COPY, "-DincludeScope=runtime", f"-DoutputDirectory={making}"),
-        timeout_s=900,
-    )
+    """Resolve the pom into a folder. Raises `Refused` where a jar is not as the lock has it."""
+    with step(f"fetching the jars of {pom.relative_to(layout.CHECKOUT)} from Maven Central"):
+        run(
+            debian.program("mvn"),
+            *("--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom)),
+            f"-Dmaven.repo.local={layout.cache() / 'maven'}",
+            *(COPY, "-DincludeScope=runtime", f"-DoutputDirectory={folder}"),
+            timeout_s=900,
+        )
     lock = pom.with_suffix(".sha256")
-    if lock.exists() and (wrong := unlike(making, lock.read_text())):
-        shutil.rmtree(making)
+    if lock.exists() and (wrong := unlike(folder, lock.read_text())):
         raise Refused(
             f"{', '.join(wrong)}: not as {lock.relative_to(layout.CHECKOUT)} has it. Where pom.xml "
             "was changed on purpose, write that file anew: sha256sum *.jar"
         )
-    if folder.exists():  # another checkout was quicker
-        shutil.rmtree(making)
-    else:
-        making.rename(folder)
 
 
 def unlike(folder: Path, lock: str) -> list[str]:

@@ -1,12 +1,11 @@
 """How Java programs are run here: Kafka's own, and the few written for the tests."""
 
-import os
-import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from e2e.cluster import layout
+from e2e.cluster.cached import cached
 from e2e.cluster.content import content_key
 from e2e.cluster.shell import run
 from e2e.kafka import debian
@@ -37,16 +36,13 @@ def java(
 def compiled(source: Path, pom: Path = KAFKA) -> Path:
     """The folder with the classes of one source file, compiled where it changed."""
     folder = layout.cache() / "kafka" / f"{source.stem}-{content_key([source], str(jars(pom)))}"
-    if not folder.exists():
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
+
+    def compile_into(making: Path) -> None:
         run(
             debian.program("javac"),
             # Of annotations nobody processes when compiling there is nothing to say either.
             *("-Xlint:all,-classfile,-path,-processing", "-Werror", "--release", "17"),
             *("-cp", f"{jars(pom)}/*", "-d", str(making), str(source)),
         )
-        if folder.exists():  # another checkout was quicker
-            shutil.rmtree(making)
-        else:
-            making.rename(folder)
-    return folder
+
+    return cached(folder, compile_into)
