@@ -40,7 +40,7 @@ def write(chart: Path, archive: Path) -> None:
 
 
 def helm(home: str, *arguments: str) -> str:
-    """helm without anything of whoever calls it: no logins, no plugins, no cache."""
+    """helm with nothing of the caller's settings: no logins, no plugins, no cache."""
     own = {f"HELM_{name}_HOME": f"{home}/{name.lower()}" for name in ("CACHE", "CONFIG", "DATA")}
     return run(
         str(build.program("helm")),

@@ -1,4 +1,4 @@
-"""What must hold of a PartitionMap, and of every write over one, whoever decided it (R2, R4).
+"""What must hold of a PartitionMap, and of every write over one (R2, R4).
 
 The planner keeps to these rules by how it is built. They stand here a second time, in none of its
 words: the operator checks each map before it writes it, so that a bug in the planner is an error

@@ -10,7 +10,7 @@ from chiplog_operator.waking import Wake
 
 
 class Counted:
-    """A loop that runs until it is told to end, or to fail."""
+    """A loop that runs until the test ends it, or lets it fail."""
 
     def __init__(self, key: str, log: list[str]) -> None:
         self.key, self.log = key, log
