@@ -196,6 +196,25 @@ class KafkaPythonWorker(Worker):
     name: ClassVar[str] = "kafka-python"
     passing: ClassVar[tuple[type[Exception], ...]] = (KafkaError,)
 
+    def __init__(self, number: int, bootstrap: str, topic: str, group: str) -> None:
+        super().__init__(number, bootstrap, topic, group)
+        self.kept: dict[int, int] = {}
+        """`uncommitted` of the partitions that a rebalance revoked."""
+
+    def revoked(self) -> None:
+        """No commit can be waited for here: it follows, or the next owner reads these again."""
+        self.kept |= self.uncommitted
+        self.lost()
+
+    def given(self, partitions: Iterable[int]) -> None:
+        # kafka-python keeps its position in a partition that it has before and after a rebalance,
+        # so it never reads again what it did not commit before.
+        super().given(partitions)
+        self.uncommitted |= {
+            number: offset for number, offset in self.kept.items() if number in self.given_s
+        }
+        self.kept.clear()
+
     def open(self) -> None:
         self.consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap.split(","),
@@ -241,10 +260,10 @@ class Told(ConsumerRebalanceListener):  # type: ignore[misc] # it has no types
         self.worker.given(one.partition for one in assigned)
 
     def on_partitions_revoked(self, _: Iterable[Any]) -> None:
-        # It is called where no commit can be waited for: what is not committed comes again.
-        self.worker.lost()
+        self.worker.revoked()
 
     def on_partitions_lost(self, _: Iterable[Any]) -> None:
+        self.worker.kept.clear()
         self.worker.lost()
 
 

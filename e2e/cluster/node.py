@@ -8,6 +8,8 @@ named here, one by one.
 import json
 import os
 import signal
+import threading
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -17,6 +19,9 @@ from e2e.cluster.layout import Node
 from e2e.cluster.shell import run
 
 CGROUPS = Path("/sys/fs/cgroup")
+# Fixed in the kubelet, whatever its own folder is.
+PLUGIN_SOCKET = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
+KUBELETS = threading.Lock()
 PAUSE_IMAGE = "chiplog/pause:local"
 # What is left to the machine and to the control plane when memory is shared out.
 MEMORY_KEPT_BYTES = 4 * 2**30
@@ -51,23 +56,33 @@ def wait_containerd(node: Node) -> None:
 
 
 def start_kubelet(node: Node) -> None:
+    """Start it, and return when it has the socket that all kubelets of this machine share.
+
+    Each removes the socket of the one before it and makes its own. A kubelet that finds another's
+    in between ends: "address already in use". Raises `TimeoutError` where it ends, or has none
+    after 60 s.
+    """
     make_cgroups(node)
     config = layout.node_state(node) / "kubelet.yaml"
     config.write_text(yaml.safe_dump(kubelet_config(node)))
-    processes.running(
-        kubelet_name(node),
-        [
-            build.program("kubelet"),
-            f"--config={config}",
-            f"--kubeconfig={layout.kubeconfig(node.name)}",
-            f"--hostname-override={node.name}",
-            f"--node-ip={node.ip}",
-            f"--root-dir={layout.node_state(node) / 'kubelet'}",
-            f"--cert-dir={layout.node_state(node) / 'kubelet' / 'pki'}",
-            f"--node-labels=topology.kubernetes.io/zone={node.zone}",
-            "--v=1",
-        ],
-    )
+    command = [
+        build.program("kubelet"),
+        f"--config={config}",
+        f"--kubeconfig={layout.kubeconfig(node.name)}",
+        f"--hostname-override={node.name}",
+        f"--node-ip={node.ip}",
+        f"--root-dir={layout.node_state(node) / 'kubelet'}",
+        f"--cert-dir={layout.node_state(node) / 'kubelet' / 'pki'}",
+        f"--node-labels=topology.kubernetes.io/zone={node.zone}",
+        "--v=1",
+    ]
+    name = kubelet_name(node)
+    with KUBELETS:
+        if processes.recorded(name):
+            return
+        kubelet = processes.start(name, command)
+        has_socket = partial(processes.listens_on, kubelet, PLUGIN_SOCKET)
+        processes.wait_until(f"{name} has its socket for plugins", has_socket, 60, name)
 
 
 def stop(node: Node) -> None:

@@ -93,6 +93,21 @@ def listed(group: Path) -> list[int]:
         return []
 
 
+def listens_on(one: Process, path: Path) -> bool:
+    """Whether it has opened the UNIX socket that `path` was bound to."""
+    rows = (line.split() for line in (PROC / "net" / "unix").read_text().splitlines()[1:])
+    sockets = {f"socket:[{row[6]}]" for row in rows if row[7:] == [str(path)]}
+    try:
+        files = list((PROC / str(one.pid) / "fd").iterdir())
+    except OSError:
+        return False
+    for file in files:
+        with suppress(OSError):  # closed while we look
+            if str(file.readlink()) in sockets:
+                return True
+    return False
+
+
 def start(
     name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> Process:

@@ -1,8 +1,11 @@
-"""Which processes have ended."""
+"""Which processes have ended, and which has a socket that several bound one after the other."""
 
+import os
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 from e2e.cluster import processes
 
@@ -29,3 +32,20 @@ def test_a_process_has_ended_when_its_last_thread_has() -> None:
         finally:
             child.send_signal(signal.SIGKILL)
         processes.wait_until("all ended", lambda: not one.alive, 30)
+
+
+def test_a_socket_belongs_to_the_process_that_bound_it_last(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.sock"
+    ours = processes.process(os.getpid())
+    assert ours is not None
+    assert not processes.listens_on(ours, path)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+        one.listen()
+        assert processes.listens_on(ours, path)
+        assert not processes.listens_on(ours, tmp_path / "other.sock")
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            other = processes.process(child.pid)
+            assert other is not None
+            assert not processes.listens_on(other, path)
+            child.communicate(b"\n", timeout=30)

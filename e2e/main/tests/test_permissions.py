@@ -128,7 +128,7 @@ def test_what_the_operator_may_do_is_what_the_tables_say(
 ) -> None:
     (name,) = {pod["spec"]["serviceAccountName"] for pod in operator.pods()}
     account = f"{release.NAMESPACE}:{name}"
-    anywhere = ("In every watched namespace", "Without a namespace")
+    anywhere = ("In every watched namespace", "For the whole cluster")
     documented = tables(checkout, *anywhere)
     assert rights(cluster.kubectl, account, cluster.kubectl.namespace) == documented
     own = tables(checkout, *anywhere, "In its own namespace")
