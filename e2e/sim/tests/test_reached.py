@@ -9,6 +9,8 @@ import pytest
 from e2e.sim.reached import (
     LEFT_OUT,
     OPERATORS_LOOP,
+    PACKAGES,
+    ROOT,
     WAITING,
     Reach,
     is_counted,
@@ -16,17 +18,9 @@ from e2e.sim.reached import (
     spans,
 )
 
-ROOT = Path(__file__).parents[3]
-SOURCES = {
-    "chiplog_broker": "broker-image",
-    "chiplog_core": "core",
-    "chiplog_operator": "operator",
-    "chiplog_wire": "wire",
-}
-
 
 @pytest.mark.sim
-@pytest.mark.timeout(1800)  # measuring makes the seeds several times slower
+@pytest.mark.timeout(1800)
 def test_seeds_reach_most_of_the_code() -> None:
     """In a process of its own: what runs at import counts, too."""
     command = [sys.executable, "-m", "e2e.sim.reached"]
@@ -39,7 +33,7 @@ def test_seeds_reach_most_of_the_code() -> None:
     "module", [*LEFT_OUT, *WAITING, *(f"chiplog_operator.{one}" for one in OPERATORS_LOOP)]
 )
 def test_what_is_named_is_there(module: str) -> None:
-    folder = ROOT / SOURCES[module.split(".", maxsplit=1)[0]]
+    folder = ROOT / PACKAGES[module.split(".", maxsplit=1)[0]]
     path = folder.joinpath(*module.split("."))
     assert path.is_dir() or path.with_suffix(".py").exists()
 
