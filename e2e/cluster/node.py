@@ -65,7 +65,7 @@ def start_kubelet(node: Node) -> None:
     make_cgroups(node)
     config = layout.node_state(node) / "kubelet.yaml"
     config.write_text(yaml.safe_dump(kubelet_config(node)))
-    command = [
+    command: list[str | Path] = [
         build.program("kubelet"),
         f"--config={config}",
         f"--kubeconfig={layout.kubeconfig(node.name)}",

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
-from chiplog_broker.storage.kafka_uuid import format_uuid
+from chiplog_core.ids import Uuid
 from e2e.kafka.broker import KafkaBroker
 from e2e.kafka.members import wait_whole
 from e2e.kafka.process import read_properties, write_properties
@@ -45,7 +45,7 @@ class KafkaNode(KafkaBroker):
         ):
             shutil.copytree(theirs, ours)
             written = read_properties(ours / "meta.properties")
-            directory_id = format_uuid(uuid.uuid4())
+            directory_id = str(Uuid(uuid.uuid4().bytes))
             own = {"node.id": str(self.node_id), "directory.id": directory_id}
             write_properties(ours / "meta.properties", written | own)
 

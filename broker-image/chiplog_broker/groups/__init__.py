@@ -8,5 +8,4 @@ Values in, values out: nothing here waits, reads a clock or knows a socket.
 * `batches`: the batches that change it.
 * `forgetting`: what expires, what is purged, what goes with a deleted group.
 * `placement`: which partition a group belongs to.
-* `consumer_protocol`: what consumers say to each other through the coordinator.
 """

@@ -7,12 +7,9 @@ from typing import Final, TypeVar
 
 from chiplog_broker.groups.errors import UnreadableGroupRecordError, UnstorableGroupRecordError
 from chiplog_wire.protocol.errors import ProtocolViolation
-from chiplog_wire.protocol.reader import INT16, MALFORMED, Reader
+from chiplog_wire.protocol.reader import INT16, UNREADABLE, Reader
 
 T = TypeVar("T")
-
-UNREADABLE: Final = (ProtocolViolation, *MALFORMED)
-"""What a `Reader` raises for bytes that do not follow a schema."""
 
 FLEXIBLE_VERSION: Final = 4
 """The newest version of both values, and the first flexible one: what Kafka adds to them are tagged

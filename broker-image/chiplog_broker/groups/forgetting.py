@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from chiplog_broker.groups.consumer_protocol import CONSUMER, subscribed_topics
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.keys import DoneResetKey, GroupMetadataKey, Key, OffsetCommitKey
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.retention_value import KEPT_FOR_EVER
 from chiplog_core.groups.stored import NO_TIMESTAMP_MS, StoredGroup
+from chiplog_wire.protocol.consumer_protocol import CONSUMER, subscribed_topics
 
 
 @dataclass(frozen=True, slots=True)

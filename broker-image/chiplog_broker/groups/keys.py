@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from chiplog_broker.groups.errors import UnreadableGroupRecordError
-from chiplog_broker.groups.fields import UNREADABLE, storing
+from chiplog_broker.groups.fields import storing
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_wire.protocol.errors import ProtocolViolation
-from chiplog_wire.protocol.reader import INT16, INT32, Reader
+from chiplog_wire.protocol.reader import INT16, INT32, UNREADABLE, Reader
 from chiplog_wire.protocol.writer import string
 
 LEGACY_OFFSET_COMMIT: Final = 0

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from chiplog_broker.groups.consumer_protocol import CONSUMER, parse_assignment
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.turns import Turns
@@ -15,6 +14,7 @@ from chiplog_core.ids import Offset, PartitionIndex
 from chiplog_core.limits import MAX_EXCHANGED_ITEMS, MAX_GROUP_STATUS_MEMBERS, MAX_GROUP_TOPICS
 from chiplog_core.model.group_exchange import PartitionOffset, TopicOffsets
 from chiplog_core.model.group_status import NO_COMMIT, AssignedTopic, Member
+from chiplog_wire.protocol.consumer_protocol import CONSUMER, parse_assignment
 
 MAX_NAME_LENGTH: Final = 512
 """Of a member's id and of what a client calls itself: there is no more room in a status."""
@@ -95,7 +95,8 @@ def assignment_of(group: Description, member: MemberDescription) -> tuple[TopicP
     """What a member consumes, as far as it can be read."""
     if group.protocol_type != CONSUMER:
         return ()
-    return parse_assignment(member.assignment) or ()
+    assigned = parse_assignment(member.assignment) or ()
+    return tuple(TopicPartition(topic, partition) for topic, partition in assigned)
 
 
 def told_member(member: MemberDescription, assignment: Iterable[TopicPartition]) -> Member:

@@ -9,13 +9,13 @@ from typing import Any
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
-from chiplog_broker.groups.consumer_protocol import CONSUMER, subscribed_topics
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.server.call import Call
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.description import Description
 from chiplog_wire.protocol.answers import NO_THROTTLE, answers
 from chiplog_wire.protocol.apis import ApiKey
+from chiplog_wire.protocol.consumer_protocol import CONSUMER, subscribed_topics
 from chiplog_wire.protocol.errors import ErrorCode
 
 

@@ -20,8 +20,8 @@ from chiplog_broker.storage.checkpoint_text import CheckpointError, format_lines
 from chiplog_broker.storage.errors import WrongDirectoryError
 from chiplog_broker.storage.group_commit import GroupCommit
 from chiplog_broker.storage.health import DirectoryHealth
-from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
 from chiplog_broker.storage.names import DAMAGED_REPLICAS, TopicPartition
+from chiplog_core.ids import Uuid
 
 _NOT_KNOWN: Final = "-"
 
@@ -96,7 +96,7 @@ class DamageMarks:
 
 
 def _text_of(one: Damage) -> str:
-    topic_id = _NOT_KNOWN if one.topic_id is None else format_uuid(one.topic_id)
+    topic_id = _NOT_KNOWN if one.topic_id is None else Uuid(one.topic_id.bytes)
     offset = _NOT_KNOWN if one.offset is None else one.offset
     return f"{topic_id} {one.state.value} {one.file or _NOT_KNOWN} {offset}"
 
@@ -109,7 +109,7 @@ def _read(disk: Disk) -> dict[TopicPartition, Damage]:
         rows = parse_lines(content, columns=6)
         return {
             TopicPartition(topic, int(partition)): Damage(
-                None if topic_id == _NOT_KNOWN else parse_uuid(topic_id),
+                None if topic_id == _NOT_KNOWN else UUID(bytes=Uuid.from_text(topic_id).value),
                 DamageState(state),
                 "" if path == _NOT_KNOWN else path,
                 None if offset == _NOT_KNOWN else int(offset),

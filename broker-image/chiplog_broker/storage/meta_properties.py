@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from chiplog_broker.ports.checksum_line import with_checksum, without_checksum
-from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
+from chiplog_core.ids import Uuid
 
 VERSION = "1"
 COMMENT = b"#"
@@ -25,7 +25,7 @@ def encode_identity(identity: Identity) -> bytes:
         f"version={VERSION}",
         f"node.id={identity.node_id}",
         f"cluster.id={_escape(identity.cluster_id)}",
-        f"directory.id={format_uuid(identity.directory_id)}",
+        f"directory.id={Uuid(identity.directory_id.bytes)}",
     )
     return with_checksum("".join(f"{line}\n" for line in lines).encode(), COMMENT)
 
@@ -40,7 +40,7 @@ def decode_identity(data: bytes) -> Identity:
         return Identity(
             node_id=int(properties["node.id"]),
             cluster_id=properties["cluster.id"],
-            directory_id=parse_uuid(properties["directory.id"]),
+            directory_id=UUID(bytes=Uuid.from_text(properties["directory.id"]).value),
         )
     except KeyError as error:
         raise ValueError(f"{error} is missing") from None

@@ -6,13 +6,13 @@ say whose records a directory holds.
 
 from uuid import UUID
 
-from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
+from chiplog_core.ids import Uuid
 
 VERSION = 0
 
 
 def encode_partition_metadata(topic_id: UUID) -> bytes:
-    return f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}".encode()
+    return f"version: {VERSION}\ntopic_id: {Uuid(topic_id.bytes)}".encode()
 
 
 def decode_partition_metadata(data: bytes) -> UUID:
@@ -23,4 +23,4 @@ def decode_partition_metadata(data: bytes) -> UUID:
     name, _, text = lines[1].partition(": ")
     if name != "topic_id":
         raise ValueError("no topic id")
-    return parse_uuid(text)
+    return UUID(bytes=Uuid.from_text(text).value)

@@ -23,7 +23,6 @@ from chiplog_broker.storage.checkpoint_text import (
 from chiplog_broker.storage.clean_shutdown import decode_clean_shutdown, encode_clean_shutdown
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.epochs import EpochHistory, decode_epochs
-from chiplog_broker.storage.kafka_uuid import format_uuid, parse_uuid
 from chiplog_broker.storage.meta_properties import Identity, decode_identity, encode_identity
 from chiplog_broker.storage.names import (
     TopicPartition,
@@ -195,13 +194,6 @@ def test_partition_metadata() -> None:
 def test_partition_metadata_that_makes_no_sense(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_partition_metadata(data)
-
-
-def test_uuids_are_url_safe_base64() -> None:
-    assert format_uuid(UUID(int=0)) == "AAAAAAAAAAAAAAAAAAAAAA"
-    assert parse_uuid("AAAAAAAAAAAAAAAAAAAAAQ") == UUID(int=1)
-    with pytest.raises(ValueError, match="not a UUID"):
-        parse_uuid("AAAAAAAAAAAAAAAAAAAAAB")
 
 
 def test_meta_properties() -> None:

@@ -9,8 +9,11 @@ from kio.schema.types import GroupId
 from kio.serial import entity_reader
 from kio.static.primitive import i32
 
-from chiplog_broker.groups.consumer_protocol import parse_assignment, subscribed_topics
-from chiplog_broker.storage.names import TopicPartition
+from chiplog_wire.protocol.consumer_protocol import (
+    AssignedPartition,
+    parse_assignment,
+    subscribed_topics,
+)
 from e2e.bench.group_reader import records_per_s
 from e2e.bench.idle_members import HEADER, Group, frame, shares, subscription
 from e2e.bench.rig import SETTINGS
@@ -37,8 +40,8 @@ def test_brokers_understand_what_members_say_and_get() -> None:
     assert subscribed_topics(subscription("orders")) == frozenset({"orders"})
     given = shares("orders", ["b", "a"])
     assert {member_id: parse_assignment(one) for member_id, one in given.items()} == {
-        "a": (TopicPartition("orders", 0),),
-        "b": (TopicPartition("orders", 1),),
+        "a": (AssignedPartition("orders", 0),),
+        "b": (AssignedPartition("orders", 1),),
     }
 
 

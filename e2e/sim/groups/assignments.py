@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from chiplog_broker.groups.consumer_protocol import parse_assignment
+from chiplog_wire.protocol.consumer_protocol import parse_assignment
 
 VERSION: Final = 0
 Place = tuple[str, int]

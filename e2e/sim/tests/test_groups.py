@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chiplog_broker.groups.consumer_protocol import subscribed_topics
+from chiplog_wire.protocol.consumer_protocol import subscribed_topics
 from e2e.sim.faults import FAULT_NAMES, OF_GROUPS, Mix
 from e2e.sim.groups.assignments import assigned, assignment, in_ranges, subscription
 from e2e.sim.groups.habits import GroupHabits

@@ -1,8 +1,8 @@
-"""What consumers tell each other through the coordinator: subscriptions and assignments.
+"""Kafka's embedded consumer protocol: the bytes of subscriptions and assignments.
 
-To the coordinator these are bytes. They are looked into only to say what a group's members consume:
-for expiry, for status, for lag. Clients write them, so bytes that follow no schema are no error
-here: nothing is known of them then.
+Consumers exchange these bytes through the coordinator, which stores and forwards them unread. We
+parse them only to find out what a group's members consume: for expiry, status and lag. Clients
+write them, so bytes that follow no schema are not an error here: the functions return None.
 
 Schemas: `ConsumerProtocolSubscription` and `ConsumerProtocolAssignment`, versions 0 to 3, of Apache
 Kafka 4.3.1. A later version is read as version 3, as Kafka's clients do: new fields come last.
@@ -10,38 +10,43 @@ Kafka 4.3.1. A later version is read as version 3, as Kafka's clients do: new fi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from chiplog_broker.groups.fields import UNREADABLE
-from chiplog_broker.storage.names import TopicPartition
-from chiplog_wire.protocol.reader import Reader
+from chiplog_wire.protocol.reader import UNREADABLE, Reader
 
 T = TypeVar("T")
 
 CONSUMER: Final = "consumer"
-"""The protocol type of groups whose members speak this."""
+"""The protocol type of groups whose members use this protocol."""
 
 NO_GENERATION: Final = -1
 
 
+class AssignedPartition(NamedTuple):
+    """A partition that a consumer owns or is assigned."""
+
+    topic: str
+    partition: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What one consumer wants, and what it has."""
+    """The topics that a consumer subscribes to, and the partitions that it owns."""
 
     topics: tuple[str, ...]
     user_data: bytes | None
-    """The assignor's own."""
-    owned_partitions: tuple[TopicPartition, ...] = ()
+    """Opaque data of the assignor."""
+    owned_partitions: tuple[AssignedPartition, ...] = ()
     generation_id: int = NO_GENERATION
-    """In which generation it owned them; -1 where it does not say."""
+    """The generation in which it owned them; -1 if the subscription does not contain it."""
     rack_id: str | None = None
 
 
 def subscribed_topics(subscription: bytes) -> frozenset[str] | None:
-    """The topics alone, which stand first in every version; None if they cannot be read.
+    """Only the topics, which come first in every version; None if they cannot be read.
 
-    Not by way of `parse_subscription`: there are clients that write a version whose later fields
-    they leave out, and Kafka's coordinator does not look that far either.
+    This does not call `parse_subscription`: some clients write a version and leave out its later
+    fields, and Kafka's coordinator does not read these fields either.
     """
     return _parse(subscription, lambda reader, _: frozenset(_topics(reader)))
 
@@ -51,10 +56,10 @@ def parse_subscription(subscription: bytes) -> Subscription | None:
     return _parse(subscription, _read_subscription)
 
 
-def parse_assignment(assignment: bytes) -> tuple[TopicPartition, ...] | None:
+def parse_assignment(assignment: bytes) -> tuple[AssignedPartition, ...] | None:
     """The partitions assigned to a member; None if they cannot be read.
 
-    No bytes at all are what a member gets that the leader did not think of: no partitions.
+    A member that the group's leader did not assign anything gets empty bytes: no partitions.
     """
     if not assignment:
         return ()
@@ -88,9 +93,9 @@ def _topics(reader: Reader) -> tuple[str, ...]:
     return tuple([reader.string() for _ in range(reader.count())])
 
 
-def _partitions(reader: Reader) -> tuple[TopicPartition, ...]:
-    partitions: list[TopicPartition] = []
+def _partitions(reader: Reader) -> tuple[AssignedPartition, ...]:
+    partitions: list[AssignedPartition] = []
     for _ in range(reader.count()):
         topic = reader.string()
-        partitions += [TopicPartition(topic, reader.int32()) for _ in range(reader.count())]
+        partitions += [AssignedPartition(topic, reader.int32()) for _ in range(reader.count())]
     return tuple(partitions)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
-from chiplog_broker.groups.consumer_protocol import (
+from chiplog_wire.protocol.consumer_protocol import (
+    AssignedPartition,
     Subscription,
     parse_assignment,
     parse_subscription,
     subscribed_topics,
 )
-from chiplog_broker.storage.names import TopicPartition
 
 VERSIONS = range(4)
 TOPICS = st.lists(st.text(max_size=20), max_size=5)
@@ -41,8 +41,10 @@ def written(kind: str, version: int, **values: Any) -> bytes:
     return struct.pack(">h", version) + buffer.getvalue()
 
 
-def flat(partitions: list[tuple[str, list[int]]]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic, index) for topic, all_of in partitions for index in all_of)
+def flat(partitions: list[tuple[str, list[int]]]) -> tuple[AssignedPartition, ...]:
+    return tuple(
+        AssignedPartition(topic, index) for topic, all_of in partitions for index in all_of
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -96,7 +98,7 @@ def test_by_hand() -> None:
     subscription = bytes.fromhex("0000 00000002 0001 61 0001 62 ffffffff")
     assert subscribed_topics(subscription) == frozenset({"a", "b"})
     assignment = bytes.fromhex("0000 00000001 0001 61 00000002 00000000 00000003 ffffffff")
-    assert parse_assignment(assignment) == (TopicPartition("a", 0), TopicPartition("a", 3))
+    assert parse_assignment(assignment) == (AssignedPartition("a", 0), AssignedPartition("a", 3))
     assert parse_assignment(b"") == ()
 
 
