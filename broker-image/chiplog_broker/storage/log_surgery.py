@@ -6,8 +6,8 @@ the log in one step that waits for nothing, so that other tasks see it before or
 While a truncation waits, nobody may append; retention and deletion leave the end alone.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from chiplog_broker.storage.errors import DiskFullError, OffsetOutOfRangeError
 from chiplog_broker.storage.log_checks import LogChecks
@@ -32,39 +32,32 @@ class LogSurgery:
     async def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
         state = self._state
-        end_offset = self._batch_start(offset) if offset >= state.log_start_offset else offset
-        if end_offset < state.log_start_offset:
-            # The batch began before the log start: no part of it can stay. A log that only
-            # ends at its start is another matter: it still knows who wrote what was deleted.
-            start_offset = min(offset, state.log_start_offset)
-            await self.truncate_fully_and_start_at(start_offset, now_ms)
-            return
-        async with self._no_writers(end_offset):
-            if end_offset < state.end_offset:
-                await self._lower_checkpoints(end_offset)
-                await self._cut(end_offset, now_ms)
-            state.epochs.truncate_end(end_offset)
+        async with self._alone():
+            end_offset = self._batch_start(offset) if offset >= state.log_start_offset else offset
+            is_cut = end_offset >= state.log_start_offset
+            if is_cut:
+                with self._no_writers(end_offset):
+                    await self._cut_to(end_offset, now_ms)
+            else:
+                # The batch began before the log start: no part of it can stay. A log that only
+                # ends at its start is another matter: it still knows who wrote what was deleted.
+                await self._drop_all(min(offset, state.log_start_offset), now_ms)
+        if not is_cut:
+            await state.sync.flush()
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything; the log is empty and begins at `offset`."""
-        state = self._state
-        floor = min(offset, state.log_start_offset)
-        async with self._no_writers(floor):
-            # Nothing counts as durable any more, so recovery may drop what is left of the
-            # old segments wherever the power fails; the new start is known before they go.
-            await self._lower_checkpoints(floor)
-            await state.env.checkpoints.log_starts.put(state.partition, offset)
-            self._check_descriptors()
-            self._start_over(offset, now_ms)
-        await state.sync.flush()
+        async with self._alone():
+            await self._drop_all(offset, now_ms)
+        await self._state.sync.flush()
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Raise the log start, durably; returns it. Segments wholly below go with it."""
         state = self._state
         state.check_writable()
-        if offset > state.end_offset:
-            raise OffsetOutOfRangeError(f"{offset} is past the end of {state.partition}")
-        async with state.surgery:
+        async with self._alone():
+            if offset > state.end_offset:
+                raise OffsetOutOfRangeError(f"{offset} is past the end of {state.partition}")
             if offset > state.log_start_offset:
                 # Counted before: one that ends meanwhile has no snapshot to follow it yet.
                 passed = sum(1 for segment in state.segments if segment.end_offset <= offset)
@@ -78,6 +71,8 @@ class LogSurgery:
         state = self._state
         state.check_writable()
         async with state.surgery:
+            if not state.is_writable:
+                return 0  # closed, or found damaged, meanwhile: its files are somebody else's now
             expired = count_expired(
                 state.segments.as_list(),
                 state.config,
@@ -98,16 +93,41 @@ class LogSurgery:
     # --- inner workings ----------------------------------------------------------
 
     @asynccontextmanager
-    async def _no_writers(self, offset: int) -> AsyncIterator[None]:
-        """The only one to change the log, and what lies above `offset` counts as gone."""
+    async def _alone(self) -> AsyncIterator[None]:
+        """The only one to take something away, from a log that is not closed.
+
+        Whoever waited looks at the log again: it may have been cut, or closed, meanwhile.
+        """
+        async with self._state.surgery:
+            self._state.check_writable()
+            yield
+
+    @contextmanager
+    def _no_writers(self, offset: int) -> Iterator[None]:
+        """Nobody appends, and what lies above `offset` counts as gone."""
+        self._state.truncating_to = offset
+        try:
+            yield
+        finally:
+            self._state.truncating_to = None
+
+    async def _cut_to(self, end_offset: int, now_ms: int) -> None:
         state = self._state
-        async with state.surgery:
-            state.check_writable()
-            state.truncating_to = offset
-            try:
-                yield
-            finally:
-                state.truncating_to = None
+        if end_offset < state.end_offset:
+            await self._lower_checkpoints(end_offset)
+            await self._cut(end_offset, now_ms)
+        state.epochs.truncate_end(end_offset)
+
+    async def _drop_all(self, offset: int, now_ms: int) -> None:
+        state = self._state
+        floor = min(offset, state.log_start_offset)
+        with self._no_writers(floor):
+            # Nothing counts as durable any more, so recovery may drop what is left of the
+            # old segments wherever the power fails; the new start is known before they go.
+            await self._lower_checkpoints(floor)
+            await state.env.checkpoints.log_starts.put(state.partition, offset)
+            self._check_descriptors()
+            self._start_over(offset, now_ms)
 
     async def _lower_checkpoints(self, offset: int) -> None:
         """The next start must not miss what we are about to remove: neither as durable, nor as

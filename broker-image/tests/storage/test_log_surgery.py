@@ -2,9 +2,9 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from chiplog_broker.storage.directory import LogDirectory
 from chiplog_broker.storage.errors import (
     DamagedLogError,
     DirectoryOfflineError,
+    LogClosedError,
     NoDescriptorError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
@@ -324,6 +325,78 @@ def test_deleting_a_part_of_a_segment_leaves_no_names_to_sync(
         kit.disk.fail_next("sync_directory", errno.EIO, "orders-0")
         log.append_as_leader(make_batch([b"c"]), 0, NOW)
         await log.make_durable(3)
+
+    kit.run(scenario())
+
+
+async def begun_behind(
+    kit: "StorageKit", log: PartitionLog, *waiting: Coroutine[Any, Any, Any]
+) -> list[Any]:
+    """What becomes of these where each waits its turn behind the deletion of one record."""
+    gate = asyncio.Event()
+
+    async def device(_: str) -> None:
+        await gate.wait()
+
+    kit.disk.device = device
+    tasks = [asyncio.create_task(log.delete_records_before(log.log_start_offset + 1, NOW))]
+    await asyncio.sleep(0)
+    for one in waiting:
+        tasks.append(asyncio.create_task(one))
+        await asyncio.sleep(0)
+    gate.set()
+    _, *results = await asyncio.gather(*tasks, return_exceptions=True)
+    return results
+
+
+def test_retention_that_waited_while_the_log_was_stopped_takes_nothing(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        directory, log = await filled(kit, make_batch)
+        log.append_as_leader(sent(make_batch, 10), 9, NOW)
+        log.configure(replace(SMALL, retention_bytes=0))
+        files = kit.disk.names("orders-0")
+        results = await begun_behind(kit, log, log.stop(), log.enforce_retention(20, NOW))
+        assert results == [None, 0]
+        assert (log.log_start_offset, log.segment_count) == (1, 4)
+        assert kit.disk.names("orders-0") == files
+        assert directory.health.failure is None
+
+    kit.run(scenario())
+
+
+def test_a_cut_that_waited_begins_with_the_log_start_as_it_is_then(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        results = await begun_behind(
+            kit, log, log.delete_records_before(13, NOW), log.truncate_to(4, NOW)
+        )
+        assert results == [13, None]
+        assert (log.log_start_offset, log.end_offset) == (4, 4)
+
+    kit.run(scenario())
+
+
+def test_a_deletion_that_waited_is_judged_by_the_log_as_it_is_then(
+    kit: "StorageKit", make_batch: "MakeBatch"
+) -> None:
+    async def scenario() -> None:
+        _, log = await filled(kit, make_batch)
+        cut, deleted = await begun_behind(
+            kit, log, log.truncate_to(4, NOW), log.delete_records_before(13, NOW)
+        )
+        assert cut is None
+        assert isinstance(deleted, OffsetOutOfRangeError)
+        assert (log.log_start_offset, log.end_offset) == (1, 4)
+        stopped, deleted = await begun_behind(
+            kit, log, log.stop(), log.delete_records_before(3, NOW)
+        )
+        assert stopped is None
+        assert isinstance(deleted, LogClosedError)
+        assert log.log_start_offset == 2
 
     kit.run(scenario())
 
