@@ -118,9 +118,10 @@ class ProduceHandler:
             settled = partial(pending.settle, position)
             replica.when_safe(appended.last_offset + 1, settled)
             pending.unsafe.add(position)
+        is_known = appended.base_offset >= 0
         return ProducePartitionResponse(
             index,
-            OK,
+            OK if is_known else ErrorCode.duplicate_sequence_number,
             appended.base_offset,
             appended.log_append_time_ms,
             appended.log_start_offset,

@@ -45,7 +45,11 @@ class AppendResult(NamedTuple):
     """-1 where the topic keeps the producers' own timestamps."""
     log_start_offset: int
     duplicate: bool
-    """The batch was in the log already; the offsets are those it got then."""
+    """The batch was in the log already; the offsets are those it got then.
+
+    `base_offset` is -1 where it is no longer among its producer's last five: it is stored, at
+    `last_offset` or before.
+    """
 
 
 class LogAppender:

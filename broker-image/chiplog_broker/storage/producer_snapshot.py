@@ -90,9 +90,7 @@ def _decode(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ProducerEntry]]:
             written_ms[producer_id] = timestamp_ms
             continue
         first_sequence = (sequence - delta) & MAX_SEQUENCE
-        entry.batches.append(
-            SentBatch(first_sequence, sequence, offset - delta, offset, timestamp_ms)
-        )
+        entry.add(SentBatch(first_sequence, sequence, offset - delta, offset, timestamp_ms))
     newest_ms = max(written_ms.values(), default=0)
     for producer_id, entry in entries.items():
         # One that does not say it is as good as new.

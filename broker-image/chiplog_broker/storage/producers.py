@@ -25,7 +25,12 @@ from chiplog_wire.records.batch import (
 )
 
 RETAINED_BATCHES = 5
-"""As many as a producer may have in flight, so any of them may come again."""
+"""As many as a producer may have in flight to one broker, so any of them may come again."""
+
+MOST_IN_A_ROW = 2**30
+"""Half of all sequence numbers: a batch is either behind the next one or ahead of it."""
+
+UNKNOWN_OFFSET = -1
 
 NO_COORDINATOR_EPOCH = -1
 NO_TRANSACTION = -1
@@ -44,15 +49,61 @@ class SentBatch(NamedTuple):
 class ProducerEntry:
     """What one producer wrote last."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "transaction_start", "written_ms")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "in_a_row",
+        "transaction_start",
+        "written_ms",
+    )
 
     def __init__(self, epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.epoch = epoch
         self.batches: deque[SentBatch] = deque(maxlen=RETAINED_BATCHES)
+        self.in_a_row = 0
+        """How many records, up to the last one, are known to be stored without a gap."""
         self.written_ms = 0
         """When it wrote last, on the scale of `ProducerStates.time_ms`."""
         self.transaction_start = NO_TRANSACTION
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
+
+    @property
+    def next_sequence(self) -> int:
+        """What follows the last batch; 0 where there is none."""
+        return (self.batches[-1].last_sequence + 1) & MAX_SEQUENCE if self.batches else 0
+
+    def add(self, batch: SentBatch) -> None:
+        """Its next batch in the log."""
+        count = batch.last_offset - batch.first_offset + 1
+        before = self.in_a_row if batch.first_sequence == self.next_sequence else 0
+        self.in_a_row = min(before + count, MOST_IN_A_ROW)
+        self.batches.append(batch)
+
+    def forget_batches(self) -> None:
+        """A new epoch begins."""
+        self.batches.clear()
+        self.in_a_row = 0
+
+    def earlier(self, first_sequence: int, last_sequence: int) -> SentBatch | None:
+        """The stored batch of these sequence numbers, None where nothing says that there is one.
+
+        Of a batch that is no longer among the last five, the offset is unknown. `last_offset` is
+        then the highest that it can have.
+        """
+        for batch in self.batches:
+            if (batch.first_sequence, batch.last_sequence) == (first_sequence, last_sequence):
+                return batch
+        if not self.batches:
+            return None
+        oldest = self.batches[0]
+        retained = (self.next_sequence - oldest.first_sequence) & MAX_SEQUENCE
+        behind = (self.next_sequence - first_sequence) & MAX_SEQUENCE
+        behind_end = (self.next_sequence - 1 - last_sequence) & MAX_SEQUENCE
+        if not retained <= behind_end < behind <= self.in_a_row:
+            return None
+        last_offset = oldest.first_offset - 1
+        return SentBatch(first_sequence, last_sequence, UNKNOWN_OFFSET, last_offset, -1)
 
 
 class ProducerStates:
@@ -99,7 +150,15 @@ class ProducerStates:
             del self._entries[producer_id]
 
     def check(self, header: BatchHeader) -> SentBatch | None:
-        """Whether a leader may append this batch; the earlier one if it is a duplicate."""
+        """Whether a leader may append this batch; the earlier one if it is a duplicate.
+
+        It may be one of long ago. A producer that sees a new leader sends its next batches there,
+        any number of them, while those before wait for the old leader's answer. That may be an
+        error, for batches that the new leader has. Kafka's clients take
+        DUPLICATE_SEQUENCE_NUMBER for success then; OUT_OF_ORDER_SEQUENCE_NUMBER they retry until
+        their time is up (KAFKA-5494). Raises `OutOfOrderSequenceError` and
+        `InvalidProducerEpochError`.
+        """
         entry = self.get(header.producer_id)
         if entry is None:
             return None
@@ -107,13 +166,11 @@ class ProducerStates:
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry)
             return None
-        expected = (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE if entry.batches else 0
+        expected = entry.next_sequence
         if sequence == expected:
             return None
-        last_sequence = header.last_sequence
-        for batch in entry.batches:
-            if batch.first_sequence == sequence and batch.last_sequence == last_sequence:
-                return batch
+        if (earlier := entry.earlier(sequence, header.last_sequence)) is not None:
+            return earlier
         raise OutOfOrderSequenceError(
             f"producer {header.producer_id} sent sequence {sequence}, {expected} is next"
         )
@@ -129,14 +186,14 @@ class ProducerStates:
         self._entries[producer_id] = entry
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
-            entry.batches.clear()
+            entry.forget_batches()
         entry.written_ms = self.time_ms
         if header.attributes & CONTROL_MASK:
             entry.transaction_start = NO_TRANSACTION
             return
         if header.attributes & TRANSACTIONAL_MASK and entry.transaction_start == NO_TRANSACTION:
             entry.transaction_start = base_offset
-        entry.batches.append(
+        entry.add(
             SentBatch(
                 header.base_sequence,
                 header.last_sequence,

@@ -10,6 +10,7 @@ from chiplog_broker.partitions import refusals
 from chiplog_broker.ports.disk import DiskUsage
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
+from chiplog_wire.records.batch import iter_batches
 from chiplog_wire.records.writer import Producer
 
 if TYPE_CHECKING:
@@ -62,6 +63,36 @@ def test_a_duplicate_waits_like_its_original(kit: "Kit") -> None:
             for one in (client, again):
                 (answer,) = (await one.receive()).responses[0].partition_responses
                 assert (answer.error_code, answer.base_offset) == (OK, 0)
+
+    kit.run(scenario)
+
+
+def test_a_duplicate_of_long_ago_waits_until_all_that_may_be_it_is_safe(kit: "Kit") -> None:
+    """A client takes this error for success, so it must not come before the records are safe."""
+
+    def sent(sequence: int) -> bytes:
+        return kit.batch(b"a", producer=Producer(producer_id=7, epoch=0, base_sequence=sequence))
+
+    async def scenario() -> None:
+        async with kit.running() as client:
+            await client.create("orders")
+            kit.disk.may_sync.clear()
+            for sequence in range(8):
+                await client.send(
+                    ApiKey.PRODUCE, client.produce_request("orders", sent(sequence), acks=1)
+                )
+                await client.receive()
+            again = await kit.client()
+            await again.send(ApiKey.PRODUCE, again.produce_request("orders", sent(0)))
+            assert await nothing_comes(again)
+            kit.disk.may_sync.set()
+            (answer,) = (await again.receive()).responses[0].partition_responses
+            assert answer.error_code == ErrorCode.duplicate_sequence_number
+            assert answer.base_offset == -1
+            topic_id = await client.topic_id("orders")
+            ((code, records),) = await client.fetch(topic_id, (0, 0))
+            assert code is OK
+            assert [one.base_offset for _, one in iter_batches(records)] == [*range(8)]
 
     kit.run(scenario)
 

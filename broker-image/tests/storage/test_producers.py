@@ -11,7 +11,14 @@ from chiplog_broker.storage.errors import (
     StorageError,
 )
 from chiplog_broker.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from chiplog_broker.storage.producers import RETAINED_BATCHES, ProducerEntry, ProducerStates
+from chiplog_broker.storage.producers import (
+    MOST_IN_A_ROW,
+    RETAINED_BATCHES,
+    UNKNOWN_OFFSET,
+    ProducerEntry,
+    ProducerStates,
+    SentBatch,
+)
 from chiplog_wire.records.batch import MAX_SEQUENCE, BatchHeader
 
 EXPIRATION_MS = 1_000
@@ -72,14 +79,85 @@ def test_a_gap_or_an_overlap_is_refused(sequence: int) -> None:
 def test_the_last_five_batches_are_known_again() -> None:
     sent = [header(number * 2, count=2) for number in range(8)]
     states = states_after(*sent)
-    for number, again in enumerate(sent):
-        if number < len(sent) - RETAINED_BATCHES:
-            with pytest.raises(OutOfOrderSequenceError):
-                states.check(again)
-        else:
-            known = states.check(again)
-            assert known is not None
-            assert (known.first_offset, known.last_offset) == (number * 2, number * 2 + 1)
+    for number, again in list(enumerate(sent))[-RETAINED_BATCHES:]:
+        known = states.check(again)
+        assert known is not None
+        assert (known.first_offset, known.last_offset) == (number * 2, number * 2 + 1)
+
+
+def test_batches_before_the_last_five_are_stored_somewhere_below_them() -> None:
+    """Sent to a leader before this one, and answered by it only after many that came later."""
+    sent = [header(number * 2, count=2) for number in range(8)]
+    states = states_after(*sent)
+    for again in sent[:-RETAINED_BATCHES]:
+        known = states.check(again)
+        assert known is not None
+        assert (known.first_offset, known.last_offset) == (UNKNOWN_OFFSET, 5)
+
+
+@pytest.mark.parametrize(("sequence", "count"), [(5, 2), (4, 4), (0, 9), (4, 12), (15, 1)])
+def test_what_is_partly_among_the_last_five_is_refused(sequence: int, count: int) -> None:
+    """The producer numbered it otherwise before: nobody can say what of it is stored."""
+    states = states_after(*(header(number * 2, count=2) for number in range(8)))
+    with pytest.raises(OutOfOrderSequenceError):
+        states.check(header(sequence, count=count))
+
+
+def test_nothing_is_known_before_a_gap() -> None:
+    """The leader had forgotten the producer, which then began anywhere; this replica had not."""
+    before = [header(number) for number in range(3)]
+    after = [header(number) for number in range(10, 20)]
+    states = states_after(*before, *after)
+    assert states.check(after[0]) is not None
+    for again in (*before, header(9), header(9, count=2)):
+        with pytest.raises(OutOfOrderSequenceError):
+            states.check(again)
+
+
+def test_a_snapshot_says_nothing_of_what_was_before_the_last_five() -> None:
+    sent = [header(number) for number in range(8)]
+    states = states_after(*sent)
+    read = ProducerStates(8, decode_snapshot(encode_snapshot(states, NOW_MS)))
+    assert read.check(sent[-RETAINED_BATCHES]) is not None
+    with pytest.raises(OutOfOrderSequenceError):
+        read.check(sent[-RETAINED_BATCHES - 1])
+    more = [header(number) for number in range(8, 11)]
+    for one in more:
+        read.record(one, read.end_offset)
+    known = read.check(sent[-RETAINED_BATCHES])
+    assert known is not None
+    assert known.first_offset == UNKNOWN_OFFSET
+
+
+def test_an_epoch_says_nothing_of_the_one_before() -> None:
+    states = states_after(*(header(number) for number in range(8)))
+    states.record(header(0, epoch=1), 8)
+    with pytest.raises(OutOfOrderSequenceError):
+        states.check(header(MAX_SEQUENCE, epoch=1))
+    with pytest.raises(OutOfOrderSequenceError):
+        states.check(header(5, epoch=1))
+
+
+def test_sequences_wrap_behind_the_last_five() -> None:
+    start = MAX_SEQUENCE - 3
+    sent = [header((start + number) & MAX_SEQUENCE) for number in range(9)]
+    states = states_after(*sent)
+    for again in sent:
+        assert states.check(again) is not None
+    with pytest.raises(OutOfOrderSequenceError):
+        states.check(header(start - 1))
+
+
+def test_half_of_all_sequence_numbers_are_ahead() -> None:
+    """A producer that has used all of them begins again with 0: that is no duplicate for ever."""
+    entry = ProducerEntry(0)
+    for number in range(4):
+        first, last = number << 29, ((number + 1) << 29) - 1
+        entry.add(SentBatch(first, last, first, last, 0))
+    assert entry.in_a_row == MOST_IN_A_ROW
+    assert entry.next_sequence == 0
+    entry.add(SentBatch(0, 0, 2**31, 2**31, 0))
+    assert entry.earlier(2, 2) is None
 
 
 def test_the_same_start_with_another_length_is_no_duplicate() -> None:

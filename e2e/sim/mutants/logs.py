@@ -98,6 +98,10 @@ class _EntryOfOneBatch(producers.ProducerEntry):
         super().__init__(*given)
         self.batches = deque(maxlen=1)
 
+    def add(self, batch: producers.SentBatch) -> None:
+        super().add(batch)
+        self.in_a_row = 0
+
 
 def _count_all_as_old(
     segments: Sequence[Segment], config: LogConfig, *, high_watermark: int, **_: int
