@@ -6,18 +6,24 @@ stored is answered with OUT_OF_ORDER_SEQUENCE_NUMBER: that is right, and it is s
 that was sent when all before it was acknowledged may never be answered so.
 
 The first batch of a producer id goes alone: a leader that does not know the id yet takes any
-sequence number, as Kafka's does, so a later batch that arrived first would begin.
+sequence number, as Kafka's does, so a later batch that arrived first would begin. The first after
+a long pause does, too: leaders forget a producer that is idle. Here each batch may have a
+connection of its own; Java's producer has one for all, on which none overtakes another.
 """
 
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
 from chiplog_wire.records.batch import Codec
 from chiplog_wire.records.writer import Producer as ProducerState
 from e2e.sim.clients import DUPLICATE, FOR_GOOD, LOST_STATE, Answer, Producer
 from e2e.sim.history import Kind
 from e2e.sim.wire import TopicPartition
+
+LONG_PAUSE_S: Final = 1.0
+"""No leader forgets a producer that has been idle for less, nor lets go of its last records."""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,11 +62,12 @@ class PipeliningProducer(Producer):
     ) -> int:
         """With one producer id, until it may not go on with it; the number of the next value."""
         flights: deque[Flight] = deque()
-        most = 1
+        most, answered_s = 1, self.notebook.now_s()
         try:
             while flights or not self._is_over(partition):
                 if self.notebook.is_deleted(partition):
                     break
+                most = self._most(flights, most, answered_s)
                 if not self._is_over(partition) and len(flights) < most:
                     values, batch = self._new_batch(partition, number, state, codec)
                     number += len(values)
@@ -71,7 +78,7 @@ class PipeliningProducer(Producer):
                 if not await self._settle(partition, flights, is_full=is_full):
                     break
                 if not flights:
-                    most = self.habits.in_flight
+                    most, answered_s = self.habits.in_flight, self.notebook.now_s()
                 if len(flights) < most and self.chance.random() < 1 / most:
                     pause_s = longest_s * self.crowding * most
                     seconds = self.chance.uniform(0.0, pause_s)
@@ -82,6 +89,11 @@ class PipeliningProducer(Producer):
                 if one.answer is not None:
                     one.answer.cancel()
         return number
+
+    def _most(self, flights: deque[Flight], most: int, answered_s: float) -> int:
+        """How many may be on their way."""
+        has_paused = not flights and self.notebook.now_s() - answered_s > LONG_PAUSE_S
+        return 1 if has_paused else most
 
     def _send_off(self, partition: TopicPartition, flight: Flight, flights: deque[Flight]) -> None:
         """Tasks begin in the order in which they were made, and write to an open connection at

@@ -65,8 +65,12 @@ def _differ(history: History, partition: str, one: Batch, other: Batch) -> bool:
 
 
 def replica_divergence(history: History) -> Iterator[Anomaly]:
-    """Below the high watermark, in-sync replicas are not alike, byte for byte."""
+    """Below the high watermark, in-sync replicas are not alike, byte for byte.
+
+    Nobody reads what a segment still has below the log start offset, and nobody checks it.
+    """
     models: dict[str, Replica] = {}
+    starts = {(one.partition, one.broker_id): one.offset for one in history.log_starts}
     for replica in history.replicas:
         end = history.ends.get(replica.partition)
         if end is None or not replica.is_in_sync:
@@ -77,14 +81,17 @@ def replica_divergence(history: History) -> Iterator[Anomaly]:
         model = models.setdefault(replica.partition, replica)
         if history.has_compacted(replica.partition):
             continue  # `forked_files` compares what is left of both
-        if model is not replica and (where := _differs(model, replica, end)):
+        begin = max(
+            max(one.log_start_offset, starts.get((one.partition, one.broker_id), 0))
+            for one in (model, replica)
+        )
+        if model is not replica and (where := _differs(model, replica, begin, end)):
             what = f"{model.broker_id} and {replica.broker_id}: {where}"
             yield Anomaly("replica-divergence", replica.partition, what)
 
 
-def _differs(one: Replica, other: Replica, end: int) -> str:
-    """Where, as far as both hold it; empty if nowhere."""
-    begin = max(one.log_start_offset, other.log_start_offset)
+def _differs(one: Replica, other: Replica, begin: int, end: int) -> str:
+    """Where between these offsets, which both hold; empty if nowhere."""
     rotten = one.rotten | other.rotten
     mine, others = _by_offset(one, begin, end), _by_offset(other, begin, end)
     for offset in sorted(mine.keys() | others.keys()):

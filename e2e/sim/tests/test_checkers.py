@@ -580,6 +580,16 @@ def test_another_value_in_an_in_sync_replica() -> None:
     assert names(history) == {"replica-divergence", "inconsistent-offsets"}
 
 
+def test_what_rots_below_the_log_start_is_read_by_nobody() -> None:
+    rotten = batch(0, "a", "b", epoch=2**28)
+    history = replicated(replica(2, rotten, *WHOLE[1:]))
+    assert names(history) == {"replica-divergence"}
+    history.log_starts.append(LogStart(0.0, 1, P, 2, is_in_sync=True))
+    assert check(history) == []
+    history.log_starts.append(LogStart(1.0, 2, P, 1, is_in_sync=True))
+    assert check(history) == []
+
+
 def test_an_in_sync_replica_that_lacks_records() -> None:
     assert names(replicated(replica(2, *WHOLE[:2]))) == {"replica-divergence"}
 

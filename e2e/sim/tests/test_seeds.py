@@ -102,7 +102,7 @@ def test_producers_with_several_batches_in_flight() -> None:
     mix = Mix(
         replicas=3, faults_s=SHORT_S, every_s=3.0, weights=weights, habits=Habits(in_flight=5)
     )
-    result = run_seed(4, mix)
+    result = run_seed(8, mix)
     assert sound(result)
     assert sum(result.faults.values()) > 2
     assert result.errors["OUT_OF_ORDER_SEQUENCE_NUMBER".lower()]
