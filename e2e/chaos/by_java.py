@@ -53,7 +53,7 @@ class JavaProducer(Program):
         config = self.folder / "producer.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in PATIENT.items()))
         return [
-            *java("org.apache.kafka.tools.VerifiableProducer", OPTIONS),
+            *java("org.apache.kafka.tools.VerifiableProducer", OPTIONS, log="warn"),
             *("--bootstrap-server", self.bootstrap, "--topic", self.ledger.topic),
             *("--throughput", str(RECORDS_PER_S), "--acks", "-1"),
             *("--value-prefix", str(PREFIX), "--repeating-keys", str(KEYS)),

@@ -1,8 +1,8 @@
-"""One kind of fault, again and again under load, and the verdict on what clients saw."""
+"""Kinds of faults, each again and again under load, and the verdict on what clients saw."""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ SETTLE_S = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one kind of fault."""
+    """What came of one kind of fault, or of several one after the other."""
 
     name: str
     hits: int
@@ -49,17 +49,18 @@ class Result:
         assert not self.errors, f"{len(self.errors)} given up: {self.errors[:5]}"
 
 
-def run(scene: Scene, fault: Fault, seconds: float, folder: Path) -> Result:
-    """Hit the topic's brokers for so long, each time when they are whole; at least once.
+def run(scene: Scene, faults: Sequence[Fault], seconds: float, folder: Path) -> Result:
+    """Hit the topic's brokers with each fault for `seconds`, each time when they are whole.
 
-    Raises `DidNotBite` where a hit had no effect, and `TimeoutError` where brokers do not heal.
+    Each hits at least once. Raises `DidNotBite` where a hit had no effect, and `TimeoutError`
+    where brokers do not heal.
     """
     with Workload(scene.cluster.bootstrap, scene.topic, folder) as load:
-        hits = hit_again_and_again(scene, fault, seconds - SETTLE_S)
+        hits = sum(hit_again_and_again(scene, one, seconds - SETTLE_S) for one in faults)
         load.all_is_well()
         time.sleep(SETTLE_S)
     volumes = {broker: scene.volume(broker) for broker in scene.brokers()}
-    return judged(fault.name, hits, load, volumes, folder)
+    return judged(", ".join(one.name for one in faults), hits, load, volumes, folder)
 
 
 def hit_again_and_again(scene: Scene, fault: Fault, seconds: float) -> int:

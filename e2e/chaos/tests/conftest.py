@@ -7,7 +7,6 @@ import pytest
 import yaml
 from rich.console import Console
 
-from e2e.chaos.faults import Fault
 from e2e.chaos.report import table
 from e2e.chaos.run import Result
 from e2e.chaos.scene import Scene
@@ -55,9 +54,8 @@ def cluster(target: Target, operator: Operator) -> Iterator[BrokerClusterUnderTe
 def scene(
     cluster: BrokerClusterUnderTest, operator: Operator, request: pytest.FixtureRequest
 ) -> Iterator[Scene]:
-    """A topic of its own for each fault, on a cluster that is whole."""
-    fault: Fault = request.getfixturevalue("fault")
-    topic = fault.name.lower().replace(" ", "-")
+    """A topic of its own for each test, on a cluster that is whole."""
+    topic = request.node.callspec.id
     make_topic(cluster, topic, PARTITIONS, replicas=3, config=SAFE)
     operator.wait_whole()
     yield Scene(cluster, operator, topic)
