@@ -123,9 +123,9 @@ def _verdicts(facts: ClusterFacts, now: datetime) -> list[Verdict]:
     )
     if regressed:
         message = (
-            "brokers have applied newer metadata than the API server holds for topic "
-            "{', '.join(regressed[:10])}; the operator decides nothing about it until all "
-            "replicas have reported"
+            f"brokers have applied newer metadata of topic {', '.join(regressed[:10])} than the "
+            "API server has, as after etcd was restored from a backup; the operator elects no "
+            "leaders there until all replicas have reported"
         )
         verdicts.append(holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message))
     return verdicts
@@ -196,8 +196,8 @@ def _ready(facts: ClusterFacts) -> Verdict:
 
 def _refused_maps(world: World) -> str:
     return (
-        f"{'; '.join(world.refused_maps[:10])}. The last maps stay in force. This is a bug of the "
-        "operator: report this message, and go back to the version before if an upgrade brought it"
+        f"{'; '.join(world.refused_maps[:10])}. The previous maps stay in force. This is a bug in "
+        "the operator: report this message; after an upgrade, go back to the previous version"
     )
 
 

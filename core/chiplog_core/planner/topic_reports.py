@@ -133,7 +133,10 @@ class _Reporter:
         counts = self._counts.get(topic.topic_name)
         led = [state for state in counts.questioned if state.leader] if counts else []
         if led:
-            message = "brokers have applied newer metadata than the API server holds"
+            message = (
+                "brokers have applied newer metadata of the topic than the API server has, as "
+                "after etcd was restored from a backup"
+            )
             yield holds(ConditionType.METADATA_REGRESSED, "BrokersKnowMore", message)
         if damaged := self.damage_of(topic):
             yield damage_verdict(damaged)
