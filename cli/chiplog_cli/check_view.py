@@ -30,7 +30,7 @@ def of_broker(broker: Broker, expected: Cluster, answer: Cluster | Exception) ->
 def of_number(wanted: int, cluster: Cluster) -> Finding:
     """Whether all brokers that the BrokerCluster asks for are there."""
     there = len(cluster.brokers)
-    problem = f"{there} of {wanted} are there" if there < wanted else ""
+    problem = f"only {there} of {wanted} brokers are registered" if there < wanted else ""
     return Finding(f"{wanted} brokers", problem)
 
 

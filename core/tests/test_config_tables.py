@@ -179,7 +179,7 @@ def test_every_type_has_kafkas_name() -> None:
 def test_a_range_on_a_text_is_an_error_in_the_table() -> None:
     key = ConfigKey(name="odd", value_type=STRING, default="", minimum=1, doc="Odd.")
 
-    with pytest.raises(TypeError, match="is no number"):
+    with pytest.raises(TypeError, match="is not a number"):
         key.parse("x")
 
 

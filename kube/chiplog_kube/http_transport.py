@@ -101,7 +101,11 @@ class HttpTransport:
                         # TLS's farewell could wait half a minute for a server that is gone.
                         answer.connection.transport.abort()
         except TimeoutError as error:
-            why = "the watch fell silent" if request.endless else "no answer in time"
+            why = (
+                "the watch has sent nothing for too long"
+                if request.endless
+                else "no answer in time"
+            )
             raise Unavailable(f"{what}: {why}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{what}: {type(error).__name__}: {error}") from error

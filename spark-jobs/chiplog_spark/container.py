@@ -42,7 +42,7 @@ def command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[st
         case "executor":
             return _executor(environment)
         case "":
-            raise NotByUs("say driver, executor or a program")
+            raise NotByUs("the first argument must be driver, executor or a program")
         case _:
             return [*arguments]
 

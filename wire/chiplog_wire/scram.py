@@ -96,7 +96,7 @@ def prepared(text: str) -> str:
     password with other characters would work with some clients and not with others.
     """
     if not text or not text.isascii() or not text.isprintable():
-        raise ValueError("names and passwords are printable ASCII and not empty")
+        raise ValueError("names and passwords must be printable ASCII and not empty")
     return text
 
 
@@ -127,7 +127,7 @@ class ScramServer:
             self._expects_first = False
             return self._first(message)
         if not self._so_far:
-            raise AuthenticationFailed("a message after the last one")
+            raise AuthenticationFailed("a message arrived after the last one")
         answer = self._final(message)
         self._so_far = b""
         return answer
@@ -192,7 +192,7 @@ class ScramClient:
             raise AuthenticationFailed("the server's nonce does not continue ours")
         salt, iterations = decoded(expect(fields, 1, b"s")), number(expect(fields, 2, b"i"))
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-            raise AuthenticationFailed(f"{iterations} iterations are asked for")
+            raise AuthenticationFailed(f"{iterations} iterations are requested")
         salted = salted_password(self.mechanism, self._password, salt, iterations)
         keys = derived_keys(self.mechanism, salted)
         without_proof = b"c=%b,r=%b" % (b64encode(b"n,,"), nonce)
@@ -227,7 +227,7 @@ def check_authorization(header: bytes, username: str) -> None:
     """Nobody may act for somebody else."""
     identity = header.split(b",")[1]
     if identity and (not identity.startswith(b"a=") or unescaped(identity[2:]) != username):
-        raise AuthenticationFailed("another identity is asked for")
+        raise AuthenticationFailed("another identity is requested")
 
 
 def parse(message: bytes) -> list[tuple[bytes, bytes]]:
@@ -243,7 +243,7 @@ def parse(message: bytes) -> list[tuple[bytes, bytes]]:
                 continue
             raise AuthenticationFailed("a message is malformed")
         if name == b"m":
-            raise AuthenticationFailed("an extension is demanded that is not supported")
+            raise AuthenticationFailed("an extension that is not supported is required")
         if name == b"e":
             raise AuthenticationFailed("the server refused")
         fields.append((name, value))

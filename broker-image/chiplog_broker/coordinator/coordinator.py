@@ -115,7 +115,10 @@ class Coordinator:
         """Where a group belongs. Raises `GroupError` before there is such a place."""
         topic = self._cluster.topic(CONSUMER_OFFSETS)
         if topic is None:
-            raise GroupError(ErrorCode.coordinator_not_available, "there is no offsets topic yet")
+            raise GroupError(
+                ErrorCode.coordinator_not_available,
+                "the topic __consumer_offsets does not exist yet",
+            )
         return partition_of(group_id, len(topic.partitions))
 
     def shard(self, group_id: str) -> Shard:

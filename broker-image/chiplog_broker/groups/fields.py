@@ -22,7 +22,7 @@ def read_value(value: bytes, group: str, name: str, read: Callable[[Reader, int]
     try:
         (version,) = INT16.unpack_from(value)
         if not 0 <= version <= FLEXIBLE_VERSION:
-            raise ProtocolViolation("no such version")
+            raise ProtocolViolation("unknown version")
         reader = Reader(memoryview(value)[INT16.size :], compact=version == FLEXIBLE_VERSION)
         result = read(reader, version)
         reader.finish()

@@ -56,7 +56,7 @@ class CoordinatorFinder:
         """Raises `GroupError`."""
         if key_type == TRANSACTION:
             raise GroupError(
-                ErrorCode.transactional_id_authorization_failed, "transactions are not built yet"
+                ErrorCode.transactional_id_authorization_failed, "transactions are not supported"
             )
         if key_type != GROUP:
             raise GroupError(ErrorCode.invalid_request, f"unknown key type {key_type}")

@@ -222,7 +222,7 @@ def record_from(disk: Disk, path: str) -> TopicRecord:
         disk, path, "name", "topicId", "madeInSessions", "config"
     )
     if not (isinstance(sessions, list) and isinstance(config, dict)):
-        raise ValueError(f"{path} is not what this broker wrote")
+        raise ValueError(f"{path} was changed or is damaged")
     return TopicRecord(str(name), UUID(str(topic_id)), tuple(sessions), config)
 
 
@@ -232,4 +232,4 @@ def read_fields(disk: Disk, path: str, *fields: str) -> list[object]:
         found = read_json(disk, path)
         return [found[field] for field in fields]
     except (ValueError, TypeError, LookupError) as error:
-        raise ValueError(f"{path} is not what this broker wrote: {error!r}") from error
+        raise ValueError(f"{path} was changed or is damaged: {error!r}") from error

@@ -53,7 +53,9 @@ class Dialer:
             async with asyncio.timeout(timeout_s):
                 return await self._dial(host, port, timeout_s)
         except TimeoutError:
-            raise PeerTimedOut(f"{host}:{port} let nobody in within {timeout_s:g} s") from None
+            raise PeerTimedOut(
+                f"{host}:{port} did not accept the login within {timeout_s:g} s"
+            ) from None
 
     async def _dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
         """With each of the credentials: the peer may know of a new password later than we do."""
@@ -102,7 +104,7 @@ async def open_up(
     except NoCommonVersion as none:
         raise PeerError(str(none)) from none
     except AuthenticationFailed as failed:
-        raise PeerRefused(f"the peer is not of this cluster: {failed}") from failed
+        raise PeerRefused(f"the peer does not belong to this cluster: {failed}") from failed
 
 
 def refusal(refused: OpeningRefused) -> PeerError:
@@ -110,5 +112,5 @@ def refusal(refused: OpeningRefused) -> PeerError:
     if refused.key is ApiKey.SASL_HANDSHAKE:
         return PeerRefused(f"{MECHANISM.value}: {refused.code.name}")
     if refused.code is ErrorCode.sasl_authentication_failed:
-        return PeerRefused("it does not know our name or password")
+        return PeerRefused("the peer does not accept this broker's user name or password")
     return PeerError(str(refused))

@@ -31,7 +31,7 @@ def without_checksum(data: bytes, mark: bytes = b"") -> bytes:
     if not line.startswith(name):
         return data
     if line != _line_for(content, mark):
-        raise ChecksumError("the checksum does not fit")
+        raise ChecksumError("the checksum does not match")
     return content
 
 

@@ -190,7 +190,7 @@ class LeaderFetcher:
     async def _exchange(self, connection: PeerConnection, asked: Asked) -> FetchResponse:
         version = connection.common_version(ApiKey.FETCH)
         if version < replica_fetch.LOWEST_VERSION:
-            raise PeerError(f"Fetch {version} is all that the leader speaks")
+            raise PeerError(f"the leader speaks only Fetch {version} and older")
         body = replica_fetch.encode_request(version, asked.message)
         self._polling_since_s = self._parts.clock.monotonic_s()
         timeout_s = asked.message.max_wait_ms / 1000 + ANSWER_TIMEOUT_S

@@ -70,7 +70,7 @@ class Gate:
         api = request.header.api if isinstance(request, Request) else APIS[ApiKey.API_VERSIONS]
         session = self._session
         if api.key not in _ANSWERED.get(session.state, ()):
-            raise ProtocolViolation(f"{api.name} where a login was expected")
+            raise ProtocolViolation(f"{api.name} before the login")
         if isinstance(request, Request) and request.header is _BARE_TOKEN:
             started = self._bare_token(bytes(request.body))
         else:

@@ -128,9 +128,9 @@ class InquiryServer:
         from aiohttp import web  # noqa: PLC0415
 
         if request.headers.get("Content-Encoding", "identity") != "identity":
-            raise _Refused(415, "send the body as it is")
+            raise _Refused(415, "send the body without a Content-Encoding")
         if (request.content_length or 0) > self.max_body_bytes:
-            raise _Refused(413, f"at most {self.max_body_bytes} bytes")
+            raise _Refused(413, f"the body may have at most {self.max_body_bytes} bytes")
         if self._reading >= MAX_READING:
             raise _Refused(503, "too many requests at once")
         self._reading += 1
@@ -140,7 +140,7 @@ class InquiryServer:
         except TimeoutError:
             raise _Refused(408, f"the body took more than {BODY_TIMEOUT_S:g} s") from None
         except web.HTTPRequestEntityTooLarge:
-            raise _Refused(413, f"at most {self.max_body_bytes} bytes") from None
+            raise _Refused(413, f"the body may have at most {self.max_body_bytes} bytes") from None
         finally:
             self._reading -= 1
 

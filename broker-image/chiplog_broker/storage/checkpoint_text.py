@@ -38,9 +38,9 @@ def parse_offsets(data: bytes) -> list[list[str]]:
     if rows and rows[-1][0] == CHECKSUM:
         content = data[: data.rindex(CHECKSUM.encode())]
         if rows.pop()[1:] != ["0", str(crc32c(content))]:
-            raise CheckpointError("the checksum does not fit")
+            raise CheckpointError("the checksum does not match")
     if any(CHECKSUM[0] in row[0] for row in rows):
-        raise CheckpointError("an entry of no topic")
+        raise CheckpointError("an entry without a topic")
     return rows
 
 

@@ -156,7 +156,7 @@ class LogDirectory:
                 raise InconsistentTopicIdError(f"{partition} holds topic {existing.topic_id}")
             return existing
         if self._disk.exists(partition.directory):
-            raise StorageError(f"the directory {partition.directory} is there already")
+            raise StorageError(f"the directory {partition.directory} already exists")
         # Entries of an earlier replica of this name would be taken for this one's.
         await self._checkpoints.forget(partition)
         mark = self.damage.get(partition)

@@ -79,8 +79,8 @@ class LogAppender:
         state.check_writable()
         if leader_epoch < state.epochs.last_epoch:
             raise FencedLeaderEpochError(
-                f"{state.partition} has records of epoch {state.epochs.last_epoch}, "
-                f"{leader_epoch} is over"
+                f"{state.partition} has records of leader epoch "
+                f"{state.epochs.last_epoch}, so epoch {leader_epoch} has ended"
             )
         state.epochs.assign(leader_epoch, state.end_offset)
 
@@ -200,7 +200,7 @@ class LogAppender:
             is_gap = header.base_offset > expected and state.may_have_gaps
             if (header.base_offset != expected and not is_gap) or header.last_offset_delta < 0:
                 raise UnexpectedOffsetError(
-                    f"{state.partition} continues at {expected}, not {header.base_offset}",
+                    f"{state.partition}: expected offset {expected}, got {header.base_offset}",
                     header.base_offset,
                 )
             expected, epoch = header.last_offset + 1, header.leader_epoch
@@ -230,7 +230,7 @@ class LogAppender:
             batch = memoryview(recompress(batch, header, codec))
             if len(batch) > config.max_message_bytes:
                 raise BatchTooLargeError(
-                    f"as {codec.name} the batch has {len(batch)} bytes, "
+                    f"compressed with {codec.name}, the batch has {len(batch)} bytes, and "
                     f"max.message.bytes is {config.max_message_bytes}"
                 )
         if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:

@@ -197,5 +197,5 @@ class Opening:
             return decode_partition_metadata(read_file(self._env.disk, path))
         except (FileNotFoundError, ValueError) as error:
             raise DamagedLogError(
-                f"{path} does not say whose records these are: {error}"
+                f"{path} does not name the topic of these records: {error}"
             ) from error

@@ -59,7 +59,7 @@ def decode_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
         raise SnapshotError(f"version {version} is not known")
     body = memoryview(data)[_PREFIX.size :]
     if crc32c(body) != crc:
-        raise SnapshotError("the CRC does not fit")
+        raise SnapshotError("the CRC does not match")
     if len(body) != _COUNT.size + count * _ENTRY.size:
         raise SnapshotError(f"{count} entries do not fill {len(body)} bytes")
     return _decode(_ENTRY.iter_unpack(body[_COUNT.size :]))

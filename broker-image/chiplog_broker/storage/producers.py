@@ -172,7 +172,7 @@ class ProducerStates:
         if (earlier := entry.earlier(sequence, header.last_sequence)) is not None:
             return earlier
         raise OutOfOrderSequenceError(
-            f"producer {header.producer_id} sent sequence {sequence}, {expected} is next"
+            f"producer {header.producer_id} sent sequence {sequence}, expected {expected}"
         )
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
@@ -212,5 +212,5 @@ def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     if header.base_sequence != 0:
         raise OutOfOrderSequenceError(
             f"producer {header.producer_id} begins epoch {header.producer_epoch} "
-            f"with sequence {header.base_sequence}"
+            f"with sequence {header.base_sequence}, expected 0"
         )

@@ -28,7 +28,7 @@ REMEDIES: Mapping[str, str] = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`chiplog topics list` shows all topics",
     "LEADER_NOT_AVAILABLE": "`chiplog topics describe --unavailable-partitions` shows the "
     "partitions without a leader",
-    "UNSUPPORTED_VERSION": "these brokers do not support it",
+    "UNSUPPORTED_VERSION": "the brokers do not support this request",
     "COORDINATOR_NOT_AVAILABLE": "try again in a moment",
     "COORDINATOR_LOAD_IN_PROGRESS": "try again in a moment",
     "NOT_COORDINATOR": "try again in a moment",

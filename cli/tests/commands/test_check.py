@@ -72,7 +72,7 @@ OF_CLUSTER = "BrokerCluster shop/demo is Ready"
         ([], {}, (OF_CLUSTER, "has not reconciled")),
         ([READY], {"generation": 2}, (OF_CLUSTER, "has not reconciled")),
         ([NOT_READY], {}, (OF_CLUSTER, "NoLeader")),
-        ([READY], {"replicas": 3}, ("3 brokers", "1 of 3 are there")),
+        ([READY], {"replicas": 3}, ("3 brokers", "only 1 of 3 brokers are registered")),
     ],
 )
 def test_what_is_not_in_order(

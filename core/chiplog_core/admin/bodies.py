@@ -51,7 +51,11 @@ def from_body(op: AdminOperation, body: str) -> Request:
     if form is None:
         raise Refused(Code.INVALID_REQUEST, f"this operator does not carry out {op}")
     if len(body) > MAX_ADMIN_BODY_LENGTH:
-        raise Refused(Code.INVALID_REQUEST, f"the request's body has {len(body)} characters")
+        raise Refused(
+            Code.INVALID_REQUEST,
+            f"the request has {len(body)} characters as JSON, and the limit is "
+            f"{MAX_ADMIN_BODY_LENGTH}: split the request",
+        )
     try:
         found = read(object_shape(form.shape), json.loads(body), "body", Unknown.REFUSE)
     except (InvalidManifest, ValueError, RecursionError) as error:
@@ -207,7 +211,9 @@ def _change_configuration(body: shapes.IncrementalAlterConfigs) -> ConfigureTopi
 def _change(one: shapes.ConfigOperation) -> ConfigChange:
     change = Change(one.config_operation)
     if (one.value is None) != (change is Change.DELETE):
-        raise Refused(Code.INVALID_REQUEST, f"the change of {one.name} has a value or lacks one")
+        raise Refused(
+            Code.INVALID_REQUEST, f"{one.name}: DELETE takes no value, all others need one"
+        )
     return ConfigChange(change, one.name, one.value or "")
 
 

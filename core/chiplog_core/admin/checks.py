@@ -80,7 +80,8 @@ def check_growth(operation: GrowTopic, topic: ExistingTopic, facts: ClusterFacts
         if len(operation.assignments) != added:
             raise Refused(
                 Code.INVALID_REPLICA_ASSIGNMENT,
-                f"{added} partitions are added but {len(operation.assignments)} are placed",
+                f"{added} partitions are added, but {len(operation.assignments)} have a replica "
+                "assignment",
             )
         check_placement(operation.assignments, facts, topic.replicas)
     return added

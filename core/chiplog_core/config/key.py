@@ -74,7 +74,7 @@ class ConfigKey(Generic[V]):
 
 def _in_range(value: object, minimum: float, maximum: float | None) -> bool:
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number but its key has a range")
+        raise TypeError(f"{value!r} is not a number, but its key has a range")
     return minimum <= value and (maximum is None or value <= maximum)
 
 

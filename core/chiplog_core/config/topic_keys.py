@@ -322,8 +322,8 @@ DURABILITY = ConfigKey(
     default=Durability.FSYNC.value,
     choices=tuple(durability.value for durability in Durability),
     synonyms=(Synonym("chiplog.durability"),),
-    doc="Fsync: records are on disk on leader and followers before they are acknowledged. "
-    "PageCache: they are in memory on all in-sync replicas, as Kafka does by default.",
+    doc="What must have happened to a record before it is acknowledged. Fsync: it is on disk on "
+    "all in-sync replicas. PageCache: it is in their memory, as in Kafka by default.",
 )
 
 TOPIC_KEYS = KeyTable(

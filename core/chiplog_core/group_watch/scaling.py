@@ -90,12 +90,10 @@ def _bounded(scale: Scale, facts: Facts, least: int, most: int) -> tuple[int, st
     if facts.partitions is None and current > 0:
         return current, "the number of the group's partitions is unknown"
     if current > most:
-        reason = (
-            "the value of spec.scale.max" if most == scale.max else "there are no more partitions"
-        )
-        return most, f"{most} is the maximum: {reason}"
+        reason = "spec.scale.max" if most == scale.max else "the group has no more partitions"
+        return most, f"the maximum is {most}: {reason}"
     if current < least:
-        return least, f"{least} is the minimum"
+        return least, f"the minimum is {least}"
     return None
 
 
@@ -108,12 +106,12 @@ def _by_lag(
     if asked > current:
         if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
             return current, "the last change has not taken effect yet"
-        return asked, f"a lag of {facts.lag} needs {asked}"
+        return asked, f"a lag of {facts.lag} records needs {asked} pods"
     wanted = max(number for _, number in memory.asked)
     quiet_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
     if wanted < current and now_ms - quiet_since_ms >= duration_ms(scale.cooldown):
-        return wanted, f"the lag has needed no more than {wanted} for {scale.cooldown}"
-    return current, "the number fits the lag"
+        return wanted, f"the lag has needed no more than {wanted} pods for {scale.cooldown}"
+    return current, "the number of pods fits the lag"
 
 
 def _most(scale: Scale, partitions: int | None) -> int:

@@ -74,7 +74,7 @@ def lose(group: Group, member_id: str, now_ms: int) -> None:
     is_member = member_id in group.roster
     group.remove(member_id)
     if is_member:
-        group.rebalance(Happening.LEFT, f"{member_id} was not heard of in time", now_ms)
+        group.rebalance(Happening.LEFT, f"{member_id} sent no heartbeat in time", now_ms)
     else:
         group.complete_if_all_joined(now_ms)
 

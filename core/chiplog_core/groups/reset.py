@@ -92,10 +92,10 @@ def new_offset(strategy: Strategy, now: Standing) -> NewOffset:
     if wanted is None:
         return NewOffset(now.latest, _FALLS_BACK.get(type(strategy), ""))
     if wanted < now.earliest:
-        note = f"{wanted} is lower than the earliest offset, {now.earliest} is used"
+        note = f"{wanted} is lower than the earliest offset, so {now.earliest} is used"
         return NewOffset(now.earliest, note)
     if wanted > now.latest:
-        note = f"{wanted} is higher than the latest offset, {now.latest} is used"
+        note = f"{wanted} is higher than the latest offset, so {now.latest} is used"
         return NewOffset(now.latest, note)
     return NewOffset(wanted)
 

@@ -66,4 +66,4 @@ def text_of(value: dict[str, Any]) -> str:
 
 
 def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

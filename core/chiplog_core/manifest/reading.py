@@ -114,7 +114,7 @@ def _value(shape: ValueShape, _unknown: Unknown) -> Reader:
         try:
             return from_text(value)
         except ValueError as error:
-            problems.append(Problem(path, f"is wrong ({error})", f"write {meaning}"))
+            problems.append(Problem(path, f"is not valid ({error})", f"write {meaning}"))
             return None
 
     return read_value
@@ -281,7 +281,7 @@ def _wrong_text(text: str, path: str, minimum: int, maximum: int) -> list[Proble
     if minimum <= len(text) <= maximum:
         return []
     return [
-        Problem(path, f"has {len(text)} characters", f"write a string of {minimum} to {maximum}")
+        Problem(path, f"has {len(text)} characters", f"write {minimum} to {maximum} characters")
     ]
 
 
@@ -294,7 +294,7 @@ def _wrong_form(text: str, path: str, pattern: Pattern) -> list[Problem]:
 def _wrong_size(size: int, path: str, minimum: int, maximum: int) -> list[Problem]:
     if minimum <= size <= maximum:
         return []
-    return [Problem(path, f"has {size} entries", f"give it {minimum} to {maximum}")]
+    return [Problem(path, f"has {size} entries", f"list {minimum} to {maximum}")]
 
 
 def _repeated(

@@ -223,7 +223,7 @@ class FenceAcknowledgement:
 
     topic_id: Annotated[TopicId, "Id of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition."]
-    fence: Annotated[FenceNumber, "Number of the fence, from the PartitionMap."]
+    fence: Annotated[FenceNumber, "Number of the order to refuse writes, from the PartitionMap."]
     session: Annotated[Session, "Session of the leader."]
     leader_epoch: Annotated[LeaderEpoch, "Leader epoch in which it leads."]
     log_end_offset: Annotated[Offset, "Its log end offset, which equals its high watermark."]

@@ -138,7 +138,7 @@ class Tombstone:
 class Fence:
     """The topic refuses writes until the operator removes the fence. No clock ever does."""
 
-    number: Annotated[FenceNumber, "Number of the fence; leaders acknowledge it."]
+    number: Annotated[FenceNumber, "Number of this order to refuse writes; leaders acknowledge it."]
     purpose: Annotated[FencePurpose, "Purpose of the fence."]
 
 

@@ -143,7 +143,7 @@ class Proposal:
     figures: Annotated[Figures | None, "Load of each broker before and after."] = None
     hot_keys: Annotated[
         tuple[HotKey, ...],
-        "Hot keys: keys with more records than an even share.",
+        "Hot keys: single keys with more records than one partition should have.",
         Items(MAX_HOT_KEYS),
     ] = ()
     advice: Annotated[

@@ -184,8 +184,8 @@ class Decider:
             if (there.namespace, there.name) == (metadata.namespace, metadata.name):
                 raise Refused(
                     Code.POLICY_VIOLATION,
-                    f"topic '{name}' needs a Topic object named {_path(there)}, but another topic "
-                    "has that object: apply a Topic with another metadata.name and this "
+                    f"topic '{name}' needs a Topic object named {_path(there)}, but that object "
+                    "is another topic: apply a Topic with another metadata.name and this "
                     "spec.topicName",
                 )
 

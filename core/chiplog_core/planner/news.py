@@ -104,7 +104,10 @@ def broker_news(broker: Broker, after: BrokerSpec) -> tuple[News, ...]:
 def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterator[News]:
     who = f"broker {after.broker_id}"
     if after.disk_failed_session > before.disk_failed_session:
-        message = f"a write to the disk of {who} failed in session {after.disk_failed_session}"
+        message = (
+            f"a write to the disk of {who} failed in session {after.disk_failed_session}, so this "
+            "session serves no partitions any more; see the log of its pod, and check the disk"
+        )
         yield News(EventType.WARNING, "DiskFailed", message)
     if after.session != before.session:
         is_same = after.admitted_incarnation == before.admitted_incarnation
@@ -116,8 +119,8 @@ def _of_broker(broker: Broker, before: BrokerSpec, after: BrokerSpec) -> Iterato
         how = "has stopped" if is_planned else "ended or did not renew its Lease in time"
         kind = EventType.NORMAL if is_planned else EventType.WARNING
         message = (
-            f"{who} {how}: its session {after.session} is fenced, leads no partition and counts "
-            "as in sync for none"
+            f"{who} {how}: its session {after.session} is fenced, leads no partition and is in "
+            "sync for none"
         )
         yield News(kind, "BrokerFenced", message)
     if after.retired and not before.retired:

@@ -114,12 +114,12 @@ def _differences(settings: Settings, spec: PartitionMapSpec) -> Iterator[str]:
     if wanted.partitions != len(partitions):
         yield (
             f"spec.config[{OFFSETS_TOPIC_NUM_PARTITIONS.name}] is {wanted.partitions}, but "
-            f"{CONSUMER_OFFSETS} was made with {len(partitions)}, and groups find their "
-            "coordinator by that number: it cannot change"
+            f"{CONSUMER_OFFSETS} was created with {len(partitions)} partitions. Their number "
+            "determines each group's coordinator and cannot change: set it back"
         )
     if wanted.replicas != replicas:
         yield (
-            f"{CONSUMER_OFFSETS} was made with {replicas} replicas; "
+            f"{CONSUMER_OFFSETS} was created with {replicas} replicas; "
             f"{OFFSETS_TOPIC_REPLICATION_FACTOR.name} now asks for {wanted.replicas}, but replicas "
             "cannot be added or moved yet"
         )

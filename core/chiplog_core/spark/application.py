@@ -179,7 +179,7 @@ class Application:
     def __post_init__(self) -> None:
         if len(self.name) > MAX_NAME_LENGTH or not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"{self.name!r} cannot name an application: a DNS label of at most "
+                f"{self.name!r} is not a valid application name: use a DNS label of at most "
                 f"{MAX_NAME_LENGTH} characters that begins with a letter can"
             )
 

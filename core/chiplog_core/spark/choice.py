@@ -63,7 +63,7 @@ def launch(launcher: SparkLauncher, application: Application) -> Launch:
     if launcher is SparkLauncher.JOB:
         *needed, job = plain_job.objects(application)
         return Launch(before=(*rights, *needed), launched=job)
-    raise ValueError("Auto is a wish, no launcher: choose() makes one of it")
+    raise ValueError("Auto is not a launcher: call choose() first")
 
 
 def given_to(launched: Owner, application: Application) -> Application:

@@ -103,7 +103,9 @@ def proposal_of(result: Result, made_at: datetime) -> Proposal:
         monitored_partitions_percentage=summary.monitored_partitions_percentage,
     )
     if len(moves_of(proposal)) != len(proposal.leader_moves):
-        message = "summary.leaderMoves has an entry that is no other order of the same replicas"
+        message = (
+            "an entry of summary.leaderMoves does not only reorder the replicas of its partition"
+        )
         raise UnreadableDocument(Flaw.INVALID, message)
     return proposal
 

@@ -110,7 +110,9 @@ def finding_of(result: Result, witness: Witness | None = None) -> Finding:
     elif summary.refused:
         first = summary.refused[0]
         reason, is_complete = "CopiesNotRead", False
-        message = f"{len(summary.refused)} copies could not be read; {first.topic}: {first.message}"
+        message = (
+            f"{len(summary.refused)} replicas could not be read; {first.topic}: {first.message}"
+        )
     if result.violations_total:
         found = _found(result.violations_total, result.violations)
         message = found if is_complete else f"{found}; {message}"
@@ -137,7 +139,7 @@ def _counted(violations: tuple[Violation, ...]) -> tuple[CheckCount, ...]:
 
 def _read(coverage: Coverage) -> str:
     return (
-        f"{coverage.records} records, {coverage.bytes} bytes, in {coverage.replicas} copies of "
+        f"{coverage.records} records, {coverage.bytes} bytes, in {coverage.replicas} replicas of "
         f"{coverage.partitions} partitions of {coverage.topics} topics"
     )
 

@@ -81,7 +81,7 @@ FIELDS: Mapping[Feature, tuple[Field, ...]] = {
     Feature.CLAIM_DELETION: (Field(api.BROKER_CLUSTER, "spec.storage.deleteClaim", "true"),),
     Feature.SCALE_IN: (Field(api.BROKER_CLUSTER, "spec.replicas", "A smaller number"),),
     Feature.REPLICA_MOVES: (
-        Field(api.REBALANCE, "spec.mode", "Any other than full"),
+        Field(api.REBALANCE, "spec.mode", "A mode other than full"),
         Field(api.REBALANCE, "spec.goals"),
         Field(api.REBALANCE, "spec.skipHardGoalCheck", "true"),
         Field(api.REBALANCE, "spec.concurrentPartitionMovementsPerBroker"),

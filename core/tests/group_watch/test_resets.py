@@ -336,7 +336,7 @@ def test_events_tell_how_it_ended_and_not_twice() -> None:
     assert event is not None
     assert (event.type, event.reason) == (EventType.NORMAL, "OffsetsReset")
     assert event.message == ("reset one has moved the offsets of 2 partitions as requested")
-    moved_in = replace(done, message="orders-0: 99 is higher than the latest offset, 7 is used")
+    moved_in = replace(done, message="orders-0: 99 is higher than the latest offset, so 7 is used")
     event = reset_event(group(), None, moved_in)
     assert event is not None
     assert event.message == f"reset one has moved the offsets of 2 partitions: {moved_in.message}"

@@ -55,7 +55,7 @@ def test_a_session_ends_without_heartbeats_and_the_others_join_again() -> None:
 
     assert one.heartbeat(a) is Code.REBALANCE_IN_PROGRESS
     assert one.heartbeat(b) is Code.UNKNOWN_MEMBER_ID
-    assert one.group.why == f"{b} was not heard of in time"
+    assert one.group.why == f"{b} sent no heartbeat in time"
 
 
 def test_who_was_told_of_its_generation_and_falls_silent_is_given_up() -> None:

@@ -31,8 +31,8 @@ NEW = Standing(earliest=10, latest=20)
         (ToCurrent(), NEW, 20, "no offset is committed, so the latest is used"),
         (ToOffset(13), NEW, 13, ""),
         (ToOffset(20), NEW, 20, ""),
-        (ToOffset(9), HERE, 10, "9 is lower than the earliest offset, 10 is used"),
-        (ToOffset(21), HERE, 20, "21 is higher than the latest offset, 20 is used"),
+        (ToOffset(9), HERE, 10, "9 is lower than the earliest offset, so 10 is used"),
+        (ToOffset(21), HERE, 20, "21 is higher than the latest offset, so 20 is used"),
         (ToMoment(5), HERE, 12, ""),
         (
             ToMoment(5),
@@ -41,7 +41,7 @@ NEW = Standing(earliest=10, latest=20)
             "there is no record at or after that time, so the latest offset is used",
         ),
         (ShiftBy(3), HERE, 18, ""),
-        (ShiftBy(-9), HERE, 10, "6 is lower than the earliest offset, 10 is used"),
+        (ShiftBy(-9), HERE, 10, "6 is lower than the earliest offset, so 10 is used"),
     ],
 )
 def test_each_strategy(strategy: Strategy, now: Standing, offset: int, note: str) -> None:

@@ -65,7 +65,7 @@ def test_what_does_not_go_where_it_should_is_named_but_not_without_end() -> None
     one = plan(asked, {ORDERS: HERE})
     many = plan(asked, {At("orders", index): HERE for index in range(MAX_NOTES + 2)})
 
-    assert one.message == "orders-0: 99 is higher than the latest offset, 20 is used"
+    assert one.message == "orders-0: 99 is higher than the latest offset, so 20 is used"
     assert many.message.endswith("; and 2 more")
     assert many.message.count("is used") == MAX_NOTES
 

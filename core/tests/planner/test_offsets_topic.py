@@ -172,10 +172,10 @@ def test_its_configuration_follows_the_cluster_and_what_it_was_made_with_stays()
     assert told is not None
     assert told.reason == "NotSupported"
     assert told.message == (
-        "spec.config[offsets.topic.num.partitions] is 60, but __consumer_offsets was made with "
-        "50, and groups find their coordinator by that number: it cannot change; "
-        "__consumer_offsets was made with 1 replicas; offsets.topic.replication.factor now asks "
-        "for 3, but replicas cannot be added or moved yet"
+        "spec.config[offsets.topic.num.partitions] is 60, but __consumer_offsets was created "
+        "with 50 partitions. Their number determines each group's coordinator and cannot change: "
+        "set it back; __consumer_offsets was created with 1 replicas; "
+        "offsets.topic.replication.factor now asks for 3, but replicas cannot be added or moved yet"
     )
 
 

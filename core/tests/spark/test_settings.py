@@ -84,7 +84,7 @@ def test_part_of_a_second_to_live_counts_as_one(run: Run, defaults: PodDefaults)
 
 @pytest.mark.parametrize("name", ["", "1a", "a-", "A", "a.b", "a" * (MAX_NAME_LENGTH + 1)])
 def test_a_name_that_pods_cannot_have_is_our_fault(name: str, run: Run, plain: Application) -> None:
-    with pytest.raises(ValueError, match="cannot name an application"):
+    with pytest.raises(ValueError, match="is not a valid application name"):
         Application(
             **{field: getattr(plain, field) for field in Application.__slots__} | {"name": name}
         )

@@ -139,9 +139,8 @@ def test_a_deployment_has_no_more_pods_than_there_are_partitions(it: Running) ->
         await it.bench.clock.advance(6)
         assert condition(it, "Scaled") == ("True", "Scaled")
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1
-        assert events(it, "Scaled") == [
-            "Deployment readers from 3 to 1 pods: 1 is the maximum: there are no more partitions"
-        ]
+        what = "the maximum is 1: the group has no more partitions"
+        assert events(it, "Scaled") == [f"Deployment readers from 3 to 1 pods: {what}"]
         await it.bench.clock.advance(60)
         assert it.bench.one(kinds.DEPLOYMENTS, "readers")["spec"]["replicas"] == 1
 

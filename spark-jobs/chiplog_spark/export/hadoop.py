@@ -36,7 +36,7 @@ class HadoopFiles:
             raise Refused(
                 "TargetUnusable",
                 f"job.target: {path}: {why}; name a folder like file:///exports or"
-                " s3a://bucket/exports, of a file system that the image's jars know",
+                " s3a://bucket/exports, of a file system that the image supports",
             ) from error
 
     def names(self, folder: str) -> list[str]:

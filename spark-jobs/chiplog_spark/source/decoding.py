@@ -64,7 +64,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             size, at = read_raw(payload, at)
         end = at + (size >> 1)
         if size & 1 or end > length:
-            raise InvalidRecordError("a record does not fit its batch")
+            raise InvalidRecordError("a record does not fit into its batch")
         time = payload[at + 1]  # behind the attributes, which have no meaning yet
         if time < 0x80:
             at += 2
@@ -112,7 +112,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
             headers.append(of_record)
             found.has_headers = True
         if at != end:
-            raise InvalidRecordError("a record whose parts do not fit")
+            raise InvalidRecordError("a record whose fields do not have its length")
         offset_deltas.append((delta >> 1) ^ -(delta & 1))
         time_deltas.append((time >> 1) ^ -(time & 1))
     return at
@@ -122,7 +122,7 @@ def _headers(payload: bytes, at: int) -> tuple[list[tuple[str, bytes | None]], i
     count, at = _signed(payload, at)
     # Each header needs two bytes at least, so the count is bounded before anything is made.
     if not 0 <= count <= len(payload) - at:
-        raise InvalidRecordError(f"{count} headers do not fit their record")
+        raise InvalidRecordError(f"{count} headers do not fit into their record")
     found: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         key, at = _bytes(payload, at)
@@ -138,7 +138,7 @@ def _bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
     if size < 0:
         return None, at
     if at + size > len(payload):
-        raise InvalidRecordError(f"a field of {size} bytes does not fit its record")
+        raise InvalidRecordError(f"a field of {size} bytes does not fit into its record")
     return payload[at : at + size], at + size
 
 

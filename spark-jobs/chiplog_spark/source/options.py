@@ -99,17 +99,21 @@ def parsed(options: Mapping[str, str], *, is_streaming: bool) -> Options:
     given = _known(options)
     topic = _required(given, TOPIC, "the name of one topic")
     if is_streaming and ENDING in given:
-        raise BadOption(ENDING, "a stream has no end", "leave it out, or read a batch")
+        raise BadOption(ENDING, "a stream has no end", "remove it, or read a batch")
     if not is_streaming and MAX_PER_TRIGGER in given:
-        raise BadOption(MAX_PER_TRIGGER, "a batch has no triggers", "leave it out")
+        raise BadOption(MAX_PER_TRIGGER, "only a stream has triggers", "remove it")
     begin: Bound = LATEST if is_streaming else EARLIEST
     starting = _taken(given, STARTING, bound_of(topic), begin)
     if starting == LATEST and not is_streaming:
-        raise BadOption(STARTING, "a batch from the end on is empty", "say earliest or offsets")
+        raise BadOption(
+            STARTING, "a batch that starts at the end is empty", "set it to earliest or to offsets"
+        )
     end: Bound = LATEST
     ending = _taken(given, ENDING, bound_of(topic), end)
     if ending == EARLIEST:
-        raise BadOption(ENDING, "a batch up to the beginning is empty", "say latest or offsets")
+        raise BadOption(
+            ENDING, "a batch that ends at the beginning is empty", "set it to latest or to offsets"
+        )
     mode = _taken(given, MODE, _mode, Mode.RECORDS)
     payload = _taken(given, WITH_PAYLOAD, _boolean, False)
     if payload and mode is not Mode.BATCHES:
@@ -159,15 +163,15 @@ def offsets_in(text: str, topic: str) -> dict[int, int]:
 
 def _index(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{text!r} is no partition")
+        raise ValueError(f"{text!r} is not a partition")
     return int(text)
 
 
 def _offset(index: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"the offset of partition {index} is no integer")
+        raise ValueError(f"the offset of partition {index} is not an integer")
     if not EARLIEST <= value <= MAX_OFFSET:
-        raise ValueError(f"the offset of partition {index} is {value}")
+        raise ValueError(f"the offset of partition {index} is {value}, which is out of range")
     return value
 
 
@@ -177,19 +181,20 @@ def _known(options: Mapping[str, str]) -> dict[str, str]:
     for name, value in options.items():
         known = _BY_LOWER_CASE.get(name.lower())
         if known is None:
-            raise BadOption(name, "there is none", f"those there are: {', '.join(NAMES)}")
+            raise BadOption(name, "there is no such option", f"use {', '.join(NAMES)}")
         given[known] = value
     return given
 
 
 _REMEDIES: Final = {
-    BOOTSTRAP_SERVERS: "say host:port, more of them with commas between",
-    REPLICA: "say leader, or the id of a broker",
-    PARTITIONS: "say numbers of partitions with commas between",
-    MODE: "say records or batches",
-    STARTING: 'say earliest, latest, or {"topic":{"0":23,"1":-2}} with -2 earliest and -1 latest',
-    ENDING: 'say latest, or {"topic":{"0":23,"1":-1}} with -1 latest',
-    MECHANISM: f"say one of {', '.join(MECHANISMS)}",
+    BOOTSTRAP_SERVERS: "set it to host:port, or to several, separated by commas",
+    REPLICA: "set it to leader or to the id of a broker",
+    PARTITIONS: "set it to partition numbers, separated by commas",
+    MODE: "set it to records or batches",
+    STARTING: "set it to earliest, latest, or offsets like "
+    '{"topic":{"0":23,"1":-2}}, where -2 is earliest and -1 latest',
+    ENDING: 'set it to latest, or to offsets like {"topic":{"0":23,"1":-1}}, where -1 is latest',
+    MECHANISM: f"set it to one of {', '.join(MECHANISMS)}",
 }
 
 
@@ -201,14 +206,14 @@ def _taken(
     try:
         return read(given[name])
     except ValueError as error:
-        remedy = _REMEDIES.get(name, "correct it or leave it out")
+        remedy = _REMEDIES.get(name, "correct or remove it")
         raise BadOption(name, str(error), remedy) from None
 
 
 def _required(given: Mapping[str, str], name: str, what: str) -> str:
     value = given.get(name, "").strip()
     if not value:
-        raise BadOption(name, "it is missing", f"say {what}")
+        raise BadOption(name, "it is missing", f"set it to {what}")
     return value
 
 
@@ -224,7 +229,7 @@ def _access(given: Mapping[str, str]) -> Access:
         login = Login(username, file, mechanism)
     elif MECHANISM in given:
         raise BadOption(
-            MECHANISM, "there is no user to log in", f"set {USERNAME} and {PASSWORD_FILE} too"
+            MECHANISM, "it has no effect without a user", f"set {USERNAME} and {PASSWORD_FILE} too"
         )
     return Access(
         bootstrap,
@@ -249,7 +254,7 @@ def _positive(text: str) -> int:
 def _number(text: str, lowest: int, highest: int) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and lowest <= int(stripped) <= highest):
-        raise ValueError(f"{text!r} is no number from {lowest} to {highest}")
+        raise ValueError(f"{text!r} is not a number from {lowest} to {highest}")
     return int(stripped)
 
 

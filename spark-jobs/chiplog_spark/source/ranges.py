@@ -49,11 +49,16 @@ def places(option: str, bound: Bound, partitions: Iterable[int]) -> dict[int, in
     if isinstance(bound, int):
         return dict.fromkeys(partitions, bound)
     expected = set(partitions)
-    for what, odd in (("is missing", expected - set(bound)), ("is none", set(bound) - expected)):
+    for what, odd in (
+        ("is missing", expected - set(bound)),
+        ("is not read", set(bound) - expected),
+    ):
         if odd:
             known = ", ".join(map(str, sorted(expected)))
-            problem = f"partition {min(odd)} {what} of those that are read"
-            raise BadOption(option, problem, f"give an offset for each of {known}")
+            problem = f"partition {min(odd)} {what}"
+            raise BadOption(
+                option, problem, f"give an offset for exactly the partitions that are read: {known}"
+            )
     return dict(bound)
 
 
@@ -67,11 +72,11 @@ def ranges_between(
         start, end = (resolved(one[partition], here) for one in (starts, ends))
         for offset in (start, end):
             if not here.start <= offset <= here.end:
-                bounds = f", it holds {here.start} to {here.end}"
+                bounds = f": the replica has offsets {here.start} to {here.end}"
                 raise out_of_range(offset, topic, partition, bounds)
         if start > end:
             what = f"partition {partition} would be read from {start} back to {end}"
-            raise BadOption(ENDING, what, f"put it at or after {STARTING}")
+            raise BadOption(ENDING, what, f"set it to at least {STARTING}")
         found.append(Range(partition, start, end))
     return found
 
@@ -109,7 +114,7 @@ def ranges_of_stream(
 def lost(offset: int, log_start: int, topic: str, partition: int) -> errors.OffsetOutOfRange:
     """Records from `offset` on were deleted before they were read."""
     return errors.OffsetOutOfRange(
-        f"records from offset {offset} on were deleted, the log starts at {log_start}",
+        f"records from offset {offset} on were deleted; the log now starts at {log_start}",
         "raise the topic's retention, or set failOnDataLoss=false to continue from there",
         topic,
         partition,
@@ -127,7 +132,7 @@ def ends_of_trigger(
     for index, one in held.items():
         if begins[index] > one.end:
             raise errors.OffsetOutOfRange(
-                f"it was read up to {begins[index]}, and now it ends at {one.end}",
+                f"it was read up to {begins[index]}, but now it ends at {one.end}",
                 "if the topic was deleted and created again, start with a new checkpoint",
                 topic,
                 index,

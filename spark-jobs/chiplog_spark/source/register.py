@@ -37,7 +37,7 @@ class ChiplogSource(DataSource):
 
     def _check(self, schema: StructType) -> None:
         if schema.fieldNames() != self.schema().fieldNames():
-            raise BadOption("schema", "the columns are not free to choose", "give no schema")
+            raise BadOption("schema", "the columns of this source are fixed", "remove the schema")
 
 
 def register(spark: SparkSession) -> None:

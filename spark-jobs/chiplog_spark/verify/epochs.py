@@ -33,15 +33,17 @@ class EpochOrder:
         if batch.last_offset >= self.facts.start_offset:
             belongs = self.facts.epochs.epoch_at(offset)
         if belongs not in (UNKNOWN, batch.leader_epoch):
-            yield self._finding(batch, f"the leader's history says {belongs}")
+            yield self._finding(batch, f"but the leader's epoch history says {belongs}")
         elif batch.leader_epoch < self.epoch:
-            yield self._finding(batch, f"a batch before it has {self.epoch}")
+            yield self._finding(batch, f"but an earlier batch has {self.epoch}")
         else:
             self.epoch = batch.leader_epoch
 
     def _finding(self, batch: Batch, why: str) -> Finding:
         facts = self.facts
-        message = f"the batch at offset {batch.base_offset} has epoch {batch.leader_epoch}, {why}"
+        message = (
+            f"the batch at offset {batch.base_offset} has leader epoch {batch.leader_epoch}, {why}"
+        )
         return Finding(
             Check.EPOCH_REGRESSION,
             facts.topic,

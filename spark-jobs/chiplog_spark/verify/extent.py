@@ -37,8 +37,8 @@ def check_front(facts: PartitionFacts, replica: ReplicaFacts, front: Front) -> I
         facts.partition,
         facts.start_offset,
         replica.broker,
-        f"the log begins at {replica.start_offset}, the leader's at {facts.start_offset}, and"
-        " retention has not come so far",
+        f"the log begins at {replica.start_offset}, the leader's at {facts.start_offset}, but"
+        " retention cannot have deleted these records yet",
     )
 
 

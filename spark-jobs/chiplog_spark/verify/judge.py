@@ -199,7 +199,7 @@ class Judge:
         for read in self._reads:
             if read.unreadable:
                 what = f"{read.unreadable} batches of partition {read.partition}"
-                reason = f"the records of {what} cannot be decoded, as a client sent them"
+                reason = f"the records of {what} cannot be decoded; a client sent them like that"
                 skipped[read.topic, Check.TIMESTAMP.value] = reason
         verdict.skipped = [
             {"topic": topic, "check": check, "reason": reason}

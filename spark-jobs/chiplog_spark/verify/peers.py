@@ -113,8 +113,8 @@ class Peers:
         known = self._facts.replica(broker)
         if known is None or known.in_sync:
             message = (
-                f"the log ends at {hole.offset}, and a replica in sync holds all below the high"
-                f" watermark {end}"
+                f"the log ends at {hole.offset}, but an in-sync replica has all records below"
+                f" the high watermark {end}"
             )
             yield hole._replace(check=Check.TRUNCATED_TAIL, message=message)
 
@@ -128,7 +128,7 @@ class Peers:
         ]
         if not holders:
             return hole
-        message = f"{hole.message}; {_brokers(holders)} what is there"
+        message = f"{hole.message}; {_brokers(holders)} them"
         return hole._replace(check=Check.MISSING_SEGMENT, message=message)
 
     # --- one beside the other -----------------------------------------------------------
@@ -154,8 +154,8 @@ class Peers:
                     self._facts.partition,
                     one.base_offset,
                     one.replica,
-                    f"the batch of offsets {one.base_offset} to {one.last_offset} is another one"
-                    f" than {_brokers(others)}",
+                    f"the batch of offsets {one.base_offset} to {one.last_offset} differs from"
+                    f" that of {_brokers(others)}",
                 )
 
 

@@ -213,7 +213,7 @@ def candidates(wanted: str) -> tuple[str, ...]:
 def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
     """Judge the whole topic; `tally` is of all its partitions, for the candidates `names`."""
     if partitions == 1:
-        return Chosen(NONE, 0.0, "a topic of one partition has no wrong place")
+        return Chosen(NONE, 0.0, "the topic has only one partition")
     best = max(names, key=lambda name: (tally.fitting(name), name))
     keyed, misplaced = tally.keyed, tally.unplaced
     share = 100.0 * tally.fitting(best) / keyed if keyed else 0.0
@@ -231,7 +231,7 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
     otherwise = misplaced / (1 - 1 / partitions) ** (len(names) - 1)
     if otherwise >= keyed * OTHERWISE_PERCENT / 100:
         reason = f"{best} fits best, with {share:.1f} % of the records with a key"
-        return Chosen(NONE, share, f"{reason}: producers choose partitions otherwise")
+        return Chosen(NONE, share, f"{reason}: producers choose partitions in another way")
     return Chosen(best, share, "", others)
 
 

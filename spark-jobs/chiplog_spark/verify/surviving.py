@@ -77,8 +77,8 @@ class KeyHistory:
         clean_offset = self.clean_offsets.get(record.replica, 0)
         if UNKNOWN < before.offset < record.offset < clean_offset:
             message = (
-                f"offset {before.offset} has an older value of the key at offset {record.offset},"
-                f" below offset {clean_offset}, up to which this replica is compacted"
+                f"the key at offset {record.offset} still has an older value at offset"
+                f" {before.offset}, although this replica is compacted up to offset {clean_offset}"
             )
             yield self._finding(Check.COMPACTION_ORDER, before.offset, record.replica, message)
         self._latest[record.replica] = _Latest(record.offset, record.is_tombstone)
@@ -102,7 +102,11 @@ class KeyHistory:
         for broker in sorted(accused):
             holds = broker not in lacking
             where = self._latest.get(broker, _Latest()).offset
-            instead = "none of its key" if where == UNKNOWN else f"offset {where} as its latest"
+            instead = (
+                "no record of its key"
+                if where == UNKNOWN
+                else f"only an older one at offset {where}"
+            )
             message = (
                 f"the record at offset {offset} is not on the other replicas"
                 if holds
@@ -118,7 +122,7 @@ class KeyHistory:
         said = {one.replica: one.digest for one in group}
         for broker in sorted(odd_ones(said, self.facts.leader)):
             offset = group[0].offset
-            message = f"the record at offset {offset} is another one than on other replicas"
+            message = f"the record at offset {offset} differs from the one on other replicas"
             yield self._finding(Check.REPLICA_MISMATCH, offset, broker, message)
 
     def _finding(self, check: Check, offset: int, replica: int, message: str) -> Finding:

@@ -78,8 +78,8 @@ class AppendOrder:
             yield _finding(
                 self.facts,
                 batch,
-                f"LogAppendTime is {batch.max_timestamp_ms}, in the same leader epoch"
-                f" {self.newest_ms} stands before it",
+                f"LogAppendTime is {batch.max_timestamp_ms}, but an earlier batch of the same"
+                f" leader epoch has {self.newest_ms}",
             )
         self.newest_ms = max(self.newest_ms, batch.max_timestamp_ms)
 

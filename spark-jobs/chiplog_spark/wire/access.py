@@ -41,7 +41,7 @@ def addresses_of(servers: str) -> tuple[Address, ...]:
     for part in filter(None, (one.strip() for one in servers.split(","))):
         match = _ADDRESS.fullmatch(part)
         if match is None or not 0 < int(match["port"]) <= 65535:
-            raise ValueError(f"{part!r} is not host:port")
+            raise ValueError(f"{part!r} is not an address like host:port")
         found.append((match["v6"] or match["name"], int(match["port"])))
     if not found:
         raise ValueError("it names no broker")

@@ -116,7 +116,7 @@ class Connection:
     def _broken(self, why: Exception) -> WireError:
         self.close()
         return ProtocolError(
-            f"{self} does not answer as a broker does ({why})",
+            f"{self} does not answer like a Kafka broker ({why})",
             "check that option bootstrap.servers names a listener of the cluster",
         )
 
@@ -125,7 +125,7 @@ class Connection:
         spoken = "none" if none.spoken is None else f"{none.spoken[0]} to {none.spoken[1]}"
         return ProtocolError(
             f"no common version of {APIS[none.key].name} with {self}: it speaks {spoken}",
-            f"brokers have to speak {lowest}",
+            f"use brokers that speak at least version {lowest}",
         )
 
     def _open(self, login: Login | None) -> None:
@@ -148,7 +148,7 @@ class Connection:
 
     def _refusal(self, login: Login, no: OpeningRefused) -> str:
         if no.key is ApiKey.SASL_HANDSHAKE:
-            return f"{self} does not take {login.mechanism.value}: {no.code.name}"
+            return f"{self} does not support {login.mechanism.value}: {no.code.name}"
         return f"{self} says {no.code.name}"
 
 

@@ -95,9 +95,7 @@ def batches_in(records: memoryview, at: Place, offset: int) -> Iterator[RawBatch
         try:
             header = read_header(records, position)
         except CorruptBatchError as error:
-            raise damaged(
-                at, offset, f"no batch at offset {offset} or behind it: {error}"
-            ) from None
+            raise damaged(at, offset, f"no batch at or after offset {offset}: {error}") from None
         yield RawBatch(header, records[position:whole])
         offset, position = header.last_offset + 1, whole
 

@@ -78,12 +78,13 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
         remedy = "start the job again: another topic may have its name now"
         return errors.UnknownTopic("the topic was deleted while it was read", remedy, *where)
     if code is ErrorCode.invalid_topic_exception:
-        return errors.UnknownTopic("no valid topic name", "correct option topic", *where)
+        return errors.UnknownTopic("not a valid topic name", "correct option topic", *where)
     if code is ErrorCode.offset_out_of_range:
         return out_of_range(offset, *where)
     if code in _NOT_AUTHORIZED:
         remedy = (
-            "check options sasl.username and sasl.password.file, and the listener that is asked"
+            "check options sasl.username and sasl.password.file, and the listener that "
+            "bootstrap.servers names"
         )
         return errors.NotAuthorized(f"{who} answers {code.name}", remedy, *where)
     if code is ErrorCode.not_leader_or_follower and replica != LEADER:
@@ -93,11 +94,13 @@ def error_for(  # noqa: PLR0911 (a table: one answer a line)
         return behind(replica, offset, *where)
     if code is ErrorCode.kafka_storage_error:
         remedy = "see the broker's log; another replica may serve it (option replica)"
-        return errors.ReplicaDamaged(f"{who} does not serve what is on its disk", remedy, *where)
+        return errors.ReplicaDamaged(
+            f"{who} refuses to serve its replica, which may be damaged", remedy, *where
+        )
     if code in _AGAIN:
         remedy = "wait until the partition has a leader again (chiplog topics describe)"
         return errors.NoLeader(f"{who} answers {code.name}", remedy, *where)
-    remedy = "see the broker's log; are its version and this job's of one release?"
+    remedy = "see the broker's log, and check that broker and Spark image have the same version"
     return errors.ProtocolError(f"{who} answers {code.name}", remedy, *where)
 
 
@@ -106,7 +109,7 @@ def behind(replica: int, offset: int, topic: str, partition: int) -> WireError:
     who = "the leader" if replica == LEADER else f"broker {replica}"
     remedy = "see why it does not catch up (chiplog topics describe), or choose another replica"
     return errors.ReplicaBehind(
-        f"{who} has nothing from offset {offset} on", remedy, topic, partition
+        f"{who} does not have offset {offset} yet", remedy, topic, partition
     )
 
 
@@ -114,5 +117,5 @@ def out_of_range(offset: int, topic: str, partition: int, bounds: str = "") -> W
     """Nothing may be read at that offset; `bounds` says what may be, where that is known."""
     remedy = "choose offsets between the log start and the high watermark, or earliest and latest"
     return errors.OffsetOutOfRange(
-        f"offset {offset} is not there{bounds}", remedy, topic, partition
+        f"offset {offset} does not exist{bounds}", remedy, topic, partition
     )

@@ -108,7 +108,7 @@ def test_what_could_not_be_read_is_a_row_with_the_reason() -> None:
     (row,) = rows(Split(AT, 0, 9, begins_range=True), unread, batches=True)
     assert (row["topic"], row["partition"], row["replica"]) == ("orders", 2, 5)
     assert (row["baseOffset"], row["lastOffset"]) == (4, 8)
-    assert str(row["error"]).startswith("ReplicaBehind: orders-2: broker 5 has nothing from")
+    assert str(row["error"]).startswith("ReplicaBehind: orders-2: broker 5 does not have offset")
     assert {row[name] for name in BATCH_COLUMNS[5:-1]} == {None}
 
 

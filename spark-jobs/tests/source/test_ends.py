@@ -146,7 +146,7 @@ def test_what_retention_took_is_told_or_passed_over(broker: BrokerProcess) -> No
     gone = TopicPartition("short", 0, 4)
     admin.delete_records([gone])[gone].result(20)
     told, passed, looked = (reader.read(one) for reader, one in zip(readers, planned, strict=True))
-    with pytest.raises(OffsetOutOfRange, match="offset 0 on were deleted, the log starts at 4"):
+    with pytest.raises(OffsetOutOfRange, match="offset 0 on were deleted; the log now starts at 4"):
         list(told)
     (found,) = list[Any](passed)
     assert found.column("offset").to_pylist() == [4, 5]

@@ -44,7 +44,10 @@ def test_partitions_are_those_that_are_wanted_and_held() -> None:
 def test_offsets_are_given_for_all_partitions_or_none() -> None:
     assert places("startingOffsets", EARLIEST, [0, 1]) == {0: EARLIEST, 1: EARLIEST}
     assert places("startingOffsets", {0: 5, 1: LATEST}, [0, 1]) == {0: 5, 1: LATEST}
-    for bound, problem in (({0: 5}, "partition 1 is missing"), ({0: 1, 1: 1, 7: 1}, "7 is none")):
+    for bound, problem in (
+        ({0: 5}, "partition 1 is missing"),
+        ({0: 1, 1: 1, 7: 1}, "7 is not read"),
+    ):
         with pytest.raises(BadOption, match=f"option startingOffsets: .*{problem}"):
             places("startingOffsets", bound, [0, 1])
 
@@ -58,7 +61,7 @@ def test_the_ranges_of_a_batch() -> None:
 
 @pytest.mark.parametrize(("start", "end", "odd"), [(9, 15, 9), (10, 21, 21), (21, LATEST, 21)])
 def test_offsets_that_are_not_there_are_named_with_what_is(start: int, end: int, odd: int) -> None:
-    with pytest.raises(OffsetOutOfRange, match=f"orders-0: offset {odd} .* holds 10 to 20; "):
+    with pytest.raises(OffsetOutOfRange, match=f"orders-0: offset {odd} .* has offsets 10 to 20; "):
         ranges_between("orders", {0: start}, {0: end}, {0: Held(10, 20)})
 
 
@@ -82,7 +85,7 @@ def test_a_trigger_without_news_reads_nothing() -> None:
 
 def test_what_is_gone_before_it_was_read_stops_a_stream_unless_told_otherwise() -> None:
     with pytest.raises(
-        OffsetOutOfRange, match=r"orders-0: .* offset 7 on were deleted, .* starts at 10"
+        OffsetOutOfRange, match=r"orders-0: .* offset 7 on were deleted; .* starts at 10"
     ):
         stream({0: 7, 1: 5})
     assert stream({0: 7, 1: 5}, fails=False) == [Range(0, 10, 20)]

@@ -107,7 +107,7 @@ def test_producers_that_choose_by_themselves_are_not_accused() -> None:
     for wanted in (AUTO, "murmur2"):
         chosen, accused = measured(stored, wanted)
         assert (chosen.partitioner, accused) == ("none", [])
-        assert "producers choose partitions otherwise" in chosen.reason
+        assert "producers choose partitions in another way" in chosen.reason
 
 
 MANY = [f"customer-{number}".encode() for number in range(2_000)]
@@ -186,9 +186,7 @@ def test_records_without_a_key_and_few_records_say_nothing() -> None:
     assert measured([[None] * 50, [None] * 50])[0].partitioner == "none"
     chosen, _ = measured([[KEYS[0]], [KEYS[1]]])
     assert "too few" in chosen.reason
-    assert measured([[*KEYS]])[0] == Chosen(
-        "none", 0.0, "a topic of one partition has no wrong place"
-    )
+    assert measured([[*KEYS]])[0] == Chosen("none", 0.0, "the topic has only one partition")
 
 
 def test_librdkafka_spreads_records_with_an_empty_key() -> None:

@@ -107,7 +107,7 @@ def test_what_is_not_there_is_told_by_its_name(broker: BrokerProcess, orders: st
         topic = client.topic(orders)
         with pytest.raises(errors.UnknownTopic, match=r"UnknownTopic: no-such: .*option topic"):
             client.topic("no-such")
-        with pytest.raises(errors.UnknownTopic, match="no valid topic name"):
+        with pytest.raises(errors.UnknownTopic, match="not a valid topic name"):
             client.topic("no such")
     cases = (
         (place(topic), 6, errors.OffsetOutOfRange),

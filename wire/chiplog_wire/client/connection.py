@@ -137,7 +137,7 @@ class ClientConnection:
 
     def _answer(self, frame: memoryview) -> Answer:
         if not self._calls:
-            raise ProtocolViolation("an answer that nobody asked for")
+            raise ProtocolViolation("an answer without a request")
         call = self._calls[0]
         body = body_of(frame, call)
         self._calls.popleft()

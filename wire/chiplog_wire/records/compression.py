@@ -115,7 +115,9 @@ def _inflate_snappy(data: Buffer, cap_bytes: int) -> Buffer:
             raise DecompressionError("snappy: a block's length is cut short") from None
         position += _SNAPPY_LENGTH.size
         if length < 0 or position + length > len(view):
-            raise DecompressionError(f"snappy: a block of {length} bytes does not fit")
+            raise DecompressionError(
+                f"snappy: a block of {length} bytes does not fit into the rest of the buffer"
+            )
         block = view[position : position + length]
         output += _inflate_snappy_block(block, cap_bytes - len(output))
         position += length

@@ -85,7 +85,7 @@ def _read_record(payload: memoryview, position: int, header: BatchHeader) -> tup
     size_bytes, start = read_varint(payload, position)
     end = start + size_bytes
     if size_bytes < 0 or end > len(payload):
-        raise InvalidRecordError(f"a record of {size_bytes} bytes does not fit its batch")
+        raise InvalidRecordError(f"a record of {size_bytes} bytes does not fit into its batch")
     body = payload[start:end]
     if not body:
         raise InvalidRecordError("an empty record")
@@ -122,7 +122,7 @@ def _read_bytes(body: memoryview, position: int) -> tuple[bytes | None, int]:
         return None, position
     end = position + length
     if end > len(body):
-        raise InvalidRecordError(f"a field of {length} bytes does not fit its record")
+        raise InvalidRecordError(f"a field of {length} bytes does not fit into its record")
     return bytes(body[position:end]), end
 
 

@@ -136,7 +136,7 @@ def _check(payload: Buffer, count: int) -> Steps[None]:
             if offset_delta != expected:
                 raise InvalidRecordError(f"record {expected} has offset delta {offset_delta}")
             if key is None:
-                raise InvalidRecordError("a compacted topic takes no record without a key")
+                raise InvalidRecordError("a compacted topic accepts no record without a key")
             expected += 1
         yield None
 

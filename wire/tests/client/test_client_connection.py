@@ -184,7 +184,7 @@ def test_requests_without_an_answer_are_counted() -> None:
 def test_an_answer_that_nobody_asked_for() -> None:
     client = asking()
     client.receive_data(framed(struct.pack(">i", 1)))
-    with pytest.raises(ProtocolViolation, match="nobody asked for"):
+    with pytest.raises(ProtocolViolation, match="without a request"):
         client.next_answer()
 
 

@@ -40,9 +40,12 @@ def attest(left: SessionRecord | None, found: FoundData) -> Attestation:
         # They cannot be named one by one, so none counts as whole.
         return Attestation(Tail.SUSPECT, f"{found.damaged} replicas are damaged")
     if found.went_back:
-        return Attestation(Tail.SUSPECT, "the volume is an older copy")
+        return Attestation(Tail.SUSPECT, "the volume was replaced by an older copy")
     if left is None or left.storage_uuid != found.storage_uuid:
-        return Attestation(Tail.SUSPECT, "this data directory has no recorded state")
+        return Attestation(
+            Tail.SUSPECT,
+            "no earlier process of this broker has recorded the state of this data directory",
+        )
     return _attest(left, found)
 
 
@@ -51,7 +54,7 @@ def _attest(left: SessionRecord, found: FoundData) -> Attestation:
     if found.closed_in_session is not None and found.closed_in_session == left.session:
         return Attestation(Tail.INTACT, "clean shutdown")
     if left.disk_failed:
-        return Attestation(Tail.SUSPECT, "the disk failed")
+        return Attestation(Tail.SUSPECT, "the disk of the last process failed")
     if left.fsync_only:
         return Attestation(Tail.INTACT, "all topics have Fsync durability")
     if found.boot_id and found.boot_id == left.boot_id:

@@ -40,10 +40,12 @@ OTHER_BOOT = replace(FOUND, boot_id="boot-2")
 CLOSED = Attestation(Tail.INTACT, "clean shutdown")
 SYNCED = Attestation(Tail.INTACT, "all topics have Fsync durability")
 CACHED = Attestation(Tail.INTACT, "the page cache survived")
-FAILED = Attestation(Tail.SUSPECT, "the disk failed")
+FAILED = Attestation(Tail.SUSPECT, "the disk of the last process failed")
 RESTARTED = Attestation(Tail.SUSPECT, "the machine was restarted without a clean shutdown")
-WENT_BACK = Attestation(Tail.SUSPECT, "the volume is an older copy")
-UNKNOWN = Attestation(Tail.SUSPECT, "this data directory has no recorded state")
+WENT_BACK = Attestation(Tail.SUSPECT, "the volume was replaced by an older copy")
+UNKNOWN = Attestation(
+    Tail.SUSPECT, "no earlier process of this broker has recorded the state of this data directory"
+)
 
 
 @pytest.mark.parametrize(
