@@ -85,7 +85,7 @@ CASES = (
     Case(
         id="name-pattern",
         policies={"namePattern": r"[a-z]+(\.[a-z-]+)+"},
-        text=r"spec.topicName is orders, which is not [a-z]+(\.[a-z-]+)+, "
+        text=r"spec.topicName is orders, which does not match [a-z]+(\.[a-z-]+)+, "
         f"spec.topicPolicies.namePattern {OF}: choose another name",
     ),
     Case(
@@ -97,8 +97,8 @@ CASES = (
         id="name-pattern-not-in-part",
         policies={"namePattern": "a|orders"},
         name="orders2",
-        text="spec.topicName is orders2, which is not a|orders, spec.topicPolicies.namePattern "
-        f"{OF}: choose another name",
+        text="spec.topicName is orders2, which does not match a|orders, "
+        f"spec.topicPolicies.namePattern {OF}: choose another name",
     ),
     Case(
         id="named-prefix",

@@ -305,7 +305,7 @@ class BrokerStatus:
     ] = None
     fenced_partitions: Annotated[
         tuple[FenceAcknowledgement, ...],
-        "Partitions that it leads and whose fence it enforces.",
+        "Partitions that it leads and whose writes it refuses, as the PartitionMap orders.",
         Items(MAX_REPLICA_REPORTS, key=("topicId", "partition")),
     ] = ()
     refetches: Annotated[

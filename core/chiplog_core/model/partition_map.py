@@ -136,7 +136,7 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """The topic refuses writes until the operator removes the fence. No clock ever does."""
+    """The topic refuses writes until the operator removes the fence. It never expires."""
 
     number: Annotated[FenceNumber, "Number of this order to refuse writes; leaders acknowledge it."]
     purpose: Annotated[FencePurpose, "Purpose of the fence."]

@@ -93,7 +93,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotKey:
-    """A key with too many records to be balanced by any placement."""
+    """A key with at least 10 % of the records of its partition."""
 
     topic: Annotated[TopicName, "Name of the topic."]
     partition: Annotated[PartitionIndex, "Number of the partition that contains the key."]
@@ -143,7 +143,7 @@ class Proposal:
     figures: Annotated[Figures | None, "Load of each broker before and after."] = None
     hot_keys: Annotated[
         tuple[HotKey, ...],
-        "Hot keys: single keys with more records than one partition should have.",
+        "Hot keys: keys with at least 10 % of the records of their partition.",
         Items(MAX_HOT_KEYS),
     ] = ()
     advice: Annotated[

@@ -73,7 +73,9 @@ def _name(policies: TopicPolicies, topic: TopicFacts, of: str) -> Iterator[Viola
     try:
         if name_matches(pattern, topic.name):
             return
-        message = f"is {topic.name}, which is not {pattern}, spec.topicPolicies.namePattern {of}"
+        message = (
+            f"is {topic.name}, which does not match {pattern}, spec.topicPolicies.namePattern {of}"
+        )
     except ValueError:
         # The BrokerCluster's own condition says what is wrong with it. Unguarded is no name.
         message = f"cannot be checked: spec.topicPolicies.namePattern {of} cannot be parsed"

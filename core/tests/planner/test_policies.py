@@ -96,7 +96,7 @@ def test_a_topic_that_was_there_before_the_policy_runs_on_with_a_warning() -> No
     warning = condition(kubernetes, "Warning")
     assert warning is not None
     assert warning.reason == VIOLATION
-    assert warning.message.startswith("spec.topicName is orders, which is not x.*, ")
+    assert warning.message.startswith("spec.topicName is orders, which does not match x.*, ")
     assert warning.message.endswith("stays in force; a change that makes it worse is refused")
 
     applied(kubernetes, topic(partitions=7, config={"retention.ms": 1000}))

@@ -27,8 +27,8 @@ def texts(problems: tuple[Problem, ...]) -> list[str]:
             {"namePattern": r"[a-z]+\.[a-z]+"},
             {"name": "orders"},
             (
-                r"spec.topicName is orders, which is not [a-z]+\.[a-z]+, spec.topicPolicies."
-                "namePattern of BrokerCluster prod: choose another name"
+                r"spec.topicName is orders, which does not match [a-z]+\.[a-z]+, "
+                "spec.topicPolicies.namePattern of BrokerCluster prod: choose another name"
             ),
         ),
         (

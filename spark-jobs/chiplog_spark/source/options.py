@@ -224,7 +224,7 @@ def _access(given: Mapping[str, str]) -> Access:
     mechanism = _taken(given, MECHANISM, _mechanism, Mechanism.SCRAM_SHA_512)
     login = None
     if USERNAME in given or PASSWORD_FILE in given:
-        username = _required(given, USERNAME, f"the user that {PASSWORD_FILE} belongs to")
+        username = _required(given, USERNAME, f"the user whose password is in {PASSWORD_FILE}")
         file = _required(given, PASSWORD_FILE, "the path of a mounted file with the password")
         login = Login(username, file, mechanism)
     elif MECHANISM in given:

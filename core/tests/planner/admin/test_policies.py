@@ -48,8 +48,8 @@ def set_retention(value: str, *, replace: bool = False, validate_only: bool = Fa
             {"namePattern": r"[a-z]+\.[a-z]+"},
             {},
             (
-                r"spec.topicName is orders, which is not [a-z]+\.[a-z]+, spec.topicPolicies."
-                "namePattern of BrokerCluster prod: choose another name"
+                r"spec.topicName is orders, which does not match [a-z]+\.[a-z]+, "
+                "spec.topicPolicies.namePattern of BrokerCluster prod: choose another name"
             ),
         ),
         (
