@@ -6,14 +6,16 @@ message and not a lost record. A change is judged by the partitions that it chan
 map holds may have been written by hand, and must not keep the planner from repairing it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
+from chiplog_core.ids import TopicId
 from chiplog_core.model.partition_map import (
     Generation,
     PartitionMap,
     PartitionMapSpec,
     PartitionState,
+    Tombstone,
 )
 
 MOST_SHOWN = 5
@@ -52,6 +54,7 @@ def check_change(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[
     """What must hold of two states of a map, one written over the other."""
     there = {one.topic_id: one for one in after.generations}
     buried = {one.topic_id for one in after.tombstones}
+    yield from _check_tombstones(before, after)
     floor = min(before.min_isr, after.min_isr)
     for was in before.generations:
         now = there.pop(was.topic_id, None)
@@ -60,28 +63,37 @@ def check_change(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[
         if now is None:
             yield f"topic id {was.topic_id} is gone without a tombstone"
         else:
-            yield from _check_generation(was, now, floor, is_buried=was.topic_id in buried)
+            yield from _check_generation(was, now, floor)
     for made in there.values():
         yield from chain.from_iterable(map(_check_state, made.partitions))
-    returned = {one.topic_id for one in before.tombstones} & {
-        one.topic_id for one in after.generations
-    }
-    for topic_id in returned:
+
+
+def _check_tombstones(before: PartitionMapSpec, after: PartitionMapSpec) -> Iterator[str]:
+    """Brokers delete what a tombstone names, whatever else the map says of it."""
+    had, has = _ids(before.generations), _ids(after.generations)
+    were_buried, are_buried = _ids(before.tombstones), _ids(after.tombstones)
+    for topic_id in sorted((were_buried & has) - had):
         yield f"topic id {topic_id} is back although it has a tombstone"
+    for topic_id in sorted((are_buried - were_buried) & has):
+        yield f"topic id {topic_id} gets a tombstone and keeps its partitions"
 
 
-def _check_generation(
-    was: Generation, now: Generation, floor: int, *, is_buried: bool
-) -> Iterator[str]:
+def _ids(of: Iterable[Generation] | Iterable[Tombstone]) -> set[TopicId]:
+    return {one.topic_id for one in of}
+
+
+def _check_generation(was: Generation, now: Generation, floor: int) -> Iterator[str]:
     there = {one.partition: one for one in now.partitions}
     for old in was.partitions:
         new = there.pop(old.partition, None)
-        if new is old or (new is None and is_buried):
+        if new is old:
             continue
         if new is None:
             yield f"partition {old.partition} is gone without a tombstone"
         else:
-            yield from _check_state(new)
+            # What was wrong already may be somebody's edit, and an election does not repair all.
+            known = set(_check_state(old))
+            yield from (broken for broken in _check_state(new) if broken not in known)
             yield from _check_step(old, new, floor)
     for added in there.values():
         yield from _check_state(added)
@@ -107,10 +119,46 @@ def _check_step(was: PartitionState, now: PartitionState, floor: int) -> Iterato
         yield f"{which}: the partition epoch falls {fall}"
     if now.leader != was.leader and now.leader_epoch == was.leader_epoch:
         yield f"{which}: another leader has the leader epoch {was.leader_epoch} of the one before"
-    if sorted(now.replicas) != sorted(was.replicas):
+    if not _are_same_replicas(was, now):
         yield f"{which}: its replicas are on other brokers than before"
-    is_changed = (now.leader, now.isr, now.replicas) != (was.leader, was.isr, was.replicas)
+    is_changed = now.leader_epoch > was.leader_epoch or _decided(now) != _decided(was)
     if is_changed and now.partition_epoch == was.partition_epoch:
         yield f"{which}: it changes and keeps its partition epoch {was.partition_epoch}"
     if not was.reports_wanted and len(now.isr) < min(floor, len(was.isr)):
         yield f"{which}: the ISR falls from {len(was.isr)} to {len(now.isr)}, below {floor}"
+    if _is_usurped(was, now):
+        yield f"{which}: the leader {now.leader} comes from outside the ISR"
+    if not _may_be_unclean(was, now):
+        unclean = f"from {was.unclean_epoch} to {now.unclean_epoch}"
+        yield f"{which}: the epoch of its last unclean election changes {unclean}"
+
+
+def _decided(state: PartitionState) -> tuple[object, ...]:
+    return state.leader, state.isr, state.replicas, state.unclean_epoch
+
+
+def _are_same_replicas(was: PartitionState, now: PartitionState) -> bool:
+    """In any order. Where the map went back, brokers may know of more than it does."""
+    if was.reports_wanted:
+        return set(now.replicas) >= set(was.replicas)
+    return sorted(now.replicas) == sorted(was.replicas)
+
+
+def _is_usurped(was: PartitionState, now: PartitionState) -> bool:
+    """Whether a single decision, without reports, elects who was not in sync before it.
+
+    The leader admits members, which is a decision by itself: who joined and leads in one write has
+    raised the partition epoch twice.
+    """
+    if was.reports_wanted or now.leader is None or now.partition_epoch > was.partition_epoch + 1:
+        return False
+    return now.leader.broker_id not in {one.broker_id for one in (*was.isr, was.leader) if one}
+
+
+def _may_be_unclean(was: PartitionState, now: PartitionState) -> bool:
+    """It allows replicas to drop what they took for acknowledged, and is settled by reports."""
+    if now.unclean_epoch == was.unclean_epoch:
+        return True
+    if not was.reports_wanted or now.unclean_epoch is None:
+        return False
+    return was.unclean_epoch is None or now.unclean_epoch > was.unclean_epoch

@@ -19,7 +19,8 @@ from chiplog_core.model.partition_map import (
 from chiplog_core.validate.partition_map import broken_rules, check_change, check_map
 
 OLD, NEW = TopicId(b"\x01" * 16), TopicId(b"\x02" * 16)
-ONE, TWO, THREE = (Ref.from_text(f"{number}@5") for number in (1, 2, 3))
+ONE, TWO, THREE, FOUR = (Ref.from_text(f"{number}@5") for number in (1, 2, 3, 4))
+EIGHT, TEN = LeaderEpoch(8), PartitionEpoch(10)
 
 
 def state(partition: int = 0, **changes: Any) -> PartitionState:
@@ -93,6 +94,11 @@ def test_a_state_that_is_never_right(wrong: PartitionState, said: str) -> None:
             state(isr=(ONE,), partition_epoch=PartitionEpoch(10)),
             "the ISR falls from 3 to 1, below 2",
         ),
+        (state(leader_epoch=LeaderEpoch(8)), "it changes and keeps its partition epoch 9"),
+        (
+            state(unclean_epoch=LeaderEpoch(7), partition_epoch=PartitionEpoch(10)),
+            "the epoch of its last unclean election changes from None to 7",
+        ),
     ],
 )
 def test_a_step_that_is_never_right(wrong: PartitionState, said: str) -> None:
@@ -118,6 +124,57 @@ def test_where_reports_were_wanted_the_isr_may_be_any() -> None:
     assert list(check_change(spec(asked), spec(alone))) == []
 
 
+def test_where_reports_were_wanted_there_may_be_more_replicas_but_not_fewer() -> None:
+    asked = state(reports_wanted=True)
+    four = (BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4))
+    more, fewer = (
+        state(replicas=replicas, isr=(TWO,), leader=None, leader_epoch=EIGHT, partition_epoch=TEN)
+        for replicas in (four, four[:2])
+    )
+    assert list(check_change(spec(asked), spec(more))) == []
+    assert list(check_change(spec(asked), spec(fewer))) == [
+        "partition 0: its replicas are on other brokers than before"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was", "isr"), [((ONE, TWO), (THREE, FOUR)), ((ONE,), (FOUR,)), ((ONE, TWO), (ONE, FOUR))]
+)
+def test_a_leader_was_in_sync_or_was_admitted_before(
+    was: tuple[Ref, ...], isr: tuple[Ref, ...]
+) -> None:
+    replicas = (BrokerId(1), BrokerId(2), BrokerId(3), BrokerId(4))
+    before = state(replicas=replicas, isr=was)
+    after = state(replicas=replicas, isr=isr, leader=isr[-1], leader_epoch=EIGHT)
+    at_once = replace(after, partition_epoch=TEN)
+    usurped = [f"partition 0: the leader {isr[-1]} comes from outside the ISR"]
+    assert list(check_change(spec(before), spec(at_once))) == usurped
+    admitted_before = replace(after, partition_epoch=PartitionEpoch(11))
+    assert list(check_change(spec(before), spec(admitted_before))) == []
+    asked = replace(before, reports_wanted=True)
+    assert list(check_change(spec(asked), spec(at_once))) == []
+
+
+def test_a_leader_that_goes_on_in_its_next_session_was_in_sync() -> None:
+    again = Ref.from_text("1@6")
+    after = state(isr=(again, TWO, THREE), leader=again, leader_epoch=EIGHT, partition_epoch=TEN)
+    assert list(check_change(spec(), spec(after))) == []
+
+
+def test_reports_settle_the_epoch_of_the_last_unclean_election_which_never_falls() -> None:
+    asked = state(reports_wanted=True, unclean_epoch=LeaderEpoch(5))
+    for unclean, is_right in ((EIGHT, True), (LeaderEpoch(4), False), (None, False)):
+        after = state(unclean_epoch=unclean, leader_epoch=EIGHT, partition_epoch=TEN)
+        assert (list(check_change(spec(asked), spec(after))) == []) is is_right
+
+
+def test_what_was_wrong_before_does_not_keep_a_partition_from_its_election() -> None:
+    by_hand = state(isr=(ONE, TWO, FOUR))
+    elected = state(isr=(TWO, FOUR), leader=TWO, leader_epoch=EIGHT, partition_epoch=TEN)
+    assert list(check_change(spec(by_hand), spec(elected))) == []
+    assert list(check_change(spec(), spec(elected))) != []
+
+
 def test_a_floor_counts_as_it_is_and_as_it_will_be() -> None:
     two = state(isr=(ONE, TWO), partition_epoch=PartitionEpoch(10))
     assert list(check_change(spec(min_isr=3), spec(two, min_isr=2))) == []
@@ -130,7 +187,12 @@ def test_partitions_and_ids_go_with_a_tombstone_only() -> None:
     grave = (Tombstone(topic_id=OLD, brokers=(BrokerId(1),)),)
     missing = "partition 1 is gone without a tombstone"
     assert list(check_change(before, spec(state(0)))) == [missing]
-    assert list(check_change(before, spec(state(0), tombstones=grave))) == []
+    assert list(check_change(before, spec(state(0), tombstones=grave))) == [
+        f"topic id {OLD} gets a tombstone and keeps its partitions",
+        missing,
+    ]
+    both = spec(tombstones=grave)
+    assert list(check_change(both, spec(state(0, partition_epoch=TEN), tombstones=grave))) == []
     gone = spec(generations=(), current=None)
     assert list(check_change(before, gone)) == [f"topic id {OLD} is gone without a tombstone"]
     buried = replace(gone, tombstones=grave)
