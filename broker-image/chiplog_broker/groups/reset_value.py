@@ -80,7 +80,7 @@ def decode_reset_value(value: bytes, group: str) -> DoneReset:
 
 def _read(reader: Reader, version: int) -> DoneReset:
     if version != _VERSION:
-        raise ProtocolViolation("no such version")
+        raise ProtocolViolation("unknown version")
     (done_ms,) = reader.unpack(INT64)
     fingerprint = reader.nullable_view()
     offsets: list[MovedOffset] = []

@@ -29,7 +29,7 @@ def decode_retention_value(value: bytes, group: str) -> int:
 
 def _read(reader: Reader, version: int) -> int:
     if version != _VERSION:
-        raise ProtocolViolation("no such version")
+        raise ProtocolViolation("unknown version")
     (retention_ms,) = reader.unpack(INT64)
     if retention_ms < KEPT_FOR_EVER:
         raise ProtocolViolation(f"{retention_ms} ms")

@@ -12,6 +12,7 @@ from typing import Final
 from chiplog_core.durations import duration_ms
 from chiplog_core.group_watch.asking import FindTopic, partition_count
 from chiplog_core.group_watch.lags import Lags
+from chiplog_core.groups.reset_plan import counted
 from chiplog_core.model.consumer_group import Scale
 from chiplog_core.model.group_exchange import GroupFacts
 
@@ -106,11 +107,14 @@ def _by_lag(
     if asked > current:
         if memory.changed_ms is not None and now_ms - memory.changed_ms < SETTLE_MS:
             return current, "the last change has not taken effect yet"
-        return asked, f"a lag of {facts.lag} records needs {asked} pods"
+        return asked, f"a lag of {facts.lag} records needs {counted(asked, 'pod')}"
     wanted = max(number for _, number in memory.asked)
     quiet_since_ms = max(memory.began_ms, memory.changed_ms or memory.began_ms)
     if wanted < current and now_ms - quiet_since_ms >= duration_ms(scale.cooldown):
-        return wanted, f"the lag has needed no more than {wanted} pods for {scale.cooldown}"
+        return (
+            wanted,
+            f"the lag has needed no more than {counted(wanted, 'pod')} for {scale.cooldown}",
+        )
     return current, "the number of pods fits the lag"
 
 
