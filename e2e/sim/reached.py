@@ -68,7 +68,7 @@ WAITING: Final = (
     "chiplog_broker.handlers.group_told",
     "chiplog_broker.handlers.inquiry_table",
     "chiplog_broker.handlers.log_positions",
-    "chiplog_broker.handlers.turns",
+    "chiplog_broker.handlers.slices",
     "chiplog_broker.server.inquiries",
     "chiplog_core.cron",
     "chiplog_core.group_watch",

@@ -1,22 +1,20 @@
 """Long work in short steps, so that the caller can do something else between them.
 
-A generator yields None after each step of well below a millisecond, and a call where something is
-to be done that takes longer and may be done in another thread; it is sent what that returns.
+A generator yields None after each step, which takes well below a millisecond. Where something
+takes longer and may run in another thread, it yields a function instead: the caller calls it and
+sends its result into the generator.
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
-
-TURN_S: Final = 0.005
-"""So long work goes on at a time on the event loop, before others have their turn."""
 
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 
 
-def at_once(steps: Steps[T]) -> T:
-    """All steps, one right after the other."""
+def run_steps(steps: Steps[T]) -> T:
+    """Run all steps without a break and return the generator's result."""
     done: Any = None
     try:
         while True:
@@ -25,7 +23,7 @@ def at_once(steps: Steps[T]) -> T:
             if call is not None:
                 try:
                     done = call()
-                except Exception as failed:  # noqa: BLE001 - it is for the steps to judge
+                except Exception as failed:  # noqa: BLE001 - the generator decides what a failure means
                     call = steps.throw(failed)
                     assert call is None, "no call right after one that failed"
     except StopIteration as end:

@@ -17,7 +17,7 @@ from chiplog_wire.protocol.errors import ErrorCode
 TIMEOUT_S = 5.0
 """Kafka's offsets.commit.timeout.ms, which nobody changes."""
 
-FORGOTTEN_AT_ONCE = 8
+FORGOTTEN_PER_APPEND = 8
 """With each append more are forgotten than are added."""
 
 Told: TypeAlias = Callable[[ErrorCode], None]
@@ -63,7 +63,7 @@ class Safety:
     def appended(self, group_id: str, end_offset: int) -> None:
         """Something of this group ends there, at the end of the log."""
         self._ends.pop(group_id, None)
-        for oldest, safe_offset in list(islice(self._ends.items(), FORGOTTEN_AT_ONCE)):
+        for oldest, safe_offset in list(islice(self._ends.items(), FORGOTTEN_PER_APPEND)):
             if safe_offset > self._partition.high_watermark:
                 break
             del self._ends[oldest]

@@ -6,7 +6,7 @@ from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.partition import Partition
 
 SLICE_BYTES = 256 * 1024
-"""After so much the event loop has its turn."""
+"""Bytes read in one slice; then other tasks run."""
 
 
 async def load(partition: Partition) -> GroupsState:

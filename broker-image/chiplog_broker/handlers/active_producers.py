@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.handlers.slices import Slices
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Call
@@ -25,7 +25,7 @@ class ActiveProducers:
 
     async def describe_producers(self, call: Call[Any]) -> object:
         """Each partition once: its name takes a few bytes, its answer may take thousands."""
-        types, turns = answers(ApiKey.DESCRIBE_PRODUCERS), Turns(self._clock)
+        types, slices = answers(ApiKey.DESCRIBE_PRODUCERS), Slices(self._clock)
         wanted = Counter(
             (topic.name, index)
             for topic in call.message.topics
@@ -33,7 +33,7 @@ class ActiveProducers:
         )
         by_topic: dict[str, list[object]] = {}
         for topic, index in wanted:
-            found = await self._described(types, topic, index, turns)
+            found = await self._described(types, topic, index, slices)
             by_topic.setdefault(topic, []).append(found)
         return types.DescribeProducersResponse(
             throttle_time=NO_THROTTLE,
@@ -43,14 +43,14 @@ class ActiveProducers:
             ),
         )
 
-    async def _described(self, types: Any, topic: str, index: int, turns: Turns) -> object:
+    async def _described(self, types: Any, topic: str, index: int, slices: Slices) -> object:
         code, producers = ErrorCode.none, []
-        await turns.pause()
+        await slices.pause()
         try:
-            # As they are at one instant: what follows may take several turns.
+            # As they are at one instant: what follows may take several slices.
             for one in list(self._leaders.get(topic, index).log.producers()):
                 producers.append(described(types, *one))
-                await turns.pause()
+                await slices.pause()
         except (PartitionError, *REFUSALS) as refused:
             code = code_of(refused)
         return types.PartitionResponse(

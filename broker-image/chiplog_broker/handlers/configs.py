@@ -15,7 +15,7 @@ from chiplog_broker.handlers.config_entries import (
     config_source,
     topic_entries,
 )
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
@@ -75,10 +75,10 @@ class ConfigHandlers:
     async def describe_configs(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DESCRIBE_CONFIGS)
         request = call.message
-        results, turns = [], self._long_work.turns()
+        results, slices = [], self._long_work.slices()
         # Each resource once: its name takes a few bytes, its answer thousands.
         for resource in dict.fromkeys(request.resources):
-            await turns.pause()
+            await slices.pause()
             code, message, entries = self._entries(resource)
             wanted = resource.configuration_keys
             results.append(

@@ -8,7 +8,7 @@ from typing import Any
 
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.server.call import Call
 from chiplog_core.topic_name import CONSUMER_OFFSETS
@@ -32,9 +32,9 @@ class CoordinatorFinder:
 
     async def find_coordinator(self, call: Call[Any]) -> object:
         types = answers(ApiKey.FIND_COORDINATOR)
-        found, turns = [], self._long_work.turns()
+        found, slices = [], self._long_work.slices()
         for key in call.message.coordinator_keys:
-            await turns.pause()
+            await slices.pause()
             code, why, node = ErrorCode.none, None, NOWHERE
             try:
                 node = self._find(key, call.message.key_type, call.peer.listener.name)

@@ -7,7 +7,7 @@ partitions are asked for, those that need no election are left out of the answer
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.metadata.operations import Outcome
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import NO_LEADER, ClusterView, PartitionView, TopicView
@@ -49,7 +49,7 @@ class ElectionHandler:
         async def elect(name: str, indexes: Iterable[int]) -> tuple[str, Outcomes]:
             return name, await self._elect(name, indexes, call)
 
-        found = dict(await all_of(elect(*one) for one in wanted.items()))
+        found = dict(await bounded_gather(elect(*one) for one in wanted.items()))
         if request.topic_partitions is None:
             found = {name: without_unneeded(one) for name, one in found.items()}
         return response(types, ErrorCode.none, found)

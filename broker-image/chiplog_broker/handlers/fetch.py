@@ -18,7 +18,7 @@ from chiplog_broker.handlers.read_replicas import ReadReplicas
 from chiplog_broker.handlers.reading import Attempts, Reading, unreadable
 from chiplog_broker.handlers.replica_fetch import ReplicaReading
 from chiplog_broker.handlers.session_reading import SessionReading
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.server.metrics import RequestMetrics
@@ -45,7 +45,7 @@ LONGEST_WAIT_S = 60.0
 # once would double its fetches wherever producers wait for all replicas; Kafka, which did so
 # for a time (KAFKA-9731), lets its readers wait for the end of the fetch.
 NEWS_WAIT_S = 0.01
-# A client's fetch of more partitions than this, outside a session, is read in turns.
+# A client's fetch of more partitions than this, outside a session, is read in slices.
 WIDE_PARTITIONS = 2_000
 # Where it finds too little it looks again after so long, and after so many times of what it took:
 # to look at each append would take all the time.
@@ -111,7 +111,7 @@ class FetchHandler:
             while True:
                 async with self._reads_wide:
                     began_s = self._clock.monotonic_s()
-                    response = await reading.attempt_in_turns(self._long_work.turns())
+                    response = await reading.attempt_in_slices(self._long_work.slices())
                     now_s = self._clock.monotonic_s()
                     if reading.is_enough or now_s >= until_s:
                         return call.encode(reading.sent(response))

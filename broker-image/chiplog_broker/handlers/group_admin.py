@@ -6,8 +6,8 @@ from typing import Any
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
-from chiplog_broker.handlers.at_once import all_of
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.bounded_gather import bounded_gather
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.server.call import Call
 from chiplog_core.groups.description import Description, MemberDescription
 from chiplog_core.model.group_status import GroupState
@@ -44,7 +44,7 @@ class GroupAdminHandlers:
             return not_described(types, group_id, code, GroupState.DEAD)
 
         # Each group once: its id takes a few bytes, its members up to some millions.
-        groups = await all_of(described(one) for one in dict.fromkeys(call.message.groups))
+        groups = await bounded_gather(described(one) for one in dict.fromkeys(call.message.groups))
         return types.DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def consumer_group_describe(self, call: Call[Any]) -> object:
@@ -75,7 +75,9 @@ class GroupAdminHandlers:
             )
 
         # Each group once: its id takes a few bytes, its answer a hundred.
-        groups = await all_of(described(one) for one in dict.fromkeys(call.message.group_ids))
+        groups = await bounded_gather(
+            described(one) for one in dict.fromkeys(call.message.group_ids)
+        )
         return types.ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
     async def list_groups(self, call: Call[Any]) -> object:
@@ -109,13 +111,13 @@ class GroupAdminHandlers:
         if any(one.is_loading for one in self._coordinator):
             raise GroupError(ErrorCode.coordinator_load_in_progress)
         serving = [one for one in self._coordinator if one.is_serving]
-        listed, turns = [], self._long_work.turns()
+        listed, slices = [], self._long_work.slices()
         for one in serving:
             for group_id in one:
-                await turns.pause()
+                await slices.pause()
                 if one.exists(group_id):  # it may have gone meanwhile
                     listed.append((group_id, one.describe(group_id)))
-        await all_of(one.until_all_safe() for one in serving)
+        await bounded_gather(one.until_all_safe() for one in serving)
         return listed
 
     async def delete_groups(self, call: Call[Any]) -> object:
@@ -127,7 +129,7 @@ class GroupAdminHandlers:
             )
 
         # A group that is named twice is deleted once, and answered twice.
-        results = await all_of(deleted(one) for one in call.message.groups_names)
+        results = await bounded_gather(deleted(one) for one in call.message.groups_names)
         return types.DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
     async def _delete(self, group_id: str) -> ErrorCode:

@@ -17,10 +17,10 @@ from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
-from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.group_told import Told
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.handlers.slices import Slices
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.storage.names import TopicPartition
@@ -74,7 +74,7 @@ class GroupFactsHandler:
 
     async def answer(self, asked: GroupsAsked) -> GroupsAnswer:
         """The groups that were named, or all of the partitions that were."""
-        turns, time_ms = Turns(self._clock), self._clock.now_ms()
+        slices, time_ms = Slices(self._clock), self._clock.now_ms()
         shards = {one.partition.name.partition: one for one in self._coordinator}
         refusals: dict[int, GroupRefusal | None] = {
             one.partition: self._refusal(shards.get(one.partition), one) for one in asked.partitions
@@ -89,10 +89,10 @@ class GroupFactsHandler:
                 break
             taken.append(take(group_id, shard, refusal))
             size += taken[-1].size
-            await turns.pause()
+            await slices.pause()
         # What was forgotten is told too, by being absent: all of it must be safe.
         unsafe = await self._until_safe(serving)
-        groups = [await self._facts(one, unsafe, turns) for one in taken]
+        groups = [await self._facts(one, unsafe, slices) for one in taken]
         return GroupsAnswer(
             groups=tuple(groups),
             partitions=tuple(
@@ -159,11 +159,11 @@ class GroupFactsHandler:
                 return refusal_of(refused.code)
             return None
 
-        found = await all_of(safe(shard) for shard in serving.values())
+        found = await bounded_gather(safe(shard) for shard in serving.values())
         return {index: why for index, why in zip(serving, found, strict=True) if why is not None}
 
     async def _facts(
-        self, taken: Taken, unsafe: Mapping[int, GroupRefusal], turns: Turns
+        self, taken: Taken, unsafe: Mapping[int, GroupRefusal], slices: Slices
     ) -> GroupFacts:
         shard, group = taken.shard, taken.description
         if shard is None:
@@ -179,8 +179,8 @@ class GroupFactsHandler:
                 state=GroupState.DEAD,
                 offset_retention_ms=taken.retention_ms,
             )
-        members, assigned = await self._told.members(group, turns)
-        topics, is_whole = await self._told.topics(taken.commits, assigned, turns)
+        members, assigned = await self._told.members(group, slices)
+        topics, is_whole = await self._told.topics(taken.commits, assigned, slices)
         return GroupFacts(
             group_id=taken.group_id,
             coordinator=by[0],

@@ -12,8 +12,8 @@ from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
-from chiplog_broker.handlers.at_once import all_of
-from chiplog_broker.handlers.turns import LongWork, Turns
+from chiplog_broker.handlers.bounded_gather import bounded_gather
+from chiplog_broker.handlers.slices import LongWork, Slices
 from chiplog_broker.metadata.view import ClusterView, TopicView
 from chiplog_broker.server.call import Answer, Call
 from chiplog_broker.settings import setting
@@ -37,7 +37,7 @@ from chiplog_wire.protocol.offset_messages import (
     WantedGroup,
     WantedTopic,
 )
-from chiplog_wire.steps import Steps, at_once
+from chiplog_wire.steps import Steps, run_steps
 
 NO_OFFSET = -1
 GROUP_ERRORS_FROM_VERSION = 2
@@ -45,8 +45,8 @@ GROUP_ERRORS_FROM_VERSION = 2
 _ASKED_AGAIN: Final = {ErrorCode.coordinator_not_available: ErrorCode.coordinator_load_in_progress}
 """librdkafka never asks again after the one, and Java before 3.9 gives up (decision 32)."""
 
-CHECKED_AT_ONCE: Final = 2_000
-"""Partitions of one commit; more of them in turns. So many take a large request."""
+MAX_UNSLICED_PARTITIONS: Final = 2_000
+"""Partitions of one commit that are handled in one slice; larger commits take several."""
 A_STEP: Final = 100
 
 Refused: TypeAlias = dict[tuple[int, int], ErrorCode]
@@ -74,18 +74,18 @@ class GroupOffsetHandlers:
     ) -> asyncio.Future[Answer] | Coroutine[Any, Any, object] | object:
         """Each partition is answered by itself; what can be committed is committed together."""
         request = call.message
-        if sum(len(topic.partitions) for topic in request.topics) > CHECKED_AT_ONCE:
-            return self._commit_in_turns(call)
+        if sum(len(topic.partitions) for topic in request.topics) > MAX_UNSLICED_PARTITIONS:
+            return self._commit_in_slices(call)
         try:
             shard = self._coordinator.shard(request.group_id)
         except GroupError as problem:
             return committed(request, {}, problem.code)
-        return self._commit(call, shard, at_once(self._checked(request)))
+        return self._commit(call, shard, run_steps(self._checked(request)))
 
-    async def _commit_in_turns(
+    async def _commit_in_slices(
         self, call: Call[OffsetCommitRequest]
     ) -> asyncio.Future[Answer] | object:
-        checked = await self._long_work.run(self._checked(call.message), self._long_work.turns())
+        checked = await self._long_work.run(self._checked(call.message), self._long_work.slices())
         try:
             shard = self._coordinator.shard(call.message.group_id)
         except GroupError as problem:
@@ -154,23 +154,23 @@ class GroupOffsetHandlers:
 
     async def offset_fetch(self, call: Call[OffsetFetchRequest]) -> object:
         by_id = call.header.version >= IDS_FROM_VERSION
-        turns = self._long_work.turns()
+        slices = self._long_work.slices()
         # The same of a group once: its id takes a few bytes, its commits up to some millions.
         groups = {(one.group_id, one.topics): one for one in call.message.groups}.values()
-        found = await all_of(self._fetch(one, turns, by_id=by_id) for one in groups)
+        found = await bounded_gather(self._fetch(one, slices, by_id=by_id) for one in groups)
         if call.header.version < GROUP_ERRORS_FROM_VERSION:
             found = [told_by_partition(*one) for one in zip(groups, found, strict=True)]
         return OffsetFetchResponse(tuple(found))
 
-    async def _fetch(self, wanted: WantedGroup, turns: Turns, *, by_id: bool) -> FoundGroup:
+    async def _fetch(self, wanted: WantedGroup, slices: Slices, *, by_id: bool) -> FoundGroup:
         try:
             shard = self._coordinator.shard(wanted.group_id)
-            # As they are at one instant: what follows may take several turns.
+            # As they are at one instant: what follows may take several slices.
             offsets = dict(shard.offsets(wanted.group_id))
             if self._is_behind(offsets, wanted):
                 raise GroupError(ErrorCode.coordinator_load_in_progress)
             topics = self._all_of(offsets, by_id=by_id) if wanted.topics is None else wanted.topics
-            found = tuple([await self._found(offsets, one, turns) for one in topics])
+            found = tuple([await self._found(offsets, one, slices) for one in topics])
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
             return FoundGroup(wanted.group_id, (), _ASKED_AGAIN.get(refused.code, refused.code))
@@ -221,14 +221,14 @@ class GroupOffsetHandlers:
         return TopicRef(None, view.topic_id) if by_id and view is not None else TopicRef(name)
 
     async def _found(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic, turns: Turns
+        self, offsets: Mapping[TopicPartition, CommittedOffset], wanted: WantedTopic, slices: Slices
     ) -> FoundTopic:
         view, unknown = self._known(wanted.topic)
         # A name that nobody knows has no commits; an id that nobody knows is an error.
         code = unknown if view is None and wanted.topic.name is None else ErrorCode.none
         found = []
         for index in wanted.partitions:
-            await turns.pause()
+            await slices.pause()
             commit = None if view is None else offsets.get(TopicPartition(view.name, index))
             if commit is None or view is None or not commit.is_for(view.topic_id):
                 found.append(FoundPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", code))

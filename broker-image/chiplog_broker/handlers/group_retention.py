@@ -5,7 +5,7 @@ from functools import partial
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.holding import outcome
-from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.group_facts import refusal_of
 from chiplog_core.model.group_exchange import (
     GroupRetention,
@@ -24,7 +24,9 @@ class GroupRetentionHandler:
 
     async def answer(self, asked: RetentionAsked) -> RetentionAnswer:
         """What became of each; whoever is refused asks again, or somebody else."""
-        return RetentionAnswer(groups=tuple(await all_of(self._set(one) for one in asked.groups)))
+        return RetentionAnswer(
+            groups=tuple(await bounded_gather(self._set(one) for one in asked.groups))
+        )
 
     async def _set(self, wanted: GroupRetention) -> RetentionStored:
         group_id, retention_ms = wanted.group_id, wanted.retention_ms

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.handlers.slices import Slices
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.storage.names import TopicPartition
@@ -32,7 +32,7 @@ class Told:
         self._leaders = leaders
 
     async def members(
-        self, group: Description, turns: Turns
+        self, group: Description, slices: Slices
     ) -> tuple[tuple[Member, ...], Assigned]:
         """As many members as a status shows, and what all of them together consume."""
         told: list[Member] = []
@@ -42,14 +42,14 @@ class Told:
             assigned |= dict.fromkeys(theirs)
             if len(told) < MAX_GROUP_STATUS_MEMBERS:
                 told.append(told_member(member, theirs))
-            await turns.pause()
+            await slices.pause()
         return tuple(told), assigned
 
     async def topics(
         self,
         commits: Mapping[TopicPartition, CommittedOffset],
         assigned: Assigned,
-        turns: Turns,
+        slices: Slices,
     ) -> tuple[tuple[TopicOffsets, ...], bool]:
         """Each partition with a commit or a member, and whether that is all of them."""
         by_topic: dict[str, list[PartitionOffset]] = {}
@@ -58,7 +58,7 @@ class Told:
             found = self._offset(at, commits.get(at), is_assigned=at in assigned)
             if found is not None:
                 by_topic.setdefault(at.topic, []).append(found)
-            await turns.pause()
+            await slices.pause()
         topics = tuple(
             TopicOffsets(topic=topic, partitions=tuple(found)) for topic, found in by_topic.items()
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.disk import Disk, DiskUsage
@@ -28,10 +28,10 @@ class LogDirHandlers:
         wanted = call.message.topics
         asked = wanted and {(one.topic, index) for one in wanted for index in one.partitions}
         by_topic: dict[str, list[object]] = {}
-        turns = self._long_work.turns()
+        slices = self._long_work.slices()
         # As they are at one instant: a broker may have thousands.
         for partition in list(self._replicas):
-            await turns.pause()
+            await slices.pause()
             name = partition.name
             if asked is None or (name.topic, name.partition) in asked:
                 by_topic.setdefault(name.topic, []).append(described(types, partition))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
@@ -59,7 +59,7 @@ class LogPositions:
     async def _position(
         self, topic: str, wanted: PartitionWanted, since_ms: int | None, lookups: "_Lookups"
     ) -> PartitionPosition:
-        await lookups.turns.pause()
+        await lookups.slices.pause()
         index = wanted.partition
         try:
             partition = self._leaders.settled(topic, index)
@@ -96,7 +96,7 @@ class _Lookups:
         self._clock = clock
         self._until_s = clock.monotonic_s() + LOOKUPS_S
         self._long_work = LongWork(clock)
-        self.turns = self._long_work.turns()
+        self.slices = self._long_work.slices()
 
     @property
     def _is_over(self) -> bool:
@@ -123,7 +123,7 @@ class _Lookups:
             return None
         try:
             steps = partition.log.find_timestamp(since_ms, end_offset)
-            found = await self._long_work.run(steps, self.turns)
+            found = await self._long_work.run(steps, self.slices)
         except REFUSALS:
             return None
         return Offset(end_offset if found is None else found.offset)
@@ -152,7 +152,7 @@ class _Lookups:
                 for record in records_of(found.read()):
                     if record.offset >= offset:
                         return record.timestamp_ms
-                    await self.turns.pause()
+                    await self.slices.pause()
                 at = found.next_offset
         except REFUSALS:
             pass

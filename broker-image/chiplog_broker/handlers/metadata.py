@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from chiplog_broker.handlers.pacing import Pacing
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView, PartitionView, TopicView
 from chiplog_broker.server.call import Call
@@ -30,8 +30,8 @@ from chiplog_wire.protocol.messages import (
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 LARGEST_PAGE = 2000
-NAMED_AT_ONCE = 500
-"""Topics that are looked up in one go; more of them in turns."""
+MAX_UNSLICED_TOPICS = 500
+"""Topics of one request that are looked up in one slice; larger requests take several."""
 NOT_ASKED = -(2**31)
 
 
@@ -63,15 +63,15 @@ class MetadataHandlers:
             unknown = [name for name in by_name if self._can_be_created(name)]
             if unknown:
                 return self._after_creating(unknown, call)
-        if request.topics is not None and len(request.topics) > NAMED_AT_ONCE:
-            return self._in_turns(call)
+        if request.topics is not None and len(request.topics) > MAX_UNSLICED_TOPICS:
+            return self._in_slices(call)
         return self._metadata(call, {})
 
-    async def _in_turns(self, call: Call[MetadataRequest]) -> MetadataResponse:
-        turns, topics = self._long_work.turns(), []
+    async def _in_slices(self, call: Call[MetadataRequest]) -> MetadataResponse:
+        slices, topics = self._long_work.slices(), []
         for one in dict.fromkeys(call.message.topics or ()):
             topics.append(self._topic(one, {}))
-            await turns.pause()
+            await slices.pause()
         return self._response(call, topics)
 
     def _can_be_created(self, name: str | None) -> bool:
@@ -174,9 +174,9 @@ class MetadataHandlers:
             names = [name for name in names if name >= cursor.topic_name]
             start = max(cursor.partition_index, 0) if cursor.topic_name in names[:1] else 0
         room = min(max(request.response_partition_limit, 1), LARGEST_PAGE)
-        topics, next_cursor, turns = [], None, self._long_work.turns()
+        topics, next_cursor, slices = [], None, self._long_work.slices()
         for name in names:
-            await turns.pause()
+            await slices.pause()
             view = self._cluster.topic(name)
             if room == 0:
                 next_cursor = types.Cursor(topic_name=name, partition_index=0)

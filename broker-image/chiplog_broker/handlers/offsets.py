@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from chiplog_broker.handlers.leaders import DEBUGGING_CONSUMER_ID, LARGEST_CONSUMER_ID, Leaders
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
 from chiplog_broker.ports.clock import Clock
@@ -82,7 +82,7 @@ class OffsetHandlers:
         types = answers(ApiKey.OFFSET_FOR_LEADER_EPOCH)
         for_consumer = call.message.replica_id <= LARGEST_CONSUMER_ID
         leaders = self._leaders.for_replica(call.message.replica_id, call.peer)
-        turns = self._long_work.turns()
+        slices = self._long_work.slices()
         topics = []
         for topic in call.message.topics:
             partitions = []
@@ -90,7 +90,7 @@ class OffsetHandlers:
                 partitions.append(
                     epoch_end(leaders, topic.topic, wanted, for_consumer=for_consumer)
                 )
-                await turns.pause()
+                await slices.pause()
             topics.append(
                 types.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions))
             )
@@ -99,12 +99,12 @@ class OffsetHandlers:
     async def delete_records(self, call: Call[Any]) -> object:
         """Raise the log start offset of partitions; -1 stands for their high watermark."""
         types = answers(ApiKey.DELETE_RECORDS)
-        topics, turns = [], self._long_work.turns()
+        topics, slices = [], self._long_work.slices()
         for topic in call.message.topics:
             results = []
             for one in topic.partitions:
                 results.append(await self._delete(types, topic.name, one))
-                await turns.pause()
+                await slices.pause()
             topics.append(
                 types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(results))
             )
@@ -134,11 +134,11 @@ class Lookup:
         self._version = version
         self._of_any = of_any
         self._long_work = long_work
-        self._turns = long_work.turns()
+        self._slices = long_work.slices()
 
     async def listed_offset(self, topic: str, wanted: Any, times: int) -> object:
         """One partition of the answer; `times` is how often it was asked for."""
-        await self._turns.pause()
+        await self._slices.pause()
         code, timestamp, offset, epoch = ErrorCode.none, NO_TIMESTAMP, NO_OFFSET, -1
         try:
             if times > 1:
@@ -169,7 +169,7 @@ class Lookup:
         if place in NOWHERE:
             return None
         steps = partition.log.find_timestamp(place, partition.high_watermark)
-        found = await self._long_work.run(steps, self._turns)
+        found = await self._long_work.run(steps, self._slices)
         if self._find(topic, wanted.partition_index, wanted.current_leader_epoch) is not partition:
             raise PartitionError(ErrorCode.not_leader_or_follower)  # it was replaced meanwhile
         if not partition.is_settled and (found is None or place == ListOffset.LATEST):

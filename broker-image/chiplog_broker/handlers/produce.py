@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, Refusal, code_of
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.server.call import Answer, Call, Slow
@@ -33,8 +33,8 @@ from chiplog_wire.records.scan import TakesLong, check_keys
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
 OK = int(ErrorCode.none)
-BATCHES_AT_ONCE: Final = 256
-"""Appended in one go: some milliseconds."""
+MAX_UNSLICED_BATCHES: Final = 256
+"""Batches appended in one slice: some milliseconds. Larger requests take several slices."""
 LARGE_BYTES: Final = 16 * 1024
 """Records of which the memory is worth giving back before the request is answered."""
 
@@ -54,7 +54,7 @@ class ProduceHandler:
         now_ms = self._clock.now_ms()
         for topic in call.message.topics:
             for place, partition in enumerate(topic.partitions):
-                if len(pending.answers) >= BATCHES_AT_ONCE:
+                if len(pending.answers) >= MAX_UNSLICED_BATCHES:
                     return Slow(self._go_on(pending))
                 try:
                     answer = self._append(topic.name, partition, pending, now_ms)
@@ -69,18 +69,18 @@ class ProduceHandler:
     async def _go_on(
         self, pending: "PendingProduce"
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
-        """Append what is not appended yet, in turns."""
-        topics, turns = pending.call.message.topics, self._long_work.turns()
+        """Append the remaining batches in slices."""
+        topics, slices = pending.call.message.topics, self._long_work.slices()
         wanted = ((topic.name, one) for topic in topics for one in topic.partitions)
         for topic, partition in islice(wanted, len(pending.answers), None):
-            await turns.pause()
+            await slices.pause()
             now_ms = self._clock.now_ms()
             try:
                 answer = self._append(topic, partition, pending, now_ms)
             except TakesLong:
                 records = partition.records or memoryview(b"")
                 try:
-                    await self._long_work.run(check_keys(records, read_header(records)), turns)
+                    await self._long_work.run(check_keys(records, read_header(records)), slices)
                 except REFUSALS as refused:
                     answer = self._refused(topic, partition.partition, refused)
                 else:

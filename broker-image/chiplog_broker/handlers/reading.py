@@ -7,7 +7,7 @@ from uuid import UUID
 
 from chiplog_broker.fetch_sessions.session import SessionEntry
 from chiplog_broker.handlers.leaders import Leaders
-from chiplog_broker.handlers.turns import Turns
+from chiplog_broker.handlers.slices import Slices
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError, code_of
 from chiplog_broker.partitions.partition import Partition
@@ -119,7 +119,7 @@ class Reading:
         self._is_urgent = not self._request.topics
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
-    async def attempt_in_turns(self, turns: Turns) -> FetchResponse:
+    async def attempt_in_slices(self, slices: Slices) -> FetchResponse:
         """The same, with pauses in which logs may change: so records are in memory."""
         self.begin()
         answers = []
@@ -130,7 +130,7 @@ class Reading:
                 if isinstance(one.records, LogSlice):
                     one = one._replace(records=one.records.read())
                 found.append(one)
-                await turns.pause()
+                await slices.pause()
             answers.append(FetchTopicResponse(topic.name, topic.topic_id, found))
         return FetchResponse(answers)
 

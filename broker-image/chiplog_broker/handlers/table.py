@@ -24,8 +24,8 @@ from chiplog_broker.handlers.pacing import Pacing
 from chiplog_broker.handlers.produce import ProduceHandler
 from chiplog_broker.handlers.producers import ProducerIds
 from chiplog_broker.handlers.sasl import SaslHandlers
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.handlers.topics import TopicHandlers
-from chiplog_broker.handlers.turns import LongWork
 from chiplog_broker.metadata.port import MetadataStore
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas

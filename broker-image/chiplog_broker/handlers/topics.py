@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from chiplog_broker.handlers.at_once import all_of
+from chiplog_broker.handlers.bounded_gather import bounded_gather
 from chiplog_broker.handlers.config_entries import config_source
 from chiplog_broker.handlers.pacing import Pace, Pacing
 from chiplog_broker.metadata.operations import Outcome, PlannedTopic
@@ -65,7 +65,7 @@ class TopicHandlers:
             return creation_result(types, name, outcome)
 
         pace = self._pacing.of(call)
-        results = await all_of(result(*one) for one in named.items())
+        results = await bounded_gather(result(*one) for one in named.items())
         return types.CreateTopicsResponse(throttle_time=pace.throttle_time, topics=tuple(results))
 
     async def _create(self, topic: Any, call: Call[Any], pace: Pace) -> Outcome:
@@ -115,7 +115,7 @@ class TopicHandlers:
                 error_message=outcome.message,
             )
 
-        results = await all_of(result(*one) for one in times.items())
+        results = await bounded_gather(result(*one) for one in times.items())
         throttle_time = pace.throttle_time
         return types.DeleteTopicsResponse(throttle_time=throttle_time, responses=tuple(results))
 

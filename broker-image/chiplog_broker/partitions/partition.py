@@ -174,7 +174,7 @@ class Partition:
             self._fetch_waiters.wake(self.fetchers)
             self._tell(wakes=True)
         else:
-            self._fetch_waiters.tell(self.replica_watchers, wakes=True)
+            self._fetch_waiters.notify(self.replica_watchers, wakes=True)
 
     def follow(self, view: PartitionView) -> None:
         """Copy what the leader of this epoch has; an earlier copying must have been stopped."""
@@ -260,7 +260,7 @@ class Partition:
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
         # A follower that rests in its fetch session is looked at when it fetches again.
         self.followers.appended()
-        self._fetch_waiters.tell(self.replica_watchers, wakes=False)
+        self._fetch_waiters.notify(self.replica_watchers, wakes=False)
 
     def _know_followers(self, view: PartitionView, min_isr: int, *, is_new: bool) -> None:
         if len(view.replicas) <= 1 and len(view.isr_refs) <= 1:
@@ -465,7 +465,7 @@ class Partition:
             self.followers.appended()
             self._advance(self.followers.safe_offset(own_offset))
             self._fetch_waiters.wake(self.replica_fetchers)
-            self._fetch_waiters.tell(self.replica_watchers, wakes=True)
+            self._fetch_waiters.notify(self.replica_watchers, wakes=True)
         if self._sync is None and own_offset < self.log.end_offset:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
@@ -511,7 +511,7 @@ class Partition:
     def wake_readers(self) -> None:
         """Consumers that wait here look again."""
         self._fetch_waiters.wake(self.fetchers)
-        self._fetch_waiters.tell(self.watchers, wakes=True)
+        self._fetch_waiters.notify(self.watchers, wakes=True)
 
     def _wake_fetchers(self) -> None:
         self.wake_readers()
@@ -521,8 +521,8 @@ class Partition:
             waiters.wake(self.replica_fetchers)
         # Those wait for the log end. Where it is safe up to they are told with the next answer,
         # which is an early one where they have readers of their own.
-        waiters.tell(self.replica_watchers, wakes=is_over or self._around.readers_follow())
+        waiters.notify(self.replica_watchers, wakes=is_over or self._around.readers_follow())
 
     def _tell(self, *, wakes: bool) -> None:
-        self._fetch_waiters.tell(self.watchers, wakes=wakes)
-        self._fetch_waiters.tell(self.replica_watchers, wakes=wakes)
+        self._fetch_waiters.notify(self.watchers, wakes=wakes)
+        self._fetch_waiters.notify(self.replica_watchers, wakes=wakes)

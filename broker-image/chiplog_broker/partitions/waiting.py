@@ -1,11 +1,11 @@
-"""Requests that wait for a partition: producers for safety, consumers for records.
+"""Requests that wait for a partition: produces for the high watermark, fetches for records.
 
-A Produce waits for the high watermark to pass its last record; offsets only grow, so the
-first in the queue is always the next to be answered. A Fetch waits for any of many
-partitions; it is woken at most once a turn of the event loop, however many appends that
-turn saw, and later where many or wide ones are woken, so that others have their turns, too.
-A fetch of a session (KIP-227) does not wait at each of its partitions: they tell the
-session, and the session knows which fetch waits in it.
+A Produce waits until the high watermark passes its last record. Offsets only grow, so the first in
+the queue is always the next to be answered. A Fetch waits for any of many partitions. It is woken
+at most once in an iteration of the event loop, however many appends happen in it. Where many or
+large fetches are woken, some run in a later iteration, so that other tasks run in between.
+A fetch of a session (KIP-227) does not wait at each of its partitions: the partitions notify the
+session, and the session knows the fetch that waits in it.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from chiplog_broker.event_loop import SLICE_S
 from chiplog_wire.protocol.errors import ErrorCode
-from chiplog_wire.steps import TURN_S
 
 Settled: TypeAlias = Callable[[ErrorCode], None]
-"""Called once: with `none` when the records are safe, else with why they will not be here."""
+"""Called once: with `none` when the high watermark covers the records, else with the error."""
 
 
 class ProduceWaiters:
@@ -34,7 +34,7 @@ class ProduceWaiters:
     def add(self, offset: int, settled: Settled) -> None:
         """Call `settled` once the high watermark is at least `offset`.
 
-        A duplicate waits for an earlier offset than what is queued: it is put in its place.
+        A duplicate batch waits for an earlier offset than those queued: it is inserted in order.
         """
         if not self._queue or self._queue[-1][0] <= offset:
             self._queue.append((offset, settled))
@@ -43,49 +43,49 @@ class ProduceWaiters:
         self._queue.insert(position, (offset, settled))
 
     def advance(self, high_watermark: int) -> None:
-        """Answer everything that is safe now."""
+        """Answer all produces whose records are below the high watermark now."""
         while self._queue and self._queue[0][0] <= high_watermark:
             self._queue.popleft()[1](ErrorCode.none)
 
     def fail(self, code: ErrorCode) -> None:
-        """The partition is led elsewhere now, or its disk failed: nothing becomes safe here."""
+        """Answer all with `code`: another broker leads the partition now, or its disk failed."""
         while self._queue:
             self._queue.popleft()[1](code)
 
 
 class FetchWaiter(Protocol):
-    """A Fetch that found too few bytes."""
+    """A Fetch that found fewer than `min_bytes`."""
 
     def changed(self) -> None:
-        """A partition it reads has more, or can no longer be read here. Must not raise."""
+        """A partition that it reads has more records, or cannot be read now. Must not raise."""
 
 
 class Watcher(Protocol):
-    """A partition in a fetch session, which is to know when there may be news of it."""
+    """A partition in a fetch session: the session is notified when it may have changed."""
 
     def changed(self) -> FetchWaiter | None:
-        """There may be; returns the fetch that waits in the session. Must not raise."""
+        """It may have changed. Returns the fetch that waits in the session. Must not raise."""
 
 
 class FetchWaiters:
-    """All waiting fetches, woken together at the end of the event loop's turn."""
+    """All waiting fetches, woken together at the end of an iteration of the event loop."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        """`monotonic_s` is a clock that is not that of the event loop, which stands still in a
-        turn."""
+        """`monotonic_s` must not be the event loop's clock: that one does not advance within an
+        iteration."""
         self._monotonic_s = monotonic_s
         self._woken: dict[FetchWaiter, None] = {}
 
     def wake(self, waiters: dict[FetchWaiter, None]) -> None:
-        """A partition changed: wake these fetches, once, when this turn is over."""
+        """A partition changed: wake each of these fetches once, in the next iteration."""
         if not waiters:
             return
         if not self._woken:
             asyncio.get_running_loop().call_soon(self._run)
         self._woken.update(waiters)
 
-    def tell(self, watchers: dict[Watcher, None], *, wakes: bool) -> None:
-        """A partition changed: sessions look at it again, and with `wakes` they do so now."""
+    def notify(self, watchers: dict[Watcher, None], *, wakes: bool) -> None:
+        """A partition changed: its sessions check it with the next fetch, with `wakes` now."""
         if not watchers:
             return
         woken: dict[FetchWaiter, None] = {}
@@ -96,7 +96,7 @@ class FetchWaiters:
         self.wake(woken)
 
     def _run(self) -> None:
-        until_s = self._monotonic_s() + TURN_S
+        until_s = self._monotonic_s() + SLICE_S
         woken, self._woken = deque(self._woken), {}
         while woken:
             woken.popleft().changed()

@@ -32,7 +32,7 @@ LARGE_BODY_BYTES: Final = 16 * 2**10
 """From here on a request is read in another thread: it may name thousands of partitions."""
 LARGE_ANSWER: Final = 256
 """From so many elements on an answer is written in another thread."""
-READ_AT_ONCE: Final = frozenset(
+DECODED_ON_LOOP: Final = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
@@ -62,7 +62,7 @@ class Dispatcher:
         header = request.header
         key = header.api.key
         self._metrics.apis[key].bytes_in += len(request.body)
-        if len(request.body) > LARGE_BODY_BYTES and key not in READ_AT_ONCE:
+        if len(request.body) > LARGE_BODY_BYTES and key not in DECODED_ON_LOOP:
             return Alone(asyncio.get_running_loop().create_task(self._large(request, peer)))
         try:
             message = decode_request(request, of_broker=peer.is_internal)

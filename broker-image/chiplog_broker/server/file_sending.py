@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 # A slice that is smaller costs less to read than the system calls that sendfile adds.
 FROM_BYTES: Final = 64 * 1024
-# After so much of an answer the event loop has its turn, also where the reader is quicker.
-TURN_BYTES: Final = 4 * 2**20
+# Bytes of an answer sent in one slice, even if the reader could take more; then other tasks run.
+SLICE_BYTES: Final = 4 * 2**20
 
 Piece: TypeAlias = bytes | memoryview | LogSlice
 
@@ -131,7 +131,7 @@ class FileSender:
             self._done()
 
     def _send_some(self, to: socket.socket) -> None:
-        left, room_bytes = self._left, TURN_BYTES
+        left, room_bytes = self._left, SLICE_BYTES
         while left and room_bytes > 0:
             first = left[0]
             if isinstance(first, LogSlice):

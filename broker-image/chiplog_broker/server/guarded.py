@@ -97,7 +97,7 @@ class Guard(asyncio.Protocol):
         self._is_answering = False
         self._bytes = 0
         """Of this request."""
-        self._at_once = 0
+        self._requests_since_receive = 0
         """Requests since something was received."""
         self.transport: asyncio.Transport
 
@@ -112,7 +112,7 @@ class Guard(asyncio.Protocol):
         if not (self._is_answering or self._bytes):
             self._within(HEADER_TIMEOUT_S)
         self._bytes += len(data)
-        self._at_once = 0
+        self._requests_since_receive = 0
         if self._bytes > HEADER_BYTES + self._guards.bounds.body_bytes:
             self.abort()
         else:
@@ -145,8 +145,8 @@ class Guard(asyncio.Protocol):
         """A request is there but for its body, and is answered now."""
         self._is_answering = True
         self._within(None)
-        self._at_once += 1
-        if self._at_once > PIPELINED:
+        self._requests_since_receive += 1
+        if self._requests_since_receive > PIPELINED:
             self.abort()
 
     def ended(self) -> None:

@@ -22,7 +22,7 @@ COUNTED_FROM_BYTES: Final = 16 * KIB
 PATIENCE_S: Final = 0.15
 """How long a peer waits for room before others are made to leave. Clients next to an attack
 notice no more than this."""
-EVICTIONS_AT_ONCE: Final = 8
+MAX_EVICTIONS: Final = 8
 """Who is evicted comes again, and sends as much again: that takes time from everybody."""
 UNBOUNDED: Final = 2**62
 
@@ -148,7 +148,7 @@ class MemoryBudget:
         self._timer = None
         self._trim()
         freed_bytes = 0
-        for worst in self._stuck()[:EVICTIONS_AT_ONCE]:
+        for worst in self._stuck()[:MAX_EVICTIONS]:
             is_wanted = self._waiting or (
                 self._is_short and self.room_bytes < self.limit_bytes // 4
             )

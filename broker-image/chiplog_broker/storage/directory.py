@@ -59,7 +59,7 @@ from chiplog_broker.storage.scrub import Scrubber
 from chiplog_broker.storage.segment import Segment
 
 _END_OF_TIME_MS = 2**63 - 1
-_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 """How many logs are flushed or closed together."""
 
 
@@ -436,5 +436,5 @@ async def _flushed(log: PartitionLog) -> None:
 async def _in_groups(work: Iterable[Awaitable[None]]) -> None:
     """Wait for all, some at a time."""
     iterator = iter(work)
-    while group := list(islice(iterator, _AT_ONCE)):
+    while group := list(islice(iterator, _MAX_CONCURRENT)):
         await asyncio.gather(*group)

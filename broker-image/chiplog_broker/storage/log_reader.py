@@ -16,7 +16,7 @@ from chiplog_broker.storage.timestamps import (
     may_hold_newest,
     newest_in,
 )
-from chiplog_wire.steps import Steps, at_once
+from chiplog_wire.steps import Steps, run_steps
 
 _SEARCHES = 5
 """How often a search begins again because segments were cut, compacted or deleted meanwhile."""
@@ -91,7 +91,7 @@ class LogReader:
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
         """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
-        return at_once(self.find_timestamp(timestamp_ms, up_to_offset))
+        return run_steps(self.find_timestamp(timestamp_ms, up_to_offset))
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
         """The same in steps: a search may have to look at many batches.

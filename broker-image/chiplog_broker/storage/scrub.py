@@ -14,7 +14,7 @@ from chiplog_broker.storage.log import PartitionLog
 from chiplog_broker.storage.names import TopicPartition
 
 SLICE_BYTES = 128 * 1024
-"""After so much the event loop has its turn."""
+"""Bytes read in one slice; then other tasks run."""
 _LONGEST_STEP_S = 1.0
 """What was slept through is not made up for."""
 _SIZES_KEPT_S = 2.0

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from chiplog_broker.fetch_sessions.cache import MAX_SESSION_PARTITIONS
-from chiplog_broker.handlers import fetch, turns
+from chiplog_broker.handlers import fetch, slices
 from chiplog_broker.handlers.named_once import named_once
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -257,7 +257,7 @@ def test_a_wide_fetch_is_read_in_turns_and_waits_as_any_other(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "WIDE_PARTITIONS", 2)
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
     async def scenario() -> None:
         async with kit.running() as client:

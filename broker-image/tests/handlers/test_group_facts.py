@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.handlers import group_facts, group_told, turns
+from chiplog_broker.handlers import group_facts, group_told, slices
 from chiplog_broker.handlers.group_told import told_member
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_core.groups.description import MemberDescription
@@ -332,7 +332,7 @@ def test_large_groups_do_not_hold_up_the_loop_and_say_what_is_left_out(
     """Other tasks have turns while an answer is put together; offsets beyond the bound are not
     told, and that is said."""
     monkeypatch.setattr(group_told, "MAX_EXCHANGED_ITEMS", 150)
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
     async def scenario() -> None:
         async with asking(kit) as (client, _):

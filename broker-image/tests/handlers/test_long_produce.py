@@ -101,7 +101,7 @@ def test_what_is_sent_behind_it_does_not_change_its_frame(kit: "Kit") -> None:
 def test_batches_of_many_partitions_are_appended_in_turns(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch, acks: int
 ) -> None:
-    monkeypatch.setattr(produce, "BATCHES_AT_ONCE", 3)
+    monkeypatch.setattr(produce, "MAX_UNSLICED_BATCHES", 3)
 
     async def scenario() -> None:
         async with kit.running() as client:
@@ -122,7 +122,7 @@ def test_batches_of_many_partitions_are_appended_in_turns(
 def test_a_refusal_without_an_answer_closes_the_connection(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(produce, "BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(produce, "MAX_UNSLICED_BATCHES", 1)
 
     async def scenario() -> None:
         async with kit.running() as client:

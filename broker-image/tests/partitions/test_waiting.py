@@ -2,8 +2,8 @@
 
 import asyncio
 
+from chiplog_broker.event_loop import SLICE_S
 from chiplog_broker.partitions.waiting import FetchWaiters
-from chiplog_wire.steps import TURN_S
 
 
 class Clock:
@@ -46,13 +46,13 @@ async def turns_of(clock: Clock, fetches: list[Fetch]) -> list[list[int]]:
 
 def test_fetches_that_take_long_leave_others_a_turn() -> None:
     clock = Clock()
-    slow = [Fetch(clock, 2 * TURN_S) for _ in range(3)]
+    slow = [Fetch(clock, 2 * SLICE_S) for _ in range(3)]
     assert asyncio.run(turns_of(clock, slow)) == [[1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 1]]
 
 
 def test_fetches_that_are_quick_are_tried_together() -> None:
     clock = Clock()
-    quick = [Fetch(clock, TURN_S / 100) for _ in range(50)]
+    quick = [Fetch(clock, SLICE_S / 100) for _ in range(50)]
     assert asyncio.run(turns_of(clock, quick))[0] == [1] * 50
 
 
@@ -60,7 +60,7 @@ def test_who_is_woken_meanwhile_is_tried_after_those_that_wait() -> None:
     async def scenario() -> None:
         clock = Clock()
         waiters = FetchWaiters(clock.monotonic_s)
-        first, second, third = (Fetch(clock, 2 * TURN_S) for _ in range(3))
+        first, second, third = (Fetch(clock, 2 * SLICE_S) for _ in range(3))
         waiters.wake({first: None, second: None})
         await one_turn()
         waiters.wake({third: None, second: None})

@@ -193,7 +193,7 @@ def test_where_the_transport_still_sends_it_sends_this_too(file: File) -> None:
 
 
 def test_a_turn_takes_so_much_and_no_more(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_sending, "TURN_BYTES", 1_000)
+    monkeypatch.setattr(file_sending, "SLICE_BYTES", 1_000)
 
     async def scenario() -> None:
         async with connected() as line:
@@ -214,7 +214,7 @@ def test_a_turn_takes_so_much_and_no_more(file: File, monkeypatch: pytest.Monkey
 def test_a_piece_that_ends_with_the_turn_ends_it(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_sending, "TURN_BYTES", 1_000)
+    monkeypatch.setattr(file_sending, "SLICE_BYTES", 1_000)
 
     async def scenario() -> None:
         async with connected() as line:

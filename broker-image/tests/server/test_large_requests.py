@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.handlers.group_offsets import CHECKED_AT_ONCE
+from chiplog_broker.handlers.group_offsets import MAX_UNSLICED_PARTITIONS
 from chiplog_broker.server import dispatch
 from chiplog_broker.server.dispatch import LARGE_ANSWER, LARGE_BODY_BYTES, is_large
 from chiplog_wire.protocol.apis import ApiKey
@@ -137,7 +137,7 @@ def test_a_commit_for_thousands_of_partitions(kit: "Kit", elsewhere: list[str]) 
         async with running(kit) as client:
             await client.create("orders", 3)
             group = Group(client)
-            many = [(number % 4, number) for number in range(CHECKED_AT_ONCE + 2)]
+            many = [(number % 4, number) for number in range(MAX_UNSLICED_PARTITIONS + 2)]
             codes = await group.commit("orders", *many)
             assert elsewhere == ["decode_request", "encode_response"]
             unknown = ErrorCode.unknown_topic_or_partition

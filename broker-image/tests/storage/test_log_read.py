@@ -17,7 +17,7 @@ from chiplog_broker.storage.segment import LARGEST_INTERVAL_BYTES, IndexSettings
 from chiplog_wire.records.batch import HEADER_BYTES, Codec, iter_batches, seal
 from chiplog_wire.records.scan import RECORDS_A_STEP
 from chiplog_wire.records.writer import BatchOptions, NewRecord, build_batch
-from chiplog_wire.steps import at_once
+from chiplog_wire.steps import run_steps
 
 if TYPE_CHECKING:
     from tests.storage.conftest import MakeBatch, StorageKit
@@ -314,7 +314,7 @@ def test_a_search_begins_again_where_the_log_was_cut(
     next(steps)
     kit.run(log.truncate_to(600, NOW))
     log.append_as_leader(make_batch([b"x"], timestamp_ms=99), 0, NOW)
-    assert at_once(steps) == (99, 600, 0)
+    assert run_steps(steps) == (99, 600, 0)
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_a_search_in_a_segment_that_went_begins_again(
     steps = with_a_lie.find_timestamp(90, 3)
     next(steps)
     kit.run(with_a_lie.delete_records_before(2, NOW))
-    assert at_once(steps) == (95, 2, 0)
+    assert run_steps(steps) == (95, 2, 0)
 
 
 def test_a_search_in_a_log_that_never_rests_gives_up(with_a_lie: PartitionLog) -> None:

@@ -969,13 +969,13 @@ def test_the_loop_is_not_held(kit: "StorageKit", make_batch: "MakeBatch") -> Non
         kit.kill()
         turns = 0
 
-        async def count_turns() -> None:
+        async def count_slices() -> None:
             nonlocal turns
             while True:
                 turns += 1
                 await asyncio.sleep(0)
 
-        counting = asyncio.create_task(count_turns())
+        counting = asyncio.create_task(count_slices())
         assert (await kit.open()).logs[kit.orders].end_offset == 20
         counting.cancel()
         return turns

@@ -40,7 +40,7 @@ class InSpark:
         self._tell = tell
 
     @property
-    def tasks_at_once(self) -> int:
+    def parallel_tasks(self) -> int:
         return self._context.defaultParallelism
 
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
@@ -65,7 +65,7 @@ class InSpark:
         found = (
             self._context.parallelize(splits, len(splits))
             .mapPartitions(read)
-            .repartitionAndSortWithinPartitions(self.tasks_at_once, place_of)
+            .repartitionAndSortWithinPartitions(self.parallel_tasks, place_of)
             .mapPartitions(merge)
         )
         with telling(lambda: progress(splits, done.value), self._tell):

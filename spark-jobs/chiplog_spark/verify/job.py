@@ -67,7 +67,7 @@ class Runner(Protocol):
     """What runs the two stages."""
 
     @property
-    def tasks_at_once(self) -> int:
+    def parallel_tasks(self) -> int:
         """How many splits are read at the same time at most."""
 
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
@@ -97,7 +97,7 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
         findings += again
         counts.update(one.check for one in again)
         accusations |= {accusation_of(one) for one in again}
-    cores = runner.tasks_at_once
+    cores = runner.parallel_tasks
     summary = {
         "coverage": verdict.coverage,
         "partitioners": partitioners(verdict.chosen),
@@ -142,12 +142,12 @@ def _look(
         plans = [planned_topic(client, name, now_ms) for name in dict.fromkeys(job.topics)]
         facts = {(one.topic, one.partition): one for plan in plans for one in plan.partitions}
         splits = _splits(plans, job.records_per_split)
-        at_once = min(runner.tasks_at_once, max(len(splits), 1))
+        parallel = min(runner.parallel_tasks, max(len(splits), 1))
         task = Task(
             access=access,
             facts=facts,
             wanted=wanted,
-            bytes_per_second=share_of(job.bytes_per_second, at_once),
+            bytes_per_second=share_of(job.bytes_per_second, parallel),
             deadline_s=deadline_s,
         )
         log.info("planned", extra={"partitions": len(facts), "splits": len(splits)})

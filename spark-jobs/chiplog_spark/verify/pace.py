@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-def share_of(bytes_per_second: int | None, tasks_at_once: int) -> float | None:
+def share_of(bytes_per_second: int | None, parallel_tasks: int) -> float | None:
     """What one task may read in a second; None for as much as it can.
 
     Tasks know nothing of each other, so each gets the same part, and what one does not use is
@@ -11,7 +11,7 @@ def share_of(bytes_per_second: int | None, tasks_at_once: int) -> float | None:
     """
     if bytes_per_second is None:
         return None
-    return bytes_per_second / max(tasks_at_once, 1)
+    return bytes_per_second / max(parallel_tasks, 1)
 
 
 @dataclass(slots=True)

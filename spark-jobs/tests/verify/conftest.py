@@ -23,7 +23,7 @@ SETTINGS = {"log.retention.check.interval.ms": "1000", "log.cleaner.backoff.ms":
 class InProcess:
     """The two stages with a sort between them: what `InSpark` does, without a JVM."""
 
-    tasks_at_once = 1
+    parallel_tasks = 1
 
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
         rows = sorted(

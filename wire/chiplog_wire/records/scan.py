@@ -14,7 +14,7 @@ from chiplog_wire.records.batch import HEADER_BYTES, BatchHeader, Codec
 from chiplog_wire.records.compression import decompress
 from chiplog_wire.records.errors import DecompressionError, InvalidRecordError
 from chiplog_wire.records.reader import MAX_INFLATED_BYTES
-from chiplog_wire.steps import Steps, at_once
+from chiplog_wire.steps import Steps, run_steps
 
 ScannedRecord: TypeAlias = tuple[int, int, int, int, Any, bool]
 """Offset delta, where the record begins and ends in the payload, timestamp delta in milliseconds,
@@ -116,7 +116,7 @@ def check_keys_quickly(batch: memoryview, header: BatchHeader) -> None:
         payload = decompress(header.codec, packed, QUICK_BYTES)
     except DecompressionError:
         raise TakesLong from None  # it may be good and too large
-    at_once(_check(bytes(payload), header.record_count))
+    run_steps(_check(bytes(payload), header.record_count))
 
 
 def check_keys(batch: memoryview, header: BatchHeader) -> Steps[None]:

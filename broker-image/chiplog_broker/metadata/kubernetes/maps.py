@@ -31,7 +31,7 @@ from chiplog_kube.api import Manifest
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 32
+MAX_CONCURRENT = 32
 """How many maps are made durable together."""
 RETRY_S = 1.0
 
@@ -192,8 +192,8 @@ class Maps:
                 failed.add(spec.topic_name)
 
         changed = [one for one in newer.values() if one != self.applied.get(one.topic_name)]
-        for start in range(0, len(changed), AT_ONCE):
-            await asyncio.gather(*map(keep, changed[start : start + AT_ONCE]))
+        for start in range(0, len(changed), MAX_CONCURRENT):
+            await asyncio.gather(*map(keep, changed[start : start + MAX_CONCURRENT]))
         return failed
 
     async def _apply(self, spec: PartitionMapSpec) -> bool:

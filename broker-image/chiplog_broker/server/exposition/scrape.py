@@ -69,7 +69,7 @@ class Exposition:
         return await asyncio.shield(self._making)
 
     async def text(self) -> bytes:
-        """Everything there is to tell now. Others have their turn while it is made."""
+        """The current values of all metrics, made in slices: other tasks run in between."""
         body = bytearray(generate_latest(self.registry))
         for piece in self._slices():
             await asyncio.sleep(0)

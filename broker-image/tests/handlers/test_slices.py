@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from chiplog_broker.handlers.turns import LongWork
+from chiplog_broker.event_loop import SLICE_S
+from chiplog_broker.handlers.slices import LongWork
 from chiplog_broker.ports.clock import Clock
-from chiplog_wire.steps import TURN_S, Steps, at_once
+from chiplog_wire.steps import Steps, run_steps
 
 
 class WorkClock:
@@ -33,12 +34,12 @@ def test_one_of_many_goes_on_in_each_turn() -> None:
 
         def steps(number: int) -> Steps[int]:
             for _ in range(3):
-                clock.now_s += TURN_S
+                clock.now_s += SLICE_S
                 done.append(number)
                 yield None
             return number
 
-        tasks = [asyncio.create_task(work.run(steps(one), work.turns())) for one in range(4)]
+        tasks = [asyncio.create_task(work.run(steps(one), work.slices())) for one in range(4)]
         most, before = 0, 0
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0)
@@ -55,11 +56,11 @@ def test_one_of_many_goes_on_in_each_turn() -> None:
 def test_who_comes_while_others_wait_begins_behind_them() -> None:
     async def scenario() -> None:
         clock, work = long_work()
-        first = work.turns()
-        clock.now_s += TURN_S
+        first = work.slices()
+        clock.now_s += SLICE_S
         waiting = asyncio.create_task(first.pause())
         await asyncio.sleep(0)
-        newcomer = asyncio.create_task(work.turns().pause())
+        newcomer = asyncio.create_task(work.slices().pause())
         await asyncio.sleep(0)
         assert not newcomer.done()
         await asyncio.gather(waiting, newcomer)
@@ -70,7 +71,7 @@ def test_who_comes_while_others_wait_begins_behind_them() -> None:
 def test_who_was_cancelled_holds_nobody_up() -> None:
     async def scenario() -> None:
         _, work = long_work()
-        one, other = (asyncio.create_task(work.next_turn()) for _ in range(2))
+        one, other = (asyncio.create_task(work.next_slice()) for _ in range(2))
         await asyncio.sleep(0)
         one.cancel()
         await asyncio.wait_for(other, 10)
@@ -92,7 +93,7 @@ def test_what_another_thread_does_comes_back_to_the_steps(
 ) -> None:
     async def scenario() -> str:
         _, work = long_work()
-        return await work.run(calls(call), work.turns())
+        return await work.run(calls(call), work.slices())
 
     assert asyncio.run(scenario()) == expected
-    assert at_once(calls(call)) == expected
+    assert run_steps(calls(call)) == expected
