@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from chiplog_broker.broker import Broker
-from chiplog_broker.folder import folder_ports
+from chiplog_broker.directory_ports import directory_ports
 from chiplog_broker.metadata.listeners import Listener
 from chiplog_broker.server.exposition.partitions import PARTITION_SERIES, PARTITION_SIZE
 from chiplog_broker.server.exposition.topics import SIZE_SERIES, TOPIC_SERIES
@@ -99,7 +99,9 @@ async def of_broker() -> list[Row]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         listener = Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)
-        broker = Broker(folder_ports("--standalone", folder), {}, [listener], str(folder / "data"))
+        broker = Broker(
+            directory_ports("--standalone", folder), {}, [listener], str(folder / "data")
+        )
         await broker.start()
         try:
             return list(of_registry(broker.exposition().registry))

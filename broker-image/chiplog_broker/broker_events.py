@@ -44,7 +44,7 @@ class BrokerEvents:
     # -- of the data directory
 
     def logs_opened(self, progress: Progress) -> None:
-        """The opening of the data directory has come so far."""
+        """The progress of opening the data directory."""
         self._health.logs_recovered = progress.partitions_done
         self._health.logs_total = progress.partitions_total
 
@@ -54,12 +54,12 @@ class BrokerEvents:
             self._parts.replicas.log_damaged(partition, found)
 
     def log_compacts(self) -> None:
-        """A log is to be compacted from now on."""
+        """The topic's configuration now enables compaction."""
         if self._parts.housekeeping is not None:
             self._parts.housekeeping.log_compacts()
 
     def disk_failed(self, failure: OSError) -> None:
-        """The data directory went offline. While it is being opened that ends the start."""
+        """The data directory went offline. If it is being opened, the start fails instead."""
         if self._parts.replicas is None:
             return
         self._parts.replicas.go_offline(failure)
@@ -70,19 +70,19 @@ class BrokerEvents:
     # -- of the replicas
 
     def proposals_changed(self) -> None:
-        """Leaders here have promised something, or a promise was answered."""
+        """Leaders here made a new proposal, or one was answered."""
         self._membership.proposals_changed()
 
     def trouble_changed(self) -> None:
-        """A replica here cannot go on by itself, or can again."""
+        """A replica here stopped because of an error, or works again."""
         self._membership.trouble_changed()
 
     def topic_outdated(self, topic: str) -> None:
-        """The replicas here are to be made again what the topic's map says."""
+        """Apply the topic's map to the replicas here again."""
         self._membership.topic_outdated(topic)
 
     def topic_changed(self, topic: str) -> None:
-        """Replicas of this topic came, went, lead now or do not any more."""
+        """Replicas of this topic were added or removed, or became or ceased to be leaders."""
         if self._parts.coordinator is not None:
             self._parts.coordinator.topic_changed(topic)
 
@@ -91,18 +91,18 @@ class BrokerEvents:
         if self._parts.coordinator is not None:
             self._parts.coordinator.topic_deleted(topic_id)
 
-    def follower_heard(self, partition: Partition) -> None:
-        """A follower that counts was heard by a leader that was isolated."""
+    def follower_fetched(self, partition: Partition) -> None:
+        """A follower fetched from a leader that was isolated."""
         if self._parts.silence is not None:
-            self._parts.silence.follower_heard(partition)
+            self._parts.silence.follower_fetched(partition)
 
     # -- of the membership
 
     def waits_for(self, what: str) -> None:
-        """The start waits for this; for nothing where it is empty."""
+        """What the start waits for; empty if it waits for nothing."""
         self._health.waiting_for = what
 
-    def authority_heard(self) -> None:
-        """Who decides which brokers lead has answered."""
+    def authority_answered(self) -> None:
+        """The authority that elects leaders has answered."""
         if self._parts.silence is not None:
-            self._parts.silence.authority_heard()
+            self._parts.silence.authority_answered()

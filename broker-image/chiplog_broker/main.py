@@ -16,8 +16,8 @@ from pathlib import Path
 
 from chiplog_broker.broker import Broker
 from chiplog_broker.config_file import listeners, standalone_config
+from chiplog_broker.directory_ports import directory_ports
 from chiplog_broker.errors import CannotStart
-from chiplog_broker.folder import folder_ports
 from chiplog_broker.full_collections import FullCollections
 from chiplog_broker.logging_setup import set_up
 from chiplog_broker.process import keep_freed_memory, raise_open_file_limit
@@ -142,11 +142,11 @@ def main() -> None:
         sys.exit(2)
 
 
-def standalone(folder: Path, config_file: Path | None) -> Broker:
-    """A broker whose data and metadata lie in one folder. Raises `CannotStart`."""
+def standalone(directory: Path, config_file: Path | None) -> Broker:
+    """A broker whose data and metadata are in one directory. Raises `CannotStart`."""
     config = standalone_config(config_file)
-    ports = folder_ports("--standalone", folder)
-    return Broker(ports, config, listeners(config), str(folder / "data"))
+    ports = directory_ports("--standalone", directory)
+    return Broker(ports, config, listeners(config), str(directory / "data"))
 
 
 async def serve(broker: Broker, addresses: Addresses) -> None:

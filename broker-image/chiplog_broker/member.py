@@ -7,8 +7,8 @@ from pathlib import Path
 
 from chiplog_broker.broker import Broker
 from chiplog_broker.config_file import member_config, member_listeners
+from chiplog_broker.directory_ports import directory_ports
 from chiplog_broker.errors import CannotStart
-from chiplog_broker.folder import folder_ports
 from chiplog_broker.metadata.kubernetes.membership import KubernetesMembership, MemberPorts
 from chiplog_broker.metadata.kubernetes.process import Process, new_incarnation
 from chiplog_broker.metadata.listeners import internal_listener
@@ -41,7 +41,7 @@ def member(
     """
     config = member_config(options.config, options.broker_id)
     connection = connection or api_server(options.kubeconfig)
-    ports = folder_ports("--data", options.data)
+    ports = directory_ports("--data", options.data)
     api = HttpKubeApi(connection)
     # The broker itself says when the API server goes away and when it is back.
     logging.getLogger("chiplog_kube").setLevel(logging.ERROR)
@@ -90,8 +90,8 @@ def api_server(kubeconfig: Path | None) -> Connection:
         ) from problem
 
 
-def internal_credentials(folder: Path | None, clock: Clock) -> FileCredentials | None:
+def internal_credentials(directory: Path | None, clock: Clock) -> FileCredentials | None:
     """What brokers know each other by; a process outside of a pod has it only if it is told to."""
-    if folder is None and not CREDENTIALS.is_dir():
+    if directory is None and not CREDENTIALS.is_dir():
         return None
-    return FileCredentials(folder or CREDENTIALS, clock)
+    return FileCredentials(directory or CREDENTIALS, clock)

@@ -362,12 +362,12 @@ def batch(*values: bytes, producer: Producer | None = None) -> bytes:
 class Kit:
     """What a test of the whole broker needs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.batch = batch
         self.milliseconds = milliseconds
-        self.disk = FaultyDisk(folder / "data")
-        self.metadata = FaultyDisk(folder / "metadata")
+        self.disk = FaultyDisk(directory / "data")
+        self.metadata = FaultyDisk(directory / "metadata")
         self.broker: Broker
         self._clients: list[Client] = []
 
@@ -377,11 +377,11 @@ class Kit:
         """A broker on this folder, as a process of its own would find it."""
         self.disk.close()
         self.metadata.close()
-        self.disk = FaultyDisk(self.folder / "data")
-        self.metadata = FaultyDisk(self.folder / "metadata")
+        self.disk = FaultyDisk(self.directory / "data")
+        self.metadata = FaultyDisk(self.directory / "metadata")
         ports = Ports(SystemClock(), SystemRng(), self.disk, self.metadata)
         config = {"offsets.topic.num.partitions": "1", **(config or {})}
-        self.broker = Broker(ports, config, listeners or [PLAINTEXT], str(self.folder))
+        self.broker = Broker(ports, config, listeners or [PLAINTEXT], str(self.directory))
         return self.broker
 
     @asynccontextmanager

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chiplog_broker.full_collections import LONG_MS, LOOK_AGAIN_S, FullCollections
+from chiplog_broker.full_collections import FULL_SCAN_INTERVAL_S, LONG_MS, FullCollections
 
 
 class SlowClock:
@@ -68,7 +68,7 @@ def test_after_an_hour_all_are_looked_at_again(clock: SlowClock) -> None:
     gc.collect()
     assert not gone, "it was set apart before it became garbage"
 
-    clock.now_s += LOOK_AGAIN_S
+    clock.now_s += FULL_SCAN_INTERVAL_S
     gc.collect()
     assert gc.get_freeze_count() == 0
     gc.collect()

@@ -24,14 +24,14 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start(folder: Path, config: str | Path = "", **options: str) -> "subprocess.Popen[str]":
+def start(directory: Path, config: str | Path = "", **options: str) -> "subprocess.Popen[str]":
     kafka, health, metrics = free_ports(3)
     if isinstance(config, str):
         text = config or f"listeners=PLAINTEXT://127.0.0.1:{kafka}\n"
-        config = folder.parent / "server.properties"
+        config = directory.parent / "server.properties"
         config.write_text(text)
     given = {
-        "standalone": str(folder),
+        "standalone": str(directory),
         "config": str(config),
         "health-address": f"127.0.0.1:{health}",
         "metrics-address": f"127.0.0.1:{metrics}",

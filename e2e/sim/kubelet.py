@@ -76,7 +76,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PartitionContext:
     """What all nodes share."""
 
     loop: SimLoop
@@ -90,7 +90,7 @@ class Surroundings:
 class Node:
     """One node with the pod of one broker."""
 
-    def __init__(self, around: Surroundings, broker_id: int) -> None:
+    def __init__(self, around: PartitionContext, broker_id: int) -> None:
         self._around = around
         self._chance = random.Random(around.chance.getrandbits(64))  # noqa: S311
         self.broker_id = BrokerId(broker_id)

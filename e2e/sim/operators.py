@@ -11,7 +11,7 @@ from chiplog_kube import kinds
 from chiplog_operator.caches import ClusterKey
 from chiplog_operator.leadership import Leadership
 from chiplog_operator.system import Chance, Settings, System
-from e2e.sim.kubelet import Surroundings
+from e2e.sim.kubelet import PartitionContext
 from e2e.sim.loop import Process, SimClock
 
 HOME: Final = "chiplog-system"
@@ -46,7 +46,7 @@ class Meter:
 class Operator:
     """One replica of the operator's Deployment; its process is started anew when it ended."""
 
-    def __init__(self, around: Surroundings, number: int) -> None:
+    def __init__(self, around: PartitionContext, number: int) -> None:
         self._around = around
         self.host = f"operator-{number}"
         self._chance = random.Random(around.chance.getrandbits(64))  # noqa: S311

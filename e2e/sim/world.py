@@ -18,7 +18,7 @@ from e2e.sim.api_server import ApiServer
 from e2e.sim.api_store import ApiStore
 from e2e.sim.clients import FEW_PARTITIONS, Auditor, Consumer, Habits, Notebook, Producer
 from e2e.sim.decisions import DecisionTrace
-from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, Surroundings
+from e2e.sim.kubelet import CLUSTER, NAMESPACE, PASSWORD, Node, PartitionContext
 from e2e.sim.logs import AppendTrace, replicas_on
 from e2e.sim.loop import START_S, Process, SimLoop
 from e2e.sim.maps import damaged_in, in_sync_in, partitions_in, states_in
@@ -54,7 +54,7 @@ class World:
         self.server.on_write.append(self.trace)
         self.trace_of_appends = AppendTrace()
         self.trace_of_decisions = DecisionTrace(self.store, loop.time)
-        self._around = around = Surroundings(
+        self._around = around = PartitionContext(
             loop=loop,
             network=self.network,
             server=self.server,

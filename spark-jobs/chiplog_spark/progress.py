@@ -23,7 +23,7 @@ OFFSETS: Final = "offsets"
 Done: TypeAlias = Counter[str]
 """`BYTES`, `OFFSETS`, and how many splits of each partition are done, by `name_of`."""
 
-Tell: TypeAlias = Callable[[RunProgress], None]
+Report: TypeAlias = Callable[[RunProgress], None]
 
 
 def name_of(topic: str, partition: int) -> str:
@@ -56,8 +56,8 @@ def progress(splits: Sequence[Split], done: Done) -> RunProgress:
 
 
 @contextmanager
-def telling(
-    look: Callable[[], RunProgress], tell: Tell, every_s: float = EVERY_S
+def reporting_progress(
+    current: Callable[[], RunProgress], report: Report, every_s: float = EVERY_S
 ) -> Iterator[None]:
     """Within the block, tell what changed, every so often, and at last how far it came."""
     ended = threading.Event()
@@ -67,10 +67,10 @@ def telling(
         is_last = False
         while not is_last:
             is_last = ended.wait(every_s)
-            now = look()
+            now = current()
             if now != known:
                 known = now
-                tell_safely(now, tell)
+                report_safely(now, report)
 
     thread = threading.Thread(target=watch, name="progress", daemon=True)
     thread.start()
@@ -81,7 +81,7 @@ def telling(
         thread.join()
 
 
-def tell_safely(now: RunProgress, tell: Tell) -> None:
+def report_safely(now: RunProgress, report: Report) -> None:
     """Into the log in any case."""
     facts = {
         "bytes_read": now.bytes,
@@ -92,7 +92,7 @@ def tell_safely(now: RunProgress, tell: Tell) -> None:
     }
     log.info("progress", extra=facts)
     try:
-        tell(now)
+        report(now)
     except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
         log.warning("progress not told", extra={"why": f"{type(error).__name__}: {error}"})
 

@@ -5,7 +5,7 @@ from collections import Counter
 from uuid import UUID
 
 from chiplog_core.model.spark_run import RunProgress
-from chiplog_spark.progress import of_split, progress, telling
+from chiplog_spark.progress import of_split, progress, reporting_progress
 from chiplog_spark.source.splits import Split
 from chiplog_spark.wire.facts import Place
 
@@ -54,13 +54,13 @@ def test_what_changes_is_told_and_a_failure_to_tell_harms_nothing() -> None:
             twice.set()
         raise OSError("no API server")
 
-    with telling(look, tell, every_s=0.001):
+    with reporting_progress(look, tell, every_s=0.001):
         assert twice.wait(LIMIT_S)
     assert [one.percent for one in told] == [0, 1, 2], "what is the same is told once"
 
 
 def test_how_far_it_came_is_told_at_the_end_also_of_a_short_job() -> None:
     told: list[RunProgress] = []
-    with telling(lambda: RunProgress(percent=100), told.append, every_s=3_600):
+    with reporting_progress(lambda: RunProgress(percent=100), told.append, every_s=3_600):
         pass
     assert [one.percent for one in told] == [100]

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.room import Room
-from chiplog_broker.coordinator.shard import Shard, Surroundings
+from chiplog_broker.coordinator.shard import Shard, ShardContext
 from chiplog_broker.metadata.view import ClusterView
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.ports.clock import Clock
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 MEMBER_ID_BYTES = 16
 MEMBER_NAME_LENGTH = 255
-"""Of a client's name in the ids of its members: they are remembered, and repeated often."""
+"""Characters of a client id in a member id: member ids are kept in memory and sent often."""
 
 
 class Coordinator:
-    """The shards of one broker, kept equal to what it leads."""
+    """The shards of one broker: one for each partition of `__consumer_offsets` that it leads."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Coordinator:
         self._loading: dict[Shard, asyncio.Task[None]] = {}
         self._expiring: asyncio.Task[None] | None = None
         self._began_ms = clock.now_ms() - self.ticks_ms()
-        self._around = Surroundings(
+        self._context = ShardContext(
             limits=self._limits,
             new_member_id=self._new_member_id,
             now_ms=self.now_ms,
@@ -58,36 +58,36 @@ class Coordinator:
         self._is_closed = False
 
     def start(self) -> None:
-        """Look for offsets that have expired, from time to time."""
+        """Start the task that deletes expired offsets."""
         self._expiring = asyncio.get_running_loop().create_task(self._expire_again_and_again())
 
     def now_ms(self) -> int:
-        """The wall clock as it is now: what is stored must not have the error of the start."""
+        """The present wall-clock time, for stored timestamps."""
         return self._clock.now_ms()
 
     def ticks_ms(self) -> int:
-        """The time of sessions, which the wall clock must not end: it never goes back or jumps."""
+        """Monotonic milliseconds, for sessions: a change of the wall clock must not end them."""
         return int(self._clock.monotonic_s() * 1000)
 
     def _to_wall_ms(self, ticks_ms: int) -> int:
         return ticks_ms + self.now_ms() - self.ticks_ms()
 
     def _expiry_ms(self) -> int:
-        """The time by which offsets expire: the earlier one of two clocks.
+        """The time for the expiry of offsets: the earlier one of two clocks.
 
-        A wall clock that somebody sets a month ahead must cost nobody's offsets, so it counts
-        only as far as that time has passed here. Nor does the time of the start count where it
-        was too late. What this delays goes a little later.
+        If somebody sets the wall clock a month ahead, no offsets may be lost, so time counts only
+        as far as it has passed in this process. If the wall clock was ahead at the start and is
+        corrected, the corrected time counts. This may delay expiry a little.
         """
         return min(self.now_ms(), self._began_ms + self.ticks_ms())
 
     def topic_changed(self, topic: str) -> None:
-        """The replicas of a topic may lead now, or may not any more."""
+        """The leadership of the topic's replicas here may have changed."""
         if topic == CONSUMER_OFFSETS and not self._is_closed:
             self.refresh()
 
     def refresh(self) -> None:
-        """Take up what is led here, give up what is not."""
+        """Start shards for the partitions led here, and end the others."""
         for index, shard in list(self._shards.items()):
             if self._replicas.get(CONSUMER_OFFSETS, index) is not shard.partition or (
                 not shard.is_current
@@ -97,7 +97,7 @@ class Coordinator:
         for partition in self._replicas.of_topic(CONSUMER_OFFSETS):
             index = partition.name.partition
             if partition.is_leader and index not in self._shards:
-                shard = self._shards[index] = Shard(partition, self._around)
+                shard = self._shards[index] = Shard(partition, self._context)
                 task = asyncio.get_running_loop().create_task(shard.load())
                 self._loading[shard] = task
                 task.add_done_callback(partial(self._loaded, shard))
@@ -106,13 +106,14 @@ class Coordinator:
         del self._loading[shard]
 
     def topic_deleted(self, topic_id: UUID) -> None:
-        """Free what was committed for it; it counts for no topic of that name any more anyway."""
+        """Delete offsets that were committed for this topic id."""
         for shard in self:
             if shard.is_serving:
                 shard.forget_topic(topic_id)
 
     def partition_of(self, group_id: str) -> int:
-        """Where a group belongs. Raises `GroupError` before there is such a place."""
+        """The partition of a group. Raises `GroupError` as long as `__consumer_offsets` does not
+        exist."""
         topic = self._cluster.topic(CONSUMER_OFFSETS)
         if topic is None:
             raise GroupError(
@@ -122,7 +123,7 @@ class Coordinator:
         return partition_of(group_id, len(topic.partitions))
 
     def shard(self, group_id: str) -> Shard:
-        """The one that coordinates this group, if it may now. Raises `GroupError`."""
+        """The shard that coordinates this group. Raises `GroupError` if it cannot now."""
         shard = self._shards.get(self.partition_of(group_id))
         if shard is None:
             raise GroupError(ErrorCode.not_coordinator)
@@ -134,7 +135,7 @@ class Coordinator:
         return iter(list(self._shards.values()))
 
     async def expire_offsets(self) -> None:
-        """Forget what groups without members committed long ago."""
+        """Delete expired offsets of groups without members."""
         retention_ms = setting(self._config, keys.OFFSETS_RETENTION_MINUTES) * 60_000
         for shard in self:
             if shard.is_serving:
@@ -151,7 +152,8 @@ class Coordinator:
                 logger.exception("offsets_not_expired")
 
     async def close(self) -> None:
-        """Answer all who wait, and nobody any more; may be called again. Partitions still lead."""
+        """Answer all waiting requests and refuse new ones; idempotent. Partitions continue to
+        lead."""
         self._is_closed = True
         loading = list(self._loading.values())
         for shard in self:
@@ -176,7 +178,7 @@ class Coordinator:
         )
 
     def _new_member_id(self, name: str) -> str:
-        """As Kafka makes them: a name that people know, and what makes it the only one."""
+        """A member id in Kafka's form: the client id and a random UUID."""
         return (
             f"{name[:MEMBER_NAME_LENGTH]}-{UUID(bytes=self._rng.token(MEMBER_ID_BYTES), version=4)}"
         )

@@ -1,4 +1,4 @@
-"""From what a partition refuses to what a group's client is told."""
+"""From the errors of a partition to the errors that a group's clients get."""
 
 from typing import Final
 
@@ -15,8 +15,8 @@ class GroupError(Exception):
         self.code = code
 
 
-# As Kafka translates them: a client looks for the coordinator again, or tries again here.
-_TOLD: Final = {
+# As in Kafka: with these codes a client finds the coordinator again, or retries here.
+_GROUP_ERRORS: Final = {
     ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
     ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
     ErrorCode.fenced_leader_epoch: ErrorCode.not_coordinator,
@@ -28,19 +28,19 @@ _TOLD: Final = {
 _GROUP_CODES: Final = frozenset(map(int, Code))
 
 
-def told(code: ErrorCode) -> ErrorCode:
-    """What a group's client is told where its partition's records end with `code`.
+def to_group_error(code: ErrorCode) -> ErrorCode:
+    """The code that a group's client gets if an append to its partition fails with `code`.
 
-    Of whatever is not listed it is told to try again: too few replicas, no room, no time left.
+    For codes that are not listed, clients retry: too few replicas, no space, a timeout.
     """
-    return _TOLD.get(code, ErrorCode.coordinator_not_available)
+    return _GROUP_ERRORS.get(code, ErrorCode.coordinator_not_available)
 
 
-def told_of(refusal: Refusal | PartitionError) -> ErrorCode:
-    """The same, for an append that was refused at once."""
-    return told(code_of(refusal))
+def refusal_to_group_error(refusal: Refusal | PartitionError) -> ErrorCode:
+    """The same, for an append that was refused before it was written."""
+    return to_group_error(code_of(refusal))
 
 
 def group_code(code: ErrorCode) -> Code:
-    """The same for members: what only commits can end with is an unknown error to them."""
+    """The same for members: codes that only commits can have are an unknown error to them."""
     return Code(code) if code in _GROUP_CODES else Code.UNKNOWN_SERVER_ERROR

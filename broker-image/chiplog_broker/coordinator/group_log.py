@@ -1,17 +1,18 @@
-"""What one reign appends to a partition of `__consumer_offsets`, and what all of it says."""
+"""Appends group records to a partition of `__consumer_offsets`, and knows the state of its log."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from chiplog_broker.coordinator.errors import told_of
-from chiplog_broker.coordinator.holding import Safety, Told, outcome, when_safe
+from chiplog_broker.coordinator.errors import refusal_to_group_error
+from chiplog_broker.coordinator.holding import Safety, outcome, when_safe
 from chiplog_broker.coordinator.loading import load
 from chiplog_broker.groups.batches import read_mark, to_batches
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.partitions.errors import REFUSALS, PartitionError
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.waiting import Settled
 from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.errors import BatchTooLargeError
 from chiplog_wire.records.writer import NewRecord
@@ -20,36 +21,37 @@ logger = logging.getLogger(__name__)
 
 OK = ErrorCode.none
 MARKS = ""
-"""Of no group."""
+"""The key for records that belong to no group."""
 LOG_INTERVAL_MS = 10_000
-"""A partition that takes no records refuses those of all groups."""
+"""A partition that refuses records refuses those of all groups: one log line in this time."""
 
 
 class GroupLog:
-    """`state` is the fold of the log up to its end, `safety` says how much of it may be told."""
+    """`state` is the fold of the log up to its end; `safety` delays answers until records are
+    safe."""
 
     def __init__(
         self, partition: Partition, now_ms: Callable[[], int], ticks_ms: Callable[[], int]
     ) -> None:
-        """The partition must lead: what is appended belongs to the reign that it leads in now."""
+        """The partition must be led here: records are appended in its present leader epoch only."""
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.state = GroupsState()
         self.safety = Safety(partition)
         self._now_ms = now_ms
         self._ticks_ms = ticks_ms
-        self._asking: list[Told] = []
+        self._asking: list[Settled] = []
         self._logged_ms = -LOG_INTERVAL_MS
 
     def check(self) -> None:
-        """Raises `PartitionError` where that reign is over, or the disk has failed."""
+        """Raises `PartitionError` if that leader epoch has ended, or the disk has failed."""
         self.partition.check_epoch(self.epoch)
 
     async def load(self) -> None:
-        """Learn what there is, and wait until all of it is safe.
+        """Read the log, and wait until all of it is below the high watermark.
 
-        A leader that is cut off tells all who wait to go; this one waits on. Raises
-        `PartitionError` where nothing becomes safe any more, `RecordsError`, `StorageError`.
+        An isolated leader fails its waiting requests; this one continues to wait. Raises
+        `PartitionError` if nothing can become safe any more, `RecordsError` and `StorageError`.
         """
         partition, end_offset = self.partition, self.partition.log.end_offset
         self.state = await load(partition)
@@ -61,10 +63,11 @@ class GroupLog:
     def append(
         self, group_id: str, make: Callable[[], Sequence[NewRecord]], *, whole: bool = False
     ) -> ErrorCode:
-        """Append records and know what they say; `none` where all of them are in the log.
+        """Append records and apply them to the state; returns `none` if all are in the log.
 
-        Of several batches the first ones may be there with a refusal, too; but `whole` refuses
-        what does not fit into one, with `invalid_commit_offset_size`.
+        If records take several batches, the first ones may be in the log although an error is
+        returned. With `whole`, records that do not fit into one batch are refused with
+        `invalid_commit_offset_size`.
         """
         try:
             self.check()
@@ -81,13 +84,13 @@ class GroupLog:
                 self.safety.appended(group_id, appended.last_offset + 1)
         except (PartitionError, *REFUSALS) as refused:
             self._refused(group_id, str(refused))
-            return told_of(refused)
+            return refusal_to_group_error(refused)
         return OK
 
     def append_for(
-        self, respond: Told, group_id: str, make: Callable[[], Sequence[NewRecord]]
+        self, respond: Settled, group_id: str, make: Callable[[], Sequence[NewRecord]]
     ) -> ErrorCode:
-        """The same, and `respond` is told of it: of a refusal at once, else when all is safe."""
+        """Like `append`. Calls `respond` at once with an error, or once all records are safe."""
         code = self.append(group_id, make)
         if code is OK:
             self.safety.when_safe(group_id, respond)
@@ -95,14 +98,15 @@ class GroupLog:
             respond(code)
         return code
 
-    def when_current(self, respond: Told, group_id: str) -> None:
-        """`respond` is told of no error where this reign went on after this call, and all that
-        there was of the group is safe.
+    def when_current(self, respond: Settled, group_id: str) -> None:
+        """Calls `respond` without an error if the leader epoch has not ended before this call and
+        all records of the group so far are safe.
 
-        A leader that was deposed may be the last to hear of it, and others commit meanwhile. So
-        it asks those without whom nobody else could: a record that is safe was taken by all of
-        them in this reign. One record serves all who ask in one turn of the event loop. Who waits
-        for nobody needs none: nobody else can lead.
+        A deposed leader may learn it late, while another coordinator already accepts commits. So a
+        record is appended: once it is safe, every replica that could elect another leader has
+        accepted it in this leader epoch. One record serves all callers in one iteration of the
+        event loop. If the partition has no other replicas, no record is needed: nobody else can
+        lead.
         """
         followers = self.partition.followers
         if followers is None or not followers.are_waited_for:
@@ -121,8 +125,8 @@ class GroupLog:
             else:
                 respond(code)
 
-    def answer(self, respond: Told, group_id: str, code: ErrorCode) -> None:
-        """Codes tell of a group too: they wait for what was appended before."""
+    def answer(self, respond: Settled, group_id: str, code: ErrorCode) -> None:
+        """Calls `respond` with this code after the records appended so far are safe."""
         self.safety.when_safe(group_id, lambda failed: respond(code if failed is OK else failed))
 
     def _refused(self, group_id: str, reason: str) -> None:

@@ -1,67 +1,65 @@
-"""Answers that wait until what they tell of is safe.
+"""Answers that wait until the records behind them are below the high watermark.
 
-A coordinator acts on what it has appended, and tells nobody before the high watermark has passed
-it: another coordinator could otherwise know less than a client (replication.md, section 5).
+A coordinator acts on records as soon as they are appended, but answers only after the high
+watermark has passed them. Otherwise a later coordinator could know less than a client
+(replication.md, section 5).
 """
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import TypeAlias
 
-from chiplog_broker.coordinator.errors import told
+from chiplog_broker.coordinator.errors import to_group_error
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.waiting import Settled
 from chiplog_wire.protocol.errors import ErrorCode
 
 TIMEOUT_S = 5.0
-"""Kafka's offsets.commit.timeout.ms, which nobody changes."""
+"""The default of Kafka's offsets.commit.timeout.ms."""
 
 FORGOTTEN_PER_APPEND = 8
-"""With each append more are forgotten than are added."""
-
-Told: TypeAlias = Callable[[ErrorCode], None]
-"""Called once: with `none`, or with what is to be answered instead."""
+"""Each append removes up to this many entries and adds one, so the number of entries falls."""
 
 
-async def outcome(ask: Callable[[Told], None]) -> ErrorCode:
-    """What somebody who is asked with a callback tells."""
+async def outcome(start: Callable[[Settled], None]) -> ErrorCode:
+    """Call `start` with a callback, and wait for the code that the callback gets."""
     done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
-    def told(code: ErrorCode) -> None:
-        # Who asked may have been cancelled; whoever tells does so in the middle of other work.
+    def settled(code: ErrorCode) -> None:
+        # The waiting task may have been cancelled; this must not raise in the caller's work.
         if not done.done():
             done.set_result(code)
 
-    ask(told)
+    start(settled)
     return await done
 
 
-def when_safe(partition: Partition, offset: int, then: Told) -> None:
-    """Call `then` when the high watermark is there, at once if it is, or when it cannot be."""
+def when_safe(partition: Partition, offset: int, then: Settled) -> None:
+    """Call `then` once the high watermark reaches `offset`, or with an error if it cannot."""
     if partition.when_safe(offset, then):
         then(ErrorCode.none)
 
 
 class Safety:
-    """How far each group's part of a partition must be safe before anything is told of it."""
+    """For each group, the offset that the high watermark must reach before answers about it."""
 
     __slots__ = ("_ends", "_partition", "_waiting")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._ends: dict[str, int] = {}
-        """Where the last records of groups end, ascending; not of all that are safe."""
+        """End offset of each group's last records, ascending. Safe ones may be missing."""
         self._waiting: dict[int, dict[_Held, None]] = {}
-        """Answers by the offset that they wait for. The partition knows of each offset once,
-        however often somebody asks, gives up and asks again."""
+        """Answers by the offset that they wait for. Each offset is registered with the partition
+        once, however often clients time out and retry."""
 
     def __len__(self) -> int:
-        """Groups that are remembered."""
+        """Groups with an entry."""
         return len(self._ends)
 
     def appended(self, group_id: str, end_offset: int) -> None:
-        """Something of this group ends there, at the end of the log."""
+        """Records of this group were appended, up to the log end offset `end_offset`."""
         self._ends.pop(group_id, None)
         for oldest, safe_offset in list(islice(self._ends.items(), FORGOTTEN_PER_APPEND)):
             if safe_offset > self._partition.high_watermark:
@@ -69,15 +67,15 @@ class Safety:
             del self._ends[oldest]
         self._ends[group_id] = end_offset
 
-    def when_safe(self, group_id: str, then: Told) -> None:
-        """Call `then`, at once if nothing is in the way. After some seconds it is told that not."""
+    def when_safe(self, group_id: str, then: Settled) -> None:
+        """Call `then` once all of the group is safe, or with an error after `TIMEOUT_S`."""
         self._when_at(self._ends.get(group_id, 0), then)
 
-    def when_all_safe(self, then: Told) -> None:
-        """The same, for what is told of all groups."""
+    def when_all_safe(self, then: Settled) -> None:
+        """The same, for all groups."""
         self._when_at(next(reversed(self._ends.values()), 0), then)
 
-    def _when_at(self, end_offset: int, then: Told) -> None:
+    def _when_at(self, end_offset: int, then: Settled) -> None:
         if self._partition.high_watermark >= end_offset:
             then(ErrorCode.none)
             return
@@ -95,11 +93,11 @@ class Safety:
 
 
 class _Held:
-    """One answer; whichever comes first, it is given once."""
+    """One waiting answer. It is given once: when its offset is safe, or on timeout."""
 
     __slots__ = ("_then", "_timeout")
 
-    def __init__(self, then: Told) -> None:
+    def __init__(self, then: Settled) -> None:
         self._then = then
         self._timeout: asyncio.TimerHandle | None = None
 
@@ -109,9 +107,9 @@ class _Held:
 
     def _give_up(self, waiting: "dict[_Held, None]") -> None:
         del waiting[self]
-        self._then(told(ErrorCode.request_timed_out))
+        self._then(to_group_error(ErrorCode.request_timed_out))
 
     def settled(self, code: ErrorCode) -> None:
         if self._timeout is not None:
             self._timeout.cancel()
-        self._then(code if code is ErrorCode.none else told(code))
+        self._then(code if code is ErrorCode.none else to_group_error(code))

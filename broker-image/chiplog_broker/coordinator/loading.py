@@ -1,4 +1,4 @@
-"""Reading what a partition of `__consumer_offsets` holds, without holding up the event loop."""
+"""Reading a partition of `__consumer_offsets` in slices, so that the event loop is not blocked."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ SLICE_BYTES = 256 * 1024
 
 
 async def load(partition: Partition) -> GroupsState:
-    """The groups as of the log's end. Nobody may append meanwhile.
+    """The state of the groups at the log end. Nothing may be appended during this.
 
     Raises `RecordsError`, `StorageError`.
     """

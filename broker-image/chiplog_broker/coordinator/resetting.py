@@ -1,8 +1,8 @@
-"""What a reset appends, all of it in one batch: fencing, offsets and that it is done.
+"""The records of an offset reset, in one batch: fencing, offsets and the reset's id.
 
-Hence there is no moment in which one of them counts without the others, and nobody can join in
-between. A broker that dies before the batch leaves a group that knows nothing of the reset; one
-that dies after it leaves a group that is reset, and says so to whoever asks again.
+So they take effect together, and no member can join in between. If the broker fails before the
+batch is written, the group knows nothing of the reset. If it fails afterwards, the group is reset,
+and repeated requests are answered with the stored result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ def records_of_reset(
     fenced: Iterable[StoredGroup],
     now_ms: int,
 ) -> list[NewRecord]:
-    """`fenced` is the group without members, where it had some.
+    """`fenced` is the group without members; None if it had none.
 
     Raises `UnstorableGroupRecordError`.
     """

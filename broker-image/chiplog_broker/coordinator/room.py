@@ -1,6 +1,6 @@
-"""How much of a broker's memory its groups may take.
+"""Limits the memory of a broker's groups.
 
-Kafka bounds none of this: who may connect may make a coordinator remember as much as it likes.
+Kafka has no such limit: any client can make a coordinator store any number of groups and offsets.
 """
 
 import logging
@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 
 MAX_GROUPS: Final = 50_000
 MAX_OFFSETS: Final = 400_000
-"""Committed ones, of about 350 bytes each."""
+"""Committed offsets, of about 350 bytes each."""
 MAX_MEMBERS_BYTES: Final = 64 * 2**20
-"""Of what the members of all groups say of themselves."""
+"""Metadata and assignments of the members of all groups."""
 LOG_INTERVAL_MS: Final = 10_000
 
 
@@ -28,7 +28,7 @@ class Counted(Protocol):
 
 
 class Room:
-    """That of all groups of one broker. What there is may stay; new things are refused."""
+    """The limits for all groups of one broker. Existing data stays; new data is refused."""
 
     def __init__(self, shards: Callable[[], list[Counted]], ticks_ms: Callable[[], int]) -> None:
         self._shards = shards
@@ -37,20 +37,20 @@ class Room:
         self.members_bytes = 0
 
     def members_changed(self, bytes_more: int) -> None:
-        """What the members of a group say of themselves is longer by this, or shorter."""
+        """The metadata of a group's members grew or shrank by this many bytes."""
         self.members_bytes += bytes_more
 
     def takes_members(self) -> bool:
-        """Whether there may be more of them."""
+        """Whether there is memory for more members."""
         return self._is_below("members_bytes", self.members_bytes, MAX_MEMBERS_BYTES)
 
     def takes_groups(self) -> bool:
-        """Whether there may be more of them."""
+        """Whether there is memory for more groups."""
         count = sum(one.group_count for one in self._shards())
         return self._is_below("groups", count, MAX_GROUPS)
 
     def takes_offsets(self, count: int) -> bool:
-        """Whether there may be so many more committed offsets."""
+        """Whether there is memory for this many more committed offsets."""
         there = sum(one.offset_count for one in self._shards())
         return self._is_below("offsets", there + count - 1, MAX_OFFSETS)
 

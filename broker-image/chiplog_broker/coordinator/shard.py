@@ -1,4 +1,4 @@
-"""One partition of `__consumer_offsets`, for as long as this broker leads it in one epoch."""
+"""One partition of `__consumer_offsets`, while this broker leads it in one leader epoch."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from chiplog_broker.coordinator.errors import GroupError, group_code
 from chiplog_broker.coordinator.group_log import GroupLog
-from chiplog_broker.coordinator.holding import Told, outcome
+from chiplog_broker.coordinator.holding import outcome
 from chiplog_broker.coordinator.resetting import NewReset, records_of_reset
 from chiplog_broker.coordinator.room import Room
 from chiplog_broker.groups.batches import (
@@ -25,6 +25,7 @@ from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.groups.reset_value import DoneReset
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.waiting import Settled
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.answers import Answer, Effect, Joined, Left, Store, Synced
 from chiplog_core.groups.codes import Code
@@ -45,32 +46,32 @@ A = TypeVar("A", Joined, Synced, Left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all shards of a broker share."""
+class ShardContext:
+    """The services and values that all shards of a broker share."""
 
     limits: Callable[[], Limits]
     new_member_id: Callable[[str], str]
     now_ms: Callable[[], int]
-    """The wall clock, for what is stored: other brokers read it. It may jump."""
+    """The wall clock, for stored timestamps, which other brokers read. It may jump."""
     ticks_ms: Callable[[], int]
-    """Milliseconds that never go back or jump, for sessions and all that is waited for."""
+    """Monotonic milliseconds, for session timeouts and all other waiting."""
     to_wall_ms: Callable[[int], int]
-    """What `now_ms` says at a time of `ticks_ms`."""
+    """Converts a time of `ticks_ms` into one of `now_ms`."""
     room: Room
-    """For more groups, members and offsets."""
+    """The memory that groups, members and offsets may use."""
 
 
 class Shard:
-    """The groups of one partition. Everything runs on the event loop's thread."""
+    """The groups of one partition of `__consumer_offsets`. Runs on the event loop's thread only."""
 
-    def __init__(self, partition: Partition, around: Surroundings) -> None:
+    def __init__(self, partition: Partition, context: ShardContext) -> None:
         self.partition = partition
-        self._around = around
-        self._log = GroupLog(partition, around.now_ms, around.ticks_ms)
+        self._context = context
+        self._log = GroupLog(partition, context.now_ms, context.ticks_ms)
         self._members: dict[str, Membership] = {}
-        """Those that have members, or had some a moment ago."""
+        """Groups that have members, or had some a moment ago."""
         self._sizes: dict[str, int] = {}
-        """What their members take of the room of all groups, in bytes."""
+        """Bytes of memory that the members of each group use."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._waiting: dict[object, Callable[[Joined | Synced | Left], None]] = {}
         self.is_loaded = False
@@ -78,23 +79,23 @@ class Shard:
         """Why it could not be loaded."""
         self._is_over = False
 
-    # -- coming and going
+    # -- start and end
 
     async def load(self) -> None:
-        """Learn what there is; then, or with a `failure`, it answers."""
-        name, began_ms = str(self.partition.name), self._around.ticks_ms()
+        """Read the partition. Afterwards the shard answers, with errors if there is a `failure`."""
+        name, began_ms = str(self.partition.name), self._context.ticks_ms()
         try:
             await self._log.load()
         except PartitionError:
             return  # it is led elsewhere, or its disk failed
         except Exception as failed:
-            # Whatever it was, nobody may coordinate groups of which not all is known.
+            # Whatever the reason, groups that are not completely loaded must not be coordinated.
             self.failure = str(failed)
             logger.exception("groups_not_loaded", extra={"partition": name})
             return
         self._take_up()
         if groups := len(self._log.state.group_ids()):
-            took_ms = self._around.ticks_ms() - began_ms
+            took_ms = self._context.ticks_ms() - began_ms
             extra = {"partition": name, "groups": groups, "took_ms": took_ms}
             logger.info("groups_loaded", extra=extra)
 
@@ -107,29 +108,30 @@ class Shard:
 
     @property
     def leader_epoch(self) -> int:
-        """The one in which this answers for its groups."""
+        """The leader epoch in which this broker coordinates these groups."""
         return self._log.epoch
 
     @property
     def is_current(self) -> bool:
-        """Whether this broker still leads the partition as it did when this was made."""
+        """Whether this broker still leads the partition in the leader epoch of this shard."""
         return self.partition.leader_epoch == self._log.epoch
 
     def give_up(self) -> None:
-        """Another broker coordinates from now on: all who wait are told to look for it."""
+        """Another broker coordinates now: waiting clients get an error that makes them look for
+        it."""
         self._is_over = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         for membership in self._members.values():
-            self._tell(membership.abandon(Code.NOT_COORDINATOR))
+            self._answer_all(membership.abandon(Code.NOT_COORDINATOR))
         self._members.clear()
         for group_id in list(self._sizes):
             self._measure(group_id)
 
     @property
     def is_leading(self) -> bool:
-        """Whether it is for this to answer, now or when it is loaded."""
+        """Whether this shard answers for its groups, now or once it is loaded."""
         if self._is_over or self.partition.is_isolated:
             return False
         try:
@@ -140,16 +142,16 @@ class Shard:
 
     @property
     def is_loading(self) -> bool:
-        """Whether it will answer for its groups soon."""
+        """Whether it is still reading its partition."""
         return self.is_leading and not self.is_loaded and not self.failure
 
     @property
     def is_serving(self) -> bool:
-        """Whether it may answer for its groups now."""
+        """Whether it answers for its groups now."""
         return self.is_loaded and self.is_leading
 
     def check(self) -> None:
-        """Raises `GroupError` unless this may answer for its groups now."""
+        """Raises `GroupError` unless this shard answers for its groups now."""
         if not self.is_leading:
             raise GroupError(ErrorCode.not_coordinator)
         if self.failure:
@@ -162,27 +164,27 @@ class Shard:
     def join(self, group_id: str, request: Join, respond: Callable[[Joined], None]) -> None:
         if request.member_id == UNKNOWN_MEMBER:
             code = self._why_no_group(group_id)
-            if code is OK and not self._around.room.takes_members():
+            if code is OK and not self._context.room.takes_members():
                 code = ErrorCode.coordinator_not_available
             if code is not OK:
                 respond(Joined(code=group_code(code)))
                 return
         membership, token = self._membership(group_id), self._waits(respond)
-        self._carry_out(group_id, membership.join(token, request, self._around.ticks_ms()))
+        self._carry_out(group_id, membership.join(token, request, self._context.ticks_ms()))
 
     def sync(self, group_id: str, request: Sync, respond: Callable[[Synced], None]) -> None:
         membership, token = self._membership(group_id), self._waits(respond)
-        self._carry_out(group_id, membership.sync(token, request, self._around.ticks_ms()))
+        self._carry_out(group_id, membership.sync(token, request, self._context.ticks_ms()))
 
     def leave(
         self, group_id: str, leaving: Sequence[Leaving], respond: Callable[[Left], None]
     ) -> None:
         membership, token = self._membership(group_id), self._waits(respond)
-        self._carry_out(group_id, membership.leave(token, leaving, self._around.ticks_ms()))
+        self._carry_out(group_id, membership.leave(token, leaving, self._context.ticks_ms()))
 
-    def heartbeat(self, group_id: str, identity: Identity, respond: Told) -> None:
+    def heartbeat(self, group_id: str, identity: Identity, respond: Settled) -> None:
         membership = self._membership(group_id)
-        code = ErrorCode(membership.heartbeat(identity, self._around.ticks_ms()))
+        code = ErrorCode(membership.heartbeat(identity, self._context.ticks_ms()))
         self._settle(group_id, membership)
         self._log.answer(respond, group_id, code)
 
@@ -193,27 +195,26 @@ class Shard:
         group_id: str,
         identity: Identity,
         commits: Mapping[TopicPartition, CommittedOffset],
-        respond: Told,
+        respond: Settled,
     ) -> None:
-        """`respond` is told what became of all of them: where it is told of no error, all are
-        stored. Of what does not fit into one batch a part may be stored with an error too.
-        """
+        """Calls `respond` with the result: without an error all offsets are stored. If they do not
+        fit into one batch, some may be stored although there is an error."""
         if identity.generation >= 0 and not self.exists(group_id):
             self._log.answer(respond, group_id, ErrorCode.illegal_generation)
             return
         code = self._why_no_group(group_id)
         known = self._log.state.offsets(group_id)
         added = sum(one not in known for one in commits)
-        if code is OK and added and not self._around.room.takes_offsets(added):
+        if code is OK and added and not self._context.room.takes_offsets(added):
             code = ErrorCode.coordinator_not_available
         if code is not OK:
             self._log.answer(respond, group_id, code)
             return
         membership = self._membership(group_id)
-        code = ErrorCode(membership.check_commit(identity, self._around.ticks_ms()))
+        code = ErrorCode(membership.check_commit(identity, self._context.ticks_ms()))
         self._settle(group_id, membership)
         if code is OK:
-            now_ms = self._around.now_ms()
+            now_ms = self._context.now_ms()
             self._log.append_for(
                 respond, group_id, lambda: commit_records(group_id, commits, now_ms)
             )
@@ -221,57 +222,59 @@ class Shard:
             self._log.answer(respond, group_id, code)
 
     def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """All that a group has committed, whichever topic of a name it was for."""
+        """All committed offsets of a group, also those of earlier topics of the same name."""
         return self._log.state.offsets(group_id)
 
     async def until_safe(self, group_id: str) -> None:
-        """Return when what is known of a group *now* may be told. Raises `GroupError`.
+        """Returns when the present state of a group is safe to report. Raises `GroupError`.
 
-        What is to be told must be put together before: later there may be more to know.
+        Read the state before this call: afterwards it may contain records that are not safe.
         """
         await self._until(partial(self._log.safety.when_safe, group_id))
 
     async def until_current(self, group_id: str) -> None:
-        """The same, and nobody else can have acknowledged more of this group before the call."""
+        """Like `until_safe`, and it is certain that no other coordinator has accepted newer
+        commits."""
         await self._until(lambda respond: self._log.when_current(respond, group_id))
 
     async def until_all_safe(self) -> None:
-        """The same, for all groups."""
+        """Like `until_safe`, for all groups."""
         await self._until(self._log.safety.when_all_safe)
 
-    async def _until(self, safe: Callable[[Told], None]) -> None:
+    async def _until(self, safe: Callable[[Settled], None]) -> None:
         code = await outcome(safe)
         if code is not OK:
             raise GroupError(code)
 
     def forget_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], respond: Told
+        self, group_id: str, partitions: Iterable[TopicPartition], respond: Settled
     ) -> None:
-        """As OffsetDelete asks. The group stays, as in Kafka, also without its last offset: tools
-        delete the offsets first and the group then. It expires like every empty group."""
+        """OffsetDelete. The group stays, as in Kafka, even without offsets, because tools delete
+        offsets before the group. It expires like every empty group."""
         keys = [OffsetCommitKey(group_id, one) for one in partitions]
-        state, now_ms = self._log.state, self._around.now_ms()
+        state, now_ms = self._log.state, self._context.now_ms()
         kept = []
         if state.group(group_id) is None and state.offsets(group_id).keys() <= {
             one.partition for one in keys
         }:
-            # Nothing but offsets says that there is a group that never had members.
+            # A group that never had members exists by its offsets only.
             kept = [group_record(group_id, nobody(now_ms), now_ms)] if keys else []
         self._log.append_for(respond, group_id, lambda: [*kept, *tombstones(keys, now_ms)])
 
     # -- resets
 
     def done_reset(self, group_id: str, reset_id: str) -> DoneReset | None:
-        """The reset of this id, if it was carried out since there is the group."""
+        """The reset with this id, if it was carried out in the lifetime of the group."""
         return self._log.state.resets(group_id).get(reset_id)
 
-    def reset(self, group_id: str, reset: NewReset, respond: Told) -> None:
-        """Fence whoever is a member, commit, and remember the id: all of it, or nothing.
+    def reset(self, group_id: str, reset: NewReset, respond: Settled) -> None:
+        """Fence all members, commit, and remember the id: all of it, or nothing.
 
-        Whoever joins from now on finds the new offsets. The id must not be that of a `done_reset`.
+        Members that join afterwards start at the new offsets. The id must not be that of a
+        `done_reset`.
         """
-        membership, now_ms = self._membership(group_id), self._around.now_ms()
-        effects = membership.fence(f"reset {reset.id}", self._around.ticks_ms())
+        membership, now_ms = self._membership(group_id), self._context.now_ms()
+        effects = membership.fence(f"reset {reset.id}", self._context.ticks_ms())
         fenced = [one.group for one in effects if isinstance(one, Store)]
         code = self._log.append(
             group_id,
@@ -284,9 +287,9 @@ class Shard:
                     self._answer(group_id, effect, OK)
             self._log.safety.when_safe(group_id, respond)
         else:
-            # Nobody was fenced: it begins again with what was stored, and who waited comes anew.
+            # Nobody was fenced: the stored group continues, and clients that waited join again.
             del self._members[group_id]
-            self._tell([*effects, *membership.abandon(group_code(code))])
+            self._answer_all([*effects, *membership.abandon(group_code(code))])
             membership = self._membership(group_id)
             respond(code)
         self._settle(group_id, membership)
@@ -294,19 +297,20 @@ class Shard:
     # -- how long offsets are kept
 
     def retention_ms(self, group_id: str) -> int | None:
-        """A group's own retention, which need not be safe yet; None where it has none."""
+        """The group's own retention, which may not be safe yet; None if it has none."""
         return self._log.state.retention_ms(group_id)
 
     def retained(self) -> Iterable[str]:
-        """Groups with a retention of their own, whether they exist or not."""
+        """Groups with a retention of their own, also ones that do not exist."""
         return self._log.state.retained()
 
-    def set_retention(self, group_id: str, retention_ms: int | None, respond: Told) -> None:
-        """Keep a group's offsets so long once nobody consumes: -1 for ever, None as all others'."""
+    def set_retention(self, group_id: str, retention_ms: int | None, respond: Settled) -> None:
+        """How long offsets are kept after the last member left: -1 for ever, None for the
+        default."""
         if self.retention_ms(group_id) == retention_ms:
             self._log.answer(respond, group_id, OK)
             return
-        now_ms = self._around.now_ms()
+        now_ms = self._context.now_ms()
         self._log.append_for(
             respond, group_id, lambda: [retention_record(group_id, retention_ms, now_ms)]
         )
@@ -315,21 +319,21 @@ class Shard:
 
     @property
     def group_count(self) -> int:
-        """How many groups there are, about."""
+        """The approximate number of groups."""
         return max(self._log.state.group_count, len(self._members))
 
     @property
     def offset_count(self) -> int:
-        """How many offsets they have committed."""
+        """The number of committed offsets."""
         return self._log.state.offset_count
 
     def _why_no_group(self, group_id: str) -> ErrorCode:
-        """Why there may be no new group of this id; those that there are may stay."""
+        """Why no new group with this id can be created; existing ones are not affected."""
         if self.exists(group_id):
             return OK
         if len(group_id) > MAX_GROUP_ID_LENGTH:
             return ErrorCode.invalid_group_id
-        return OK if self._around.room.takes_groups() else ErrorCode.coordinator_not_available
+        return OK if self._context.room.takes_groups() else ErrorCode.coordinator_not_available
 
     def exists(self, group_id: str) -> bool:
         return group_id in self._members or group_id in self._log.state
@@ -345,8 +349,8 @@ class Shard:
         self._settle(group_id, membership)
         return description
 
-    def delete(self, group_id: str, respond: Told) -> None:
-        """Forget all that there is of a group without members."""
+    def delete(self, group_id: str, respond: Settled) -> None:
+        """Delete all records of a group without members."""
         if not self.exists(group_id):
             self._log.answer(respond, group_id, ErrorCode.group_id_not_found)
             return
@@ -355,16 +359,16 @@ class Shard:
             return
         keys = keys_of_group(self._log.state, group_id)
         code = self._log.append_for(
-            respond, group_id, lambda: tombstones(keys, self._around.now_ms())
+            respond, group_id, lambda: tombstones(keys, self._context.now_ms())
         )
         if code is OK and (timer := self._timers.pop(group_id, None)):
-            # Nobody is a member; what ends with the group are ids that were asked for.
+            # There are no members; the group ends with the member ids that were given out.
             timer.cancel()
             del self._members[group_id]
             self._measure(group_id)
 
     def expire(self, now_ms: int, retention_ms: int) -> None:
-        """Forget what nobody came back for."""
+        """Delete expired offsets and groups."""
         for group_id in self:
             membership = self._members.get(group_id)
             keys = expired_keys(
@@ -380,22 +384,22 @@ class Shard:
                 logger.info("offsets_expired", extra={**extra, "records": len(keys)})
 
     def forget_topic(self, topic_id: UUID) -> None:
-        """Forget what was committed for a topic that was deleted."""
+        """Delete offsets that were committed for a topic that was deleted."""
         for group_id, keys in keys_of_topic(self._log.state, topic_id).items():
             self._forget(group_id, keys)
 
-    # -- carrying out
+    # -- carrying out effects
 
     def _membership(self, group_id: str) -> Membership:
-        """As it is now, as it was stored, or without anybody; to be followed by `_settle`."""
+        """The group in memory, or as stored, or an empty one; call `_settle` afterwards."""
         membership = self._members.get(group_id)
         if membership is None:
-            around, stored = self._around, self._log.state.group(group_id)
-            given = around.limits(), around.new_member_id, around.to_wall_ms
+            context, stored = self._context, self._log.state.group(group_id)
+            given = context.limits(), context.new_member_id, context.to_wall_ms
             if stored is None:
                 membership = Membership(group_id, *given)
             else:
-                ticks_ms = around.ticks_ms()
+                ticks_ms = context.ticks_ms()
                 membership = Membership.from_stored(group_id, stored, *given, ticks_ms)
             self._members[group_id] = membership
         return membership
@@ -412,9 +416,9 @@ class Shard:
             if isinstance(effect, Store) and code is OK:
                 code = self._store(group_id, effect.group)
                 if code is not OK:
-                    # What it believes was not stored: it begins again with what was.
+                    # Its last change was not stored, so it starts again from the stored group.
                     del self._members[group_id]
-                    self._tell(membership.abandon(group_code(code)))
+                    self._answer_all(membership.abandon(group_code(code)))
                     membership = self._membership(group_id)
             elif isinstance(effect, Answer):
                 self._answer(group_id, effect, code)
@@ -431,19 +435,19 @@ class Shard:
         else:
             then(refused)
 
-    def _tell(self, effects: Sequence[Effect]) -> None:
-        """Bad news need not be safe."""
+    def _answer_all(self, effects: Sequence[Effect]) -> None:
+        """Give these answers now: errors need not wait for the high watermark."""
         for effect in effects:
             if isinstance(effect, Answer):
                 self._waiting.pop(effect.token)(effect.answer)
 
     def _settle(self, group_id: str, membership: Membership) -> None:
-        """Look at a group again when it has something to do; forget one that has nothing."""
+        """Set the timer of a group to its next deadline; drop an empty group without one."""
         if timer := self._timers.pop(group_id, None):
             timer.cancel()
         due_ms = membership.next_deadline_ms
         if due_ms is not None:
-            delay_s = max(due_ms - self._around.ticks_ms(), 0) / 1000
+            delay_s = max(due_ms - self._context.ticks_ms(), 0) / 1000
             loop = asyncio.get_running_loop()
             self._timers[group_id] = loop.call_later(delay_s, self._advance, group_id)
         elif membership.state is GroupState.EMPTY:
@@ -451,21 +455,21 @@ class Shard:
         self._measure(group_id)
 
     def _measure(self, group_id: str) -> None:
-        """Account for what a group takes now."""
+        """Update the memory that is accounted to a group."""
         membership = self._members.get(group_id)
         size_bytes = 0 if membership is None else membership.size_bytes
-        self._around.room.members_changed(size_bytes - self._sizes.pop(group_id, 0))
+        self._context.room.members_changed(size_bytes - self._sizes.pop(group_id, 0))
         if size_bytes:
             self._sizes[group_id] = size_bytes
 
     def _advance(self, group_id: str) -> None:
         del self._timers[group_id]
         membership = self._members[group_id]
-        self._carry_out(group_id, membership.advance(self._around.ticks_ms()))
+        self._carry_out(group_id, membership.advance(self._context.ticks_ms()))
 
     def _store(self, group_id: str, stored: StoredGroup) -> ErrorCode:
-        now_ms = self._around.now_ms()
+        now_ms = self._context.now_ms()
         return self._log.append(group_id, lambda: [group_record(group_id, stored, now_ms)])
 
     def _forget(self, group_id: str, keys: Sequence[Key]) -> ErrorCode:
-        return self._log.append(group_id, lambda: tombstones(keys, self._around.now_ms()))
+        return self._log.append(group_id, lambda: tombstones(keys, self._context.now_ms()))

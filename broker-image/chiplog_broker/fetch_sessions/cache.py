@@ -1,11 +1,11 @@
-"""The fetch sessions of a broker: so many, and who must go where there are too many (KIP-227).
+"""The fetch sessions of a broker: their limits, and which are evicted (KIP-227).
 
-A new session may take the place of one that was not used for two minutes; of a consumer's if
-it is a follower's; and of a smaller one that is itself older than two minutes. Where it may
-take none its reader gets no session, and goes on asking for everything.
+A new session may replace one that was not used for two minutes; a follower's may replace a
+consumer's; a larger one may replace a smaller one that is older than two minutes. If none can be
+replaced, the reader gets no session and continues with full fetches.
 
-Kafka bounds the number of sessions only. Here their partitions are bounded too, in one session
-and in all: what clients may make a broker remember must not depend on how much they ask for.
+Kafka limits only the number of sessions. Here their partitions are limited, too, in one session and
+in total: a client must not be able to occupy any amount of memory.
 """
 
 from bisect import bisect_left, insort
@@ -19,10 +19,10 @@ from chiplog_wire.protocol.messages import FetchRequest, FetchResponse
 STALE_AFTER_S: Final = 120.0
 MAX_SESSION_PARTITIONS: Final = 20_000
 MAX_PARTITIONS: Final = 400_000
-"""In all sessions, each of about 350 bytes."""
+"""Partitions of all sessions, of about 350 bytes each."""
 
 Worth: TypeAlias = tuple[bool, int, int]
-"""Privileged, partitions, id: what is worth least goes first."""
+"""Privileged, partitions, id: the session with the lowest value is evicted first."""
 
 
 class FetchSessionCache:
@@ -35,13 +35,14 @@ class FetchSessionCache:
         max_partitions: int = MAX_PARTITIONS,
         max_session_partitions: int = MAX_SESSION_PARTITIONS,
     ) -> None:
-        """`chance` gives ids: any number from 0 to 2**31 - 1, hard to guess."""
+        """`chance` returns session ids: random numbers from 0 to 2**31 - 1 that are hard to
+        guess."""
         self._slots = slots
         self._chance = chance
         self._max_partitions = max_partitions
         self._max_session_partitions = max_session_partitions
         self._sessions: dict[int, FetchSession] = {}
-        # Ids, those first that were not used for longest.
+        # Session ids, the least recently used first.
         self._by_use: dict[int, None] = {}
         self._by_worth: list[Worth] = []
         self._worths: dict[int, Worth] = {}
@@ -63,7 +64,7 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
     ) -> int:
-        """Remember a full fetch and what it is answered; returns the session's id, 0 for none."""
+        """Remember a full fetch and its answer; returns the session id, or 0 for no session."""
         size = sum(len(topic.partitions) for topic in request.topics)
         if not size or not self._make_room(owner, size, now_s):
             return NO_SESSION
@@ -72,13 +73,13 @@ class FetchSessionCache:
         for topic in response.topics:
             for found in topic.partitions:
                 held = session.topics[topic.topic_id or topic.name]
-                session.told(held.entries[found.partition], found)
+                session.note_sent(held.entries[found.partition], found)
         self._sessions[session.id] = session
         self._put(session)
         return session.id
 
     def close(self, session_id: int, owner: Owner) -> None:
-        """Its reader does not want it any more; whoever does not own it closes nothing."""
+        """The reader closes its session; requests of others are ignored."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner == owner:
             self._remove(session)
@@ -90,10 +91,10 @@ class FetchSessionCache:
             session.holder = holder
 
     def left(self, session_id: int, holder: object) -> None:
-        """The connection is gone, or uses another session.
+        """The connection is closed, or uses another session: end this one.
 
-        Kafka remembers such a session until its place is needed. But readers that lose their
-        connection begin anew, so that it would only take memory.
+        Kafka keeps such a session until it is evicted. But a reader that lost its connection starts
+        a new session, so the old one only occupies memory.
         """
         session = self._sessions.get(session_id)
         if session is not None and session.holder is holder:
@@ -102,9 +103,9 @@ class FetchSessionCache:
     def resume(
         self, owner: Owner, request: FetchRequest, now_s: float, *, uses_topic_ids: bool
     ) -> FetchSession | ErrorCode:
-        """The session of an incremental fetch, after the changes that it names.
+        """The session of an incremental fetch, after applying the changes that it names.
 
-        One without partitions has ended with this request.
+        A session without partitions is closed by this request.
         """
         session = self._sessions.get(request.session_id)
         if session is None or session.owner != owner:
@@ -120,7 +121,7 @@ class FetchSessionCache:
         session.epoch = next_epoch(session.epoch)
         self._put(session)
         if not self._fits(session, now_s):
-            # Its reader begins anew, and is then not given one of this size.
+            # The reader starts again with a full fetch, and gets no session of this size.
             self._remove(session)
             return ErrorCode.fetch_session_id_not_found
         return session
@@ -132,7 +133,7 @@ class FetchSessionCache:
                 return candidate
 
     def _put(self, session: FetchSession) -> None:
-        """It was used just now, and may be larger or smaller than before."""
+        """The session was used now, and its size may have changed."""
         key = session.id
         self._by_use.pop(key, None)
         self._by_use[key] = None
@@ -169,13 +170,13 @@ class FetchSessionCache:
             return False
         worth = session.owner.is_privileged, session.size, NO_SESSION
         while self.partitions > self._max_partitions:
-            # Worth as much as itself, it is not found; used just now, it is not stale.
+            # It cannot evict itself: its worth is not lower than its own, and it was just used.
             if not self._evict_one(worth, now_s):
                 return False
         return True
 
     def _evict_one(self, newcomer: Worth, now_s: float) -> bool:
-        """Whether one had to make room."""
+        """Returns whether a session was evicted."""
         evicted = self._stale(now_s) or self._worth_less(newcomer, now_s)
         if evicted is None:
             return False

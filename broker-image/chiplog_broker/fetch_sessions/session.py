@@ -1,9 +1,9 @@
-"""One incremental fetch session (KIP-227): what a reader asks for again and again, said once.
+"""One incremental fetch session (KIP-227), in which unchanged partitions are not repeated.
 
-Both ends remember the partitions and where the reader is in each. A request then names only
-those that changed, an answer only those of which there is news. So that a request which
-changes nothing costs nothing, a session also knows of which partitions there may be news: each
-tells its entries when it changed, and the others are not even looked at.
+Both ends remember the partitions and the reader's position in each. A request names only changed
+positions, an answer only partitions with changes. A session also knows which partitions may have
+changed, because partitions notify their entries. So a fetch without changes costs nothing, whatever
+the size of the session.
 """
 
 from collections.abc import Sequence
@@ -20,32 +20,32 @@ from chiplog_wire.protocol.messages import (
 UNKNOWN_OFFSET: Final = -1
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
-"""Of a fetch outside a session, which ends the one that it names."""
+"""The epoch of a full fetch without a session; it closes the session that it names."""
 INITIAL_EPOCH: Final = 0
-"""Of a fetch that ends the session that it names and begins another."""
+"""The epoch of a full fetch that closes the session that it names and opens another."""
 FIRST_EPOCH: Final = 1
 LAST_EPOCH: Final = 2**31 - 1
 
 TopicKey: TypeAlias = UUID | str | None
-"""What requests call a topic: its id from Fetch 13 on, its name before."""
+"""How requests name a topic: by id from Fetch 13 on, by name before."""
 Watchers: TypeAlias = dict[Any, None]
-"""The entries that one partition tells when it changed."""
+"""The session entries that one partition notifies of changes."""
 
 
 class Waiting(Protocol):
     """A fetch that waits in a session."""
 
     def changed(self) -> None:
-        """There may be news."""
+        """The partition may have changed."""
 
 
 def next_epoch(epoch: int) -> int:
-    """What the request after this one must say."""
+    """The epoch that the next request of the session must have."""
     return FIRST_EPOCH if epoch == LAST_EPOCH else epoch + 1
 
 
 class Owner(NamedTuple):
-    """Who may use a session: an id alone, which could be guessed, opens nothing."""
+    """Who may use a session: knowing the id is not enough, as it could be guessed."""
 
     principal: str
     is_internal: bool
@@ -54,7 +54,7 @@ class Owner(NamedTuple):
 
     @property
     def is_privileged(self) -> bool:
-        """Whether it is a follower; consumers make room for those."""
+        """Whether it is a follower: it may evict sessions of consumers."""
         return self.replica_id >= 0
 
 
@@ -70,7 +70,7 @@ class SessionTopic:
 
 
 class SessionEntry:
-    """One partition of one session: where its reader is, and what it was told last."""
+    """One partition of one session: the reader's position, and what the last answer contained."""
 
     __slots__ = (
         "_left_s",
@@ -95,18 +95,18 @@ class SessionEntry:
 
     @property
     def polled_s(self) -> float:
-        """When its reader last asked for it, if only by not saying anything else."""
+        """When its reader last fetched with it in the session."""
         return self.session.polled_s if self._left_s is None else self._left_s
 
     def changed(self) -> Waiting | None:
-        """There may be news of its partition; returns the fetch that waits in its session."""
+        """Its partition may have changed. Returns the fetch that waits in its session."""
         session = self.session
         if self._left_s is None:
             session.unsettled[self] = None
         return session.waiter
 
     def watch(self, watchers: Watchers) -> None:
-        """Be told what happens to this partition, and to no other."""
+        """Get notifications of this partition, and of no other."""
         if watchers is not self._watchers:
             self.unwatch()
             if self._left_s is None:
@@ -114,27 +114,28 @@ class SessionEntry:
                 self._watchers = watchers
 
     def unwatch(self) -> None:
-        """Be told nothing: there is no partition, or it is not wanted any more."""
+        """End notifications: there is no partition, or the reader does not want it any more."""
         if self._watchers is not None:
             self._watchers.pop(self, None)
             self._watchers = None
 
     def leave(self) -> None:
-        """The session goes on without it, or ends."""
+        """It was removed from the session, or the session ended."""
         self.unwatch()
         self._left_s = self.session.polled_s
 
-    def goes_on(self, wanted: FetchPartition) -> None:
-        """Its reader asks for something else; in another leader epoch it is told all anew.
+    def update(self, wanted: FetchPartition) -> None:
+        """Its reader fetches from another position.
 
-        Whoever follows a reign is to hear of it from its leader.
+        In another leader epoch the next answer contains the partition even if nothing changed: a
+        follower must get the first answer of an epoch from its leader.
         """
         if wanted.current_leader_epoch != self.wanted.current_leader_epoch:
             self.high_watermark = UNKNOWN_OFFSET
         self.wanted = wanted
 
     def is_news(self, found: FetchPartitionResponse) -> bool:
-        """Whether the reader must be told of this (as Kafka judges it)."""
+        """Whether the answer must contain this partition (Kafka's rule)."""
         return bool(
             found.records
             or found.error_code
@@ -144,14 +145,14 @@ class SessionEntry:
             or found.preferred_read_replica >= 0
         )
 
-    def told(self, found: FetchPartitionResponse) -> None:
-        """What its reader knows now; after an error it is told everything anew."""
+    def note_sent(self, found: FetchPartitionResponse) -> None:
+        """Remember what its reader got; after an error the next answer contains it again."""
         self.high_watermark = UNKNOWN_OFFSET if found.error_code else found.high_watermark
         self.log_start_offset = found.log_start_offset
 
 
 class FetchSession:
-    """The partitions that one reader asks for, and which of them to look at."""
+    """The partitions that one reader fetches, and which of them may have changed."""
 
     __slots__ = (
         "created_s",
@@ -177,42 +178,42 @@ class FetchSession:
         self.polled_s = now_s
         """When it was used last."""
         self.epoch = FIRST_EPOCH
-        """What its next request must say."""
+        """The epoch that its next request must have."""
         self.topics: dict[TopicKey, SessionTopic] = {}
         self.size = 0
         """Partitions in it."""
         self.unsettled: dict[SessionEntry, None] = {}
-        """Those of which there may be news; whose turn comes first stands first."""
+        """Partitions that may have changed, in the order in which they are read."""
         self.waiter: Waiting | None = None
-        """The fetch that waits in it for news."""
+        """The fetch that waits in it for records or changes."""
         self.holder: object | None = None
         """The connection that used it last."""
 
     def update(
         self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic], now_s: float
     ) -> None:
-        """The reader asks again, after these changes; what it does not name stays."""
+        """The next fetch: apply its changes; partitions that it does not name stay."""
         for topic in topics:
             self._put(topic)
         for gone in forgotten:
             self._forget(gone)
-        # Who is forgotten now was not asked for now.
+        # After `_forget`: what this request removes was last fetched with the previous one.
         self.polled_s = now_s
 
     def settled(self, entry: SessionEntry) -> None:
-        """There is no news of it until it changes."""
+        """It has no changes until it is notified again."""
         self.unsettled.pop(entry, None)
 
-    def told(self, entry: SessionEntry, found: FetchPartitionResponse) -> None:
-        """This is what its reader is answered; what has records, or an error, comes last from now
-        on."""
-        entry.told(found)
+    def note_sent(self, entry: SessionEntry, found: FetchPartitionResponse) -> None:
+        """Remember what its reader gets. A partition with records or an error moves to the end of
+        the order, so that others are not starved."""
+        entry.note_sent(found)
         if (found.records or found.error_code) and entry in self.unsettled:
             del self.unsettled[entry]
             self.unsettled[entry] = None
 
     def end(self) -> None:
-        """Nothing is remembered any more."""
+        """Remove all partitions."""
         for topic in self.topics.values():
             for entry in topic.entries.values():
                 entry.leave()
@@ -232,7 +233,7 @@ class FetchSession:
                 entry = entries[wanted.partition] = SessionEntry(self, held, wanted)
                 self.size += 1
             else:
-                entry.goes_on(wanted)
+                entry.update(wanted)
             self.unsettled[entry] = None
         if not entries:
             del self.topics[key]

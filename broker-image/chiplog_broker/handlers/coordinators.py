@@ -63,7 +63,7 @@ class CoordinatorFinder:
         index = self._coordinator.partition_of(group_id)
         topic = self._cluster.topic(CONSUMER_OFFSETS)
         assert topic is not None, "the node has this partition"
-        leader_id = topic.leader_to_tell(topic.partitions[index])
+        leader_id = topic.advertised_leader(topic.partitions[index])
         node = next(
             (one for one in self._cluster.nodes(listener) if one.node_id == leader_id), None
         )

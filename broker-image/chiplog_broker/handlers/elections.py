@@ -44,7 +44,7 @@ class ElectionHandler:
         request = call.message
         if request.election_type not in {PREFERRED, UNCLEAN}:
             return response(types, ErrorCode.invalid_request, {})
-        wanted = asked_for(request.topic_partitions, self._cluster)
+        wanted = requested_partitions(request.topic_partitions, self._cluster)
 
         async def elect(name: str, indexes: Iterable[int]) -> tuple[str, Outcomes]:
             return name, await self._elect(name, indexes, call)
@@ -81,7 +81,9 @@ class ElectionHandler:
         return {index: outcome.partitions.get(index, outcome) for index in indexes}
 
 
-def asked_for(topics: Iterable[Any] | None, cluster: ClusterView) -> dict[str, dict[int, None]]:
+def requested_partitions(
+    topics: Iterable[Any] | None, cluster: ClusterView
+) -> dict[str, dict[int, None]]:
     """Each topic and each of its partitions once, in the order of the request."""
     if topics is None:
         return {one.name: dict.fromkeys(range(len(one.partitions))) for one in cluster}

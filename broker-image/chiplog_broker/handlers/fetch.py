@@ -1,8 +1,8 @@
-"""Fetch: read at once; wait where there is too little to answer with.
+"""Fetch: read at once; wait if there is less than `min_bytes`.
 
-Answers obey the request's size in Kafka's way: the first batch is sent even where it is
-larger than allowed, or its reader could never get past it. A full fetch may begin a session
-(KIP-227), in which further ones say and are told only what changed.
+The size limits are Kafka's: the first batch is sent even if it is larger, or its reader would never
+get past it. A full fetch may open a session (KIP-227), in which later requests and answers contain
+only changes.
 """
 
 import asyncio
@@ -35,29 +35,29 @@ from chiplog_wire.protocol.messages import (
 logger = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM_VERSION = 13
-# Of the whole answer (KIP-227).
+# Version from which errors of the session are errors of the whole answer (KIP-227).
 CODE_FROM_VERSION = 7
-# Before, nobody reads from a follower (KIP-392), in Kafka not even a consumer that debugs.
+# Before this version nobody reads from a follower (KIP-392), as in Kafka.
 FOLLOWERS_FROM_VERSION = 11
-# While a fetch waits its connection is not read, so nobody would notice that it is gone.
+# While a fetch waits its connection is not read, so a closed connection is not noticed.
 LONGEST_WAIT_S = 60.0
-# What a follower's readers may see it is told so soon, if no records come that say it too. At
-# once would double its fetches wherever producers wait for all replicas; Kafka, which did so
-# for a time (KAFKA-9731), lets its readers wait for the end of the fetch.
+# A waiting follower gets a new high watermark after this time, if no records come earlier. At once
+# would double its fetches wherever producers use acks=all; Kafka, which did so for a time
+# (KAFKA-9731), waits until the fetch ends.
 NEWS_WAIT_S = 0.01
 # A client's fetch of more partitions than this, outside a session, is read in slices.
 WIDE_PARTITIONS = 2_000
-# Where it finds too little it looks again after so long, and after so many times of what it took:
-# to look at each append would take all the time.
+# A wide fetch that found too little is tried again after this time, or after this multiple of the
+# time that the attempt took: an attempt for each append would occupy the broker.
 WIDE_REST_S = 0.1
 WIDE_REST_FACTOR = 10
 
 
 class FetchHandler:
-    """Serves consumers and followers from what this broker leads, some consumers from the rest.
+    """Serves consumers and followers from partitions led here, some consumers also from followers.
 
-    Whoever says replica id -2 looks at the replica that is here, below its high watermark. In Kafka
-    every consumer does that; here those who only look for the leader are told where it is.
+    Replica id -2 reads the replica that is here, below its high watermark. In Kafka every consumer
+    may do that; here other consumers are referred to the leader.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class FetchHandler:
     def __call__(self, call: Call[FetchRequest]) -> FetchResponse | asyncio.Future[Answer]:
         request = call.message
         if request.replica_id > LARGEST_CONSUMER_ID and not call.peer.is_internal:
-            # A client that poses as a broker would hold records back or vouch for them.
+            # A client that poses as a broker could delay the high watermark or advance it wrongly.
             return refused(request, ErrorCode.cluster_authorization_failed)
         request = call.message = request._replace(topics=named_once(request.topics))
         count = sum(len(topic.partitions) for topic in request.topics)
         if count > MAX_SESSION_PARTITIONS and not call.peer.is_internal:
-            # All of them would be read again for each record that comes to one of them. A follower
-            # may ask for more: it has what it has, and would never be in sync again.
+            # All of these partitions would be read again for each record in one of them. A follower
+            # may fetch this many: otherwise it could never become in sync again.
             code = ErrorCode.invalid_request
             has_code = call.header.version >= CODE_FROM_VERSION
             return FetchResponse([], error_code=code) if has_code else refused(request, code)
@@ -103,7 +103,7 @@ class FetchHandler:
         return WaitingFetch(call, reading, self._metrics).start()
 
     async def _wide(self, call: Call[FetchRequest], reading: Reading) -> Answer:
-        """One such fetch at a time, so that what they read does not add up in memory."""
+        """One such fetch at a time, so that their records do not add up in memory."""
         wait_s = min(max(call.message.max_wait_ms, 0) / 1000, LONGEST_WAIT_S)
         until_s = self._clock.monotonic_s() + wait_s
         self._metrics.waiting_fetches += 1
@@ -124,7 +124,7 @@ class FetchHandler:
             self._metrics.waiting_fetches -= 1
 
     def _attempts(self, call: Call[FetchRequest]) -> Attempts | FetchResponse:
-        """What is to be read; or an answer, where that is not known."""
+        """The reading for this request; or an answer, if its session is unknown."""
         request = call.message
         if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION:
             return self._reading(call)
@@ -158,7 +158,7 @@ class FetchHandler:
         return session_id
 
     def _use(self, session_id: int, peer: Peer) -> None:
-        """A connection uses this session from now on, and no other."""
+        """The connection uses this session from now on."""
         if peer.fetch_session != session_id:
             self._left(peer)
             peer.fetch_session = session_id
@@ -195,7 +195,7 @@ class FetchHandler:
 
 
 def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
-    """An error for each partition: every version can say it so."""
+    """The same error for each partition, which every version can express."""
     return FetchResponse(
         [
             FetchTopicResponse(
@@ -207,7 +207,7 @@ def refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
 
 
 class WaitingFetch:
-    """A fetch that found too little: tries again when one of its partitions changed."""
+    """A fetch that found too little: it tries again when one of its partitions changes."""
 
     def __init__(
         self, call: Call[FetchRequest], reading: Attempts, metrics: RequestMetrics
@@ -220,7 +220,7 @@ class WaitingFetch:
         self._due_s: float
 
     def start(self) -> asyncio.Future[Answer]:
-        """Wait, for as long as the consumer said it would."""
+        """Wait, at most as long as the request's `max_wait`."""
         loop = asyncio.get_running_loop()
         self._future = loop.create_future()
         self._future.add_done_callback(self._leave)
@@ -233,7 +233,7 @@ class WaitingFetch:
         return self._future
 
     def changed(self) -> None:
-        """A partition has more, or can no longer be read here."""
+        """A partition has more records, or cannot be read here any more."""
         self._call.answer(self._future, partial(self._attempt, last=False))
 
     def _time_out(self) -> None:
@@ -247,7 +247,7 @@ class WaitingFetch:
         return self._reading.sent(response)
 
     def _hasten(self) -> None:
-        """Wait for a moment only, where there is news that is worth an answer."""
+        """Shorten the wait if there are changes that justify an answer."""
         if not self._reading.has_news:
             return
         loop = asyncio.get_running_loop()
@@ -258,7 +258,7 @@ class WaitingFetch:
             self._timeout = loop.call_at(due_s, self._time_out)
 
     def _leave(self, _: asyncio.Future[Answer]) -> None:
-        """Answered, or its client has gone."""
+        """The fetch was answered, or its client disconnected."""
         self._timeout.cancel()
         self._metrics.waiting_fetches -= 1
         self._reading.leave(self)

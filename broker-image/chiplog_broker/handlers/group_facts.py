@@ -18,7 +18,7 @@ from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.bounded_gather import bounded_gather
-from chiplog_broker.handlers.group_told import Told
+from chiplog_broker.handlers.group_description import GroupDescriber
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_broker.handlers.slices import Slices
 from chiplog_broker.metadata.view import ClusterView
@@ -70,20 +70,21 @@ class GroupFactsHandler:
         self._coordinator = coordinator
         self._cluster = cluster
         self._clock = clock
-        self._told = Told(cluster, leaders)
+        self._describer = GroupDescriber(cluster, leaders)
 
-    async def answer(self, asked: GroupsAsked) -> GroupsAnswer:
+    async def answer(self, request: GroupsAsked) -> GroupsAnswer:
         """The groups that were named, or all of the partitions that were."""
         slices, time_ms = Slices(self._clock), self._clock.now_ms()
         shards = {one.partition.name.partition: one for one in self._coordinator}
         refusals: dict[int, GroupRefusal | None] = {
-            one.partition: self._refusal(shards.get(one.partition), one) for one in asked.partitions
+            one.partition: self._refusal(shards.get(one.partition), one)
+            for one in request.partitions
         }
         serving = {index: shards[index] for index, why in refusals.items() if why is None}
         taken: list[Taken] = []
         next_after = None
         size = 0
-        for group_id, shard, refusal in self._wanted(asked, serving, refusals):
+        for group_id, shard, refusal in self._wanted(request, serving, refusals):
             if size >= ANSWERED_ITEMS or len(taken) >= MAX_EXCHANGED_GROUPS:
                 next_after = taken[-1].group_id
                 break
@@ -100,16 +101,16 @@ class GroupFactsHandler:
                     partition=one.partition,
                     refusal=refusals[one.partition] or unsafe.get(one.partition),
                 )
-                for one in asked.partitions
+                for one in request.partitions
             ),
             next_after=next_after,
             time_ms=time_ms,
         )
 
-    def _refusal(self, shard: Shard | None, asked: OffsetsPartition) -> GroupRefusal | None:
+    def _refusal(self, shard: Shard | None, request: OffsetsPartition) -> GroupRefusal | None:
         """Why this broker does not answer for a partition's groups in that epoch; None: it does."""
         cluster = self._cluster
-        if shard is None or shard.leader_epoch != asked.leader_epoch:
+        if shard is None or shard.leader_epoch != request.leader_epoch:
             return GroupRefusal.NOT_COORDINATOR
         if cluster.is_cut_off or cluster.broker_id not in cluster.brokers:
             return GroupRefusal.NOT_COORDINATOR  # fenced: the map may name another leader soon
@@ -121,21 +122,21 @@ class GroupFactsHandler:
 
     def _wanted(
         self,
-        asked: GroupsAsked,
+        request: GroupsAsked,
         serving: Mapping[int, Shard],
         refusals: Mapping[int, GroupRefusal | None],
     ) -> list[tuple[str, Shard | None, GroupRefusal | None]]:
         """By id, who answers for each group that is asked for, or why nobody does."""
-        after = "" if asked.after is None else asked.after
+        after = "" if request.after is None else request.after
         found: list[tuple[str, Shard | None, GroupRefusal | None]] = []
-        if not asked.groups:
+        if not request.groups:
             found = [
                 (group_id, shard, None)
                 for shard in serving.values()
                 for group_id in {*shard, *shard.retained()}
                 if group_id > after and len(group_id) <= MAX_GROUP_ID_LENGTH
             ]
-        for group_id in asked.groups:
+        for group_id in request.groups:
             if group_id > after:
                 index = self._partition_of(group_id)
                 shard = serving.get(index)
@@ -179,8 +180,8 @@ class GroupFactsHandler:
                 state=GroupState.DEAD,
                 offset_retention_ms=taken.retention_ms,
             )
-        members, assigned = await self._told.members(group, slices)
-        topics, is_whole = await self._told.topics(taken.commits, assigned, slices)
+        members, assigned = await self._describer.members(group, slices)
+        topics, is_whole = await self._describer.topics(taken.commits, assigned, slices)
         return GroupFacts(
             group_id=taken.group_id,
             coordinator=by[0],

@@ -42,8 +42,10 @@ from chiplog_wire.steps import Steps, run_steps
 NO_OFFSET = -1
 GROUP_ERRORS_FROM_VERSION = 2
 
-_ASKED_AGAIN: Final = {ErrorCode.coordinator_not_available: ErrorCode.coordinator_load_in_progress}
-"""librdkafka never asks again after the one, and Java before 3.9 gives up (decision 32)."""
+_RETRIED_CODES: Final = {
+    ErrorCode.coordinator_not_available: ErrorCode.coordinator_load_in_progress
+}
+"""librdkafka does not retry after the first code, and Java before 3.9 fails (decision 32)."""
 
 MAX_UNSLICED_PARTITIONS: Final = 2_000
 """Partitions of one commit that are handled in one slice; larger commits take several."""
@@ -159,7 +161,7 @@ class GroupOffsetHandlers:
         groups = {(one.group_id, one.topics): one for one in call.message.groups}.values()
         found = await bounded_gather(self._fetch(one, slices, by_id=by_id) for one in groups)
         if call.header.version < GROUP_ERRORS_FROM_VERSION:
-            found = [told_by_partition(*one) for one in zip(groups, found, strict=True)]
+            found = [errors_by_partition(*one) for one in zip(groups, found, strict=True)]
         return OffsetFetchResponse(tuple(found))
 
     async def _fetch(self, wanted: WantedGroup, slices: Slices, *, by_id: bool) -> FoundGroup:
@@ -173,7 +175,7 @@ class GroupOffsetHandlers:
             found = tuple([await self._found(offsets, one, slices) for one in topics])
             await shard.until_current(wanted.group_id)
         except GroupError as refused:
-            return FoundGroup(wanted.group_id, (), _ASKED_AGAIN.get(refused.code, refused.code))
+            return FoundGroup(wanted.group_id, (), _RETRIED_CODES.get(refused.code, refused.code))
         return FoundGroup(wanted.group_id, found, ErrorCode.none)
 
     def _is_behind(
@@ -264,7 +266,7 @@ def committed(
     )
 
 
-def told_by_partition(wanted: WantedGroup, found: FoundGroup) -> FoundGroup:
+def errors_by_partition(wanted: WantedGroup, found: FoundGroup) -> FoundGroup:
     """The first version has no code for a group: each partition says it."""
     if found.error_code is ErrorCode.none:
         return found

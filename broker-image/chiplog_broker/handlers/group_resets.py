@@ -68,39 +68,39 @@ class GroupResets:
         self._coordinator = coordinator
         self._cluster = cluster
 
-    async def answer(self, asked: ResetAsked) -> ResetAnswer:
+    async def answer(self, request: ResetAsked) -> ResetAnswer:
         """Every answer with a state is safe: another coordinator would give it too."""
         try:
-            shard = self._coordinator.shard(asked.group_id)
-            return await self._answer(shard, asked)
+            shard = self._coordinator.shard(request.group_id)
+            return await self._answer(shard, request)
         except GroupError as error:
-            return _answer(asked, refusal=refusal_of(error.code), message=str(error))
+            return _answer(request, refusal=refusal_of(error.code), message=str(error))
         except _NotKnown as missing:
-            return _answer(asked, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
+            return _answer(request, refusal=GroupRefusal.UNAVAILABLE, message=str(missing))
 
-    async def _answer(self, shard: Shard, asked: ResetAsked) -> ResetAnswer:
-        group_id, reset = asked.group_id, asked.reset
+    async def _answer(self, shard: Shard, request: ResetAsked) -> ResetAnswer:
+        group_id, reset = request.group_id, request.reset
         try:
             done = shard.done_reset(group_id, reset.id)
             if done is not None:
                 check_same(reset, done.fingerprint)
-                answer = _answer(asked, ResetState.DONE, offsets=_moved(done))
+                answer = _answer(request, ResetState.DONE, offsets=_moved(done))
             else:
-                return await self._new(shard, asked)
+                return await self._new(shard, request)
         except ResetRefused as refused:
-            answer = _answer(asked, ResetState.REFUSED, message=str(refused))
+            answer = _answer(request, ResetState.REFUSED, message=str(refused))
         await shard.until_safe(group_id)
         return answer
 
-    async def _new(self, shard: Shard, asked: ResetAsked) -> ResetAnswer:
+    async def _new(self, shard: Shard, request: ResetAsked) -> ResetAnswer:
         """Raises `ResetRefused`, `GroupError`, `_NotKnown`."""
-        group_id, reset = asked.group_id, asked.reset
+        group_id, reset = request.group_id, request.reset
         members = len(shard.describe(group_id).members) if shard.exists(group_id) else 0
-        chosen = self._chosen(shard, asked)
-        planned = plan(reset, _standings(asked, chosen, has_members=members > 0))
+        chosen = self._chosen(shard, request)
+        planned = plan(reset, _standings(request, chosen, has_members=members > 0))
         if reset.dry_run:
             answer = _answer(
-                asked,
+                request,
                 ResetState.PLANNED,
                 message=_with_members(planned.message, reset, members),
                 offsets=planned.offsets,
@@ -120,15 +120,15 @@ class GroupResets:
             raise GroupError(code)
         extra = {"group": group_id, "reset": reset.id, "partitions": len(planned.offsets)}
         logger.info("group_reset", extra={**extra, "fenced": members})
-        return _answer(asked, ResetState.DONE, message=planned.message, offsets=planned.offsets)
+        return _answer(request, ResetState.DONE, message=planned.message, offsets=planned.offsets)
 
     def _now_ms(self) -> int:
         return self._coordinator.now_ms()
 
-    def _chosen(self, shard: Shard, asked: ResetAsked) -> dict[At, _Chosen]:
+    def _chosen(self, shard: Shard, request: ResetAsked) -> dict[At, _Chosen]:
         """What is to be reset, and what is committed there now. Raises `ResetRefused`."""
-        offsets = shard.offsets(asked.group_id)
-        if not asked.reset.topics:
+        offsets = shard.offsets(request.group_id)
+        if not request.reset.topics:
             return {
                 At(*at): _Chosen(view.topic_id, commit.offset)
                 for at, commit in offsets.items()
@@ -137,7 +137,7 @@ class GroupResets:
                 and commit.is_for(view.topic_id)
             }
         chosen: dict[At, _Chosen] = {}
-        for one in asked.reset.topics:
+        for one in request.reset.topics:
             view = self._cluster.topic(one.topic)
             if view is None:
                 raise ResetRefused(f"there is no topic {one.topic}: correct spec.reset.topics")
@@ -159,13 +159,15 @@ class GroupResets:
 
 
 def _standings(
-    asked: ResetAsked, chosen: Mapping[At, _Chosen], *, has_members: bool
+    request: ResetAsked, chosen: Mapping[At, _Chosen], *, has_members: bool
 ) -> dict[At, Standing]:
     """Raises `_NotKnown`."""
     said = {
-        At(topic.topic, one.partition): one for topic in asked.positions for one in topic.partitions
+        At(topic.topic, one.partition): one
+        for topic in request.positions
+        for one in topic.partitions
     }
-    by_time = moment_ms(asked.reset, 0) is not None
+    by_time = moment_ms(request.reset, 0) is not None
     return {
         at: _standing(at, one, said.get(at), has_members=has_members, by_time=by_time)
         for at, one in chosen.items()
@@ -238,7 +240,7 @@ def _with_members(message: str, reset: Reset, members: int) -> str:
 
 
 def _answer(
-    asked: ResetAsked,
+    request: ResetAsked,
     state: ResetState | None = None,
     *,
     refusal: GroupRefusal | None = None,
@@ -246,8 +248,8 @@ def _answer(
     offsets: tuple[ResetOffset, ...] = (),
 ) -> ResetAnswer:
     return ResetAnswer(
-        group_id=asked.group_id,
-        id=asked.reset.id,
+        group_id=request.group_id,
+        id=request.reset.id,
         refusal=refusal,
         state=state,
         message=message[:MAX_MESSAGE_LENGTH],

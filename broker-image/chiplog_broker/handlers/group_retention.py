@@ -22,10 +22,10 @@ class GroupRetentionHandler:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
-    async def answer(self, asked: RetentionAsked) -> RetentionAnswer:
+    async def answer(self, request: RetentionAsked) -> RetentionAnswer:
         """What became of each; whoever is refused asks again, or somebody else."""
         return RetentionAnswer(
-            groups=tuple(await bounded_gather(self._set(one) for one in asked.groups))
+            groups=tuple(await bounded_gather(self._set(one) for one in request.groups))
         )
 
     async def _set(self, wanted: GroupRetention) -> RetentionStored:

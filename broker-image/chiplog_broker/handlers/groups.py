@@ -36,7 +36,7 @@ class GroupHandlers:
 
     def join_group(self, call: Call[Any]) -> Waiting | object:
         request = call.message
-        asked = Join(
+        member_request = Join(
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             client_id=call.header.client_id or "",
@@ -56,19 +56,19 @@ class GroupHandlers:
         group_id = request.group_id
 
         def refused(code: ErrorCode) -> object:
-            return joined(Joined(code=group_code(code), member_id=asked.member_id))
+            return joined(Joined(code=group_code(code), member_id=member_request.member_id))
 
-        def ask(shard: Shard, respond: Respond[Joined]) -> None:
-            shard.join(group_id, asked, respond)
+        def submit(shard: Shard, respond: Respond[Joined]) -> None:
+            shard.join(group_id, member_request, respond)
 
-        return self._ask(call, group_id, ask, joined, refused)
+        return self._submit(call, group_id, submit, joined, refused)
 
     def sync_group(self, call: Call[Any]) -> Waiting | object:
         request = call.message
         named = request.protocol_type, request.protocol_name
         if call.header.version >= PROTOCOL_FROM_VERSION and None in named:
             return synced(Synced(code=Code.INCONSISTENT_GROUP_PROTOCOL))
-        asked = Sync(
+        member_request = Sync(
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation=request.generation_id,
@@ -77,26 +77,26 @@ class GroupHandlers:
             assignments={one.member_id: one.assignment for one in request.assignments},
         )
 
-        def ask(shard: Shard, respond: Respond[Synced]) -> None:
-            shard.sync(request.group_id, asked, respond)
+        def submit(shard: Shard, respond: Respond[Synced]) -> None:
+            shard.sync(request.group_id, member_request, respond)
 
         def refused(code: ErrorCode) -> object:
             return synced(Synced(code=group_code(code)))
 
-        return self._ask(call, request.group_id, ask, synced, refused)
+        return self._submit(call, request.group_id, submit, synced, refused)
 
     def heartbeat(self, call: Call[Any]) -> Waiting | object:
         request = call.message
-        asked = Identity(
+        member_request = Identity(
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation=request.generation_id,
         )
 
-        def ask(shard: Shard, respond: Respond[ErrorCode]) -> None:
-            shard.heartbeat(request.group_id, asked, respond)
+        def submit(shard: Shard, respond: Respond[ErrorCode]) -> None:
+            shard.heartbeat(request.group_id, member_request, respond)
 
-        return self._ask(call, request.group_id, ask, beaten, put_off)
+        return self._submit(call, request.group_id, submit, beaten, put_off)
 
     def leave_group(self, call: Call[Any]) -> Waiting | object:
         request = call.message
@@ -109,19 +109,19 @@ class GroupHandlers:
             for one in request.members
         ]
 
-        def ask(shard: Shard, respond: Respond[Left]) -> None:
+        def submit(shard: Shard, respond: Respond[Left]) -> None:
             shard.leave(request.group_id, leaving, respond)
 
         def refused(code: ErrorCode) -> object:
             return left(Left(code=group_code(code)))
 
-        return self._ask(call, request.group_id, ask, left, refused)
+        return self._submit(call, request.group_id, submit, left, refused)
 
-    def _ask(
+    def _submit(
         self,
         call: Call[Any],
         group_id: str,
-        ask: Callable[[Shard, Respond[A]], None],
+        submit: Callable[[Shard, Respond[A]], None],
         made: Callable[[A], object],
         refused: Callable[[ErrorCode], object],
     ) -> Waiting | object:
@@ -133,7 +133,7 @@ class GroupHandlers:
         except GroupError as problem:
             return refused(problem.code)
         waiting: Waiting = asyncio.get_running_loop().create_future()
-        ask(shard, lambda answer: call.answer(waiting, lambda: made(answer)))
+        submit(shard, lambda answer: call.answer(waiting, lambda: made(answer)))
         return waiting
 
 

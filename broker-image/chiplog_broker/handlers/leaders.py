@@ -1,7 +1,7 @@
-"""Which partition a client means, and whether it is led here.
+"""Finds the partition that a client means, and whether it is led here.
 
-A partition that is led elsewhere and one that does not exist are different news: the first
-makes a client look for the leader, the second tells it that there is nothing to look for.
+A partition that is led elsewhere and one that does not exist have different errors: the first makes
+a client look for the leader, the second says that there is none.
 """
 
 from chiplog_broker.metadata.view import ClusterView
@@ -13,9 +13,9 @@ from chiplog_core.topic_name import is_internal
 from chiplog_wire.protocol.errors import ErrorCode
 
 LARGEST_CONSUMER_ID = -1
-"""What consumers say instead of a broker's id."""
+"""Replica ids up to this one are consumers."""
 DEBUGGING_CONSUMER_ID = -2
-"""A consumer that looks at the very replica that it asks (Kafka's name for it)."""
+"""A consumer that reads the replica of the broker that it contacts (Kafka's name)."""
 
 
 class Leaders:
@@ -36,8 +36,8 @@ class Leaders:
     def changeable(self, topic: str, index: int) -> Partition:
         """The partition, for a client that adds or deletes records. Raises `PartitionError`.
 
-        Not of the cluster's own topics: one foreign record there, and nobody can read what groups
-        committed. Apache Kafka lets a client in that calls itself `__admin_client`.
+        Not for internal topics: a foreign record there could make committed offsets unreadable.
+        Apache Kafka allows it to a client with the id `__admin_client`.
         """
         if is_internal(topic):
             message = f"{topic} is an internal topic: clients cannot write to it"
@@ -45,10 +45,10 @@ class Leaders:
         return self.get(topic, index)
 
     def settled(self, topic: str, index: int) -> Partition:
-        """The partition, where its high watermark here is the end that all users see.
+        """The partition, if its high watermark is up to date.
 
-        Raises `PartitionError`: a leader that is isolated or fenced knows no end, as another may
-        lead by now, and a new one may know less than the leader before has shown.
+        Raises `PartitionError` for a leader that is isolated or fenced, as another may lead now,
+        and for a new one whose high watermark may be below that of its predecessor.
         """
         partition = self.get(topic, index)
         if partition.is_isolated or self._cluster.broker_id not in self._cluster.brokers:
@@ -58,9 +58,9 @@ class Leaders:
         return partition
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """As `get`, for consumers that may also read a follower (KIP-392).
+        """Like `get`, for consumers that may also read a follower (KIP-392).
 
-        A broker that was fenced shows nothing of what it follows. Raises `PartitionError`.
+        A fenced broker serves no followers' reads. Raises `PartitionError`.
         """
         if self._cluster.broker_id not in self._cluster.brokers:
             return self.get(topic, index, current_leader_epoch)
@@ -71,7 +71,7 @@ class Leaders:
             raise
 
     def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """As `get`, for consumers that look at the replica here, whatever its part is.
+        """Like `get`, for consumers that read the replica here whatever its role is.
 
         Raises `PartitionError`.
         """
@@ -82,13 +82,13 @@ class Leaders:
             raise
 
     def produce_failed(self, topic: str, index: int, code: ErrorCode) -> None:
-        """A batch was refused; counted where the partition is here and that is not routine."""
+        """A batch was refused: count it if the partition is here and the error is not routine."""
         partition = self._replicas.get(topic, index)
         if partition is not None and code not in ROUTINE:
             partition.counters.failed_produces += 1
 
     def fetch_failed(self, topic: str, index: int, code: ErrorCode) -> None:
-        """As `produce_failed`, for a fetch that is answered with an error."""
+        """Like `produce_failed`, for a fetch that is answered with an error."""
         partition = self._replicas.get(topic, index)
         if partition is not None and code not in ROUTINE:
             partition.counters.failed_fetches += 1
@@ -99,9 +99,9 @@ class Leaders:
             raise PartitionError(ErrorCode.unknown_topic_or_partition) from None
 
     def for_replica(self, replica_id: int, peer: Peer) -> "Leaders":
-        """These, for whoever says it is this replica; none for a client that poses as one.
+        """These leaders for a broker; none for a client that poses as a broker.
 
-        A follower's word holds records back or vouches for them (CVE-2018-1288).
+        A follower's fetch can delay or advance the high watermark (CVE-2018-1288).
         """
         if replica_id > LARGEST_CONSUMER_ID and not peer.is_internal:
             return NoLeaders(self._cluster, self._replicas)
@@ -109,7 +109,7 @@ class Leaders:
 
 
 class NoLeaders(Leaders):
-    """What there is for a peer that may ask for none."""
+    """No partitions: for a client that poses as a broker."""
 
     def get(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         raise PartitionError(ErrorCode.cluster_authorization_failed)

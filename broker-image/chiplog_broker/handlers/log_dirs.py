@@ -26,14 +26,14 @@ class LogDirHandlers:
     async def describe_log_dirs(self, call: Call[Any]) -> object:
         types = answers(ApiKey.DESCRIBE_LOG_DIRS)
         wanted = call.message.topics
-        asked = wanted and {(one.topic, index) for one in wanted for index in one.partitions}
+        requested = wanted and {(one.topic, index) for one in wanted for index in one.partitions}
         by_topic: dict[str, list[object]] = {}
         slices = self._long_work.slices()
         # As they are at one instant: a broker may have thousands.
         for partition in list(self._replicas):
             await slices.pause()
             name = partition.name
-            if asked is None or (name.topic, name.partition) in asked:
+            if requested is None or (name.topic, name.partition) in requested:
                 by_topic.setdefault(name.topic, []).append(described(types, partition))
         offline = self._replicas.is_offline
         usage = DiskUsage(UNKNOWN_BYTES, UNKNOWN_BYTES) if offline else self._disk.usage()

@@ -26,7 +26,7 @@ from chiplog_wire.protocol.errors import ErrorCode
 from chiplog_wire.records.batch import HEADER_BYTES, read_header
 from chiplog_wire.records.reader import Record, read_records
 
-LOOKUPS_S: Final = 2.0
+LOOKUPS_LIMIT_S: Final = 2.0
 """For all of one request. The operator asks again, and then other partitions may come first."""
 
 MAX_BATCHES: Final = 16
@@ -43,14 +43,14 @@ class LogPositions:
         self._leaders = leaders
         self._clock = clock
 
-    async def answer(self, asked: PositionsAsked) -> Positions:
+    async def answer(self, request: PositionsAsked) -> Positions:
         """Each partition that was asked about, in its order."""
         lookups = _Lookups(self._clock)
         time_ms = self._clock.now_ms()
         topics = []
-        for topic in asked.topics:
+        for topic in request.topics:
             found = [
-                await self._position(topic.topic, wanted, asked.since_ms, lookups)
+                await self._position(topic.topic, wanted, request.since_ms, lookups)
                 for wanted in topic.partitions
             ]
             topics.append(TopicPositions(topic=topic.topic, partitions=tuple(found)))
@@ -94,7 +94,7 @@ class _Lookups:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until_s = clock.monotonic_s() + LOOKUPS_S
+        self._until_s = clock.monotonic_s() + LOOKUPS_LIMIT_S
         self._long_work = LongWork(clock)
         self.slices = self._long_work.slices()
 

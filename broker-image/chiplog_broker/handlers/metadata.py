@@ -32,7 +32,7 @@ CONTROLLERS_ENDPOINT = 2
 LARGEST_PAGE = 2000
 MAX_UNSLICED_TOPICS = 500
 """Topics of one request that are looked up in one slice; larger requests take several."""
-NOT_ASKED = -(2**31)
+OPERATIONS_NOT_REQUESTED = -(2**31)
 
 
 class MetadataHandlers:
@@ -158,7 +158,7 @@ class MetadataHandlers:
                 )
                 for node in nodes
             ),
-            cluster_authorized_operations=NOT_ASKED,
+            cluster_authorized_operations=OPERATIONS_NOT_REQUESTED,
         )
 
     async def describe_topic_partitions(self, call: Call[Any]) -> object:
@@ -223,6 +223,6 @@ def described_topic(
                 offline_replicas=(),
             )
             for one in page
-            for leader_id in (view.leader_to_tell(one),)
+            for leader_id in (view.advertised_leader(one),)
         ),
     )

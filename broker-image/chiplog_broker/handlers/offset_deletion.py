@@ -29,16 +29,16 @@ class OffsetDeletion:
     async def offset_delete(self, call: Call[Any]) -> object:
         """Each partition is answered by itself, but for what concerns the whole group."""
         types, request = answers(ApiKey.OFFSET_DELETE), call.message
-        asked = {
+        requested = {
             topic.name: tuple(one.partition_index for one in topic.partitions)
             for topic in request.topics
         }
         code = ErrorCode.none
         codes: dict[TopicPartition, ErrorCode] = {}
         try:
-            codes = await self._delete(request.group_id, asked)
+            codes = await self._delete(request.group_id, requested)
         except GroupError as refused:
-            code, asked = refused.code, {}
+            code, requested = refused.code, {}
         return types.OffsetDeleteResponse(
             error_code=code,
             throttle_time=NO_THROTTLE,
@@ -52,12 +52,12 @@ class OffsetDeletion:
                         for index in indexes
                     ),
                 )
-                for name, indexes in asked.items()
+                for name, indexes in requested.items()
             ),
         )
 
     async def _delete(
-        self, group_id: str, asked: dict[str, tuple[int, ...]]
+        self, group_id: str, requested: dict[str, tuple[int, ...]]
     ) -> dict[TopicPartition, ErrorCode]:
         """What became of each partition. Raises `GroupError`."""
         if not group_id:
@@ -69,7 +69,7 @@ class OffsetDeletion:
         in_use = topics_in_use(shard.describe(group_id))
         codes = {
             TopicPartition(name, index): self._code(name, index, in_use)
-            for name, indexes in asked.items()
+            for name, indexes in requested.items()
             for index in indexes
         }
         stored = shard.offsets(group_id)

@@ -18,18 +18,18 @@ from chiplog_wire.protocol.answers import milliseconds
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
 
-TOLD_FROM: Final[Mapping[ApiKey, int]] = {
+THROTTLE_FROM_VERSION: Final[Mapping[ApiKey, int]] = {
     ApiKey.CREATE_TOPICS: 6,
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.CREATE_PARTITIONS: 3,
 }
-"""Where Apache Kafka's quota is strict, by version."""
+"""First version whose clients throttle themselves: these get an error at once, as in Kafka."""
 
 LONGEST_WAIT_S: Final = 30.0
-"""Of a request of an old version, whatever its timeout is."""
+"""Longest wait of a request of an older version, whatever its timeout is."""
 
-LOOK_S: Final = 0.5
-"""So often a request that waits looks whether the broker stops: a stop waits for it."""
+STOP_CHECK_S: Final = 0.5
+"""Interval at which a waiting request checks whether the broker stops: a stop waits for it."""
 
 EXCEEDED: Final = Outcome(
     ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded."
@@ -41,7 +41,7 @@ WAITED: Final = Outcome(
 
 
 class Pace:
-    """Of one request."""
+    """The controller mutation quota, applied to one request."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Pace:
         longest_wait_s: float | None,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`longest_wait_s`: None where the client is told instead. `stops` says whether the broker
-        does, so that nobody may wait any longer."""
+        """`longest_wait_s`: None if the client gets an error instead of waiting. `stops` returns
+        whether the broker stops; then waiting requests end."""
         self._quota = quota
         self._clock = clock
         self._host = host
@@ -66,7 +66,7 @@ class Pace:
         return timedelta(milliseconds=self._throttle_ms)
 
     async def spend(self, partitions: int) -> Outcome | None:
-        """None where so many partitions may be made or deleted, which then count."""
+        """Returns None if this many partitions may be created or deleted, and counts them."""
         began_s = self._clock.monotonic_s()
         while wait_ms := self._quota.spend(self._host, partitions, self._clock.monotonic_s()):
             if self._longest_wait_s is None:
@@ -75,12 +75,12 @@ class Pace:
             until_s = self._clock.monotonic_s() + wait_ms / 1000
             if until_s - began_s > self._longest_wait_s or self._stops():
                 return WAITED
-            await self._clock.sleep(min(wait_ms / 1000, LOOK_S))
+            await self._clock.sleep(min(wait_ms / 1000, STOP_CHECK_S))
         return None
 
 
 class Pacing:
-    """Of one broker."""
+    """The controller mutation quotas of all hosts that send requests to this broker."""
 
     def __init__(self, clock: Clock, config: Mapping[str, str]) -> None:
         self._clock = clock
@@ -88,18 +88,18 @@ class Pacing:
         self._stops = False
 
     def stop(self) -> None:
-        """The broker stops: who waits is answered, and nobody waits any more."""
+        """The broker stops: waiting requests are answered, and no request waits any more."""
         self._stops = True
 
     def of(self, call: Call[Any]) -> Pace:
         """For a request that changes topics."""
         longest_wait_s = None
-        if call.header.version < TOLD_FROM[call.header.api_key]:
+        if call.header.version < THROTTLE_FROM_VERSION[call.header.api_key]:
             timeout_s = milliseconds(call.message.timeout) / 1000
             longest_wait_s = min(timeout_s, LONGEST_WAIT_S)
         host = call.peer.host
         return Pace(self._quota, self._clock, host, longest_wait_s, lambda: self._stops)
 
     def of_peer(self, host: str) -> Pace:
-        """For a topic that is made because somebody asked about it."""
+        """For a topic that is created automatically by a Metadata request."""
         return Pace(self._quota, self._clock, host, None)

@@ -1,11 +1,11 @@
-"""Produce: append at once, answer when the records are as safe as `acks` asks.
+"""Produce: append at once, answer when the records are as safe as `acks` requires.
 
-acks=0 is never answered; a refused batch closes the connection instead, as in Kafka.
-acks=1 is answered after the append, acks=all when the high watermark has passed the
-batch. A duplicate of an idempotent batch waits exactly like the original.
+acks=0 is never answered; a refused batch closes the connection instead, as in Kafka. acks=1 is
+answered after the append, acks=all when the high watermark has passed the batch. A duplicate of an
+idempotent batch waits like the original.
 
-What takes long is done in turns: batches of which each key has to be looked at, and all that
-come after the first few hundred. Nothing else of the connection starts meanwhile.
+Long work runs in slices: batches whose keys must be checked, and all batches after the first few
+hundred. The connection handles no other request in the meantime.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ OK = int(ErrorCode.none)
 MAX_UNSLICED_BATCHES: Final = 256
 """Batches appended in one slice: some milliseconds. Larger requests take several slices."""
 LARGE_BYTES: Final = 16 * 1024
-"""Records of which the memory is worth giving back before the request is answered."""
+"""Records of this size are released from memory before the request is answered."""
 
 
 class ProduceHandler:
@@ -55,18 +55,18 @@ class ProduceHandler:
         for topic in call.message.topics:
             for place, partition in enumerate(topic.partitions):
                 if len(pending.answers) >= MAX_UNSLICED_BATCHES:
-                    return Slow(self._go_on(pending))
+                    return Slow(self._append_in_slices(pending))
                 try:
                     answer = self._append(topic.name, partition, pending, now_ms)
                 except TakesLong:
-                    return Slow(self._go_on(pending))
+                    return Slow(self._append_in_slices(pending))
                 pending.answers.append(answer)
                 if partition.records is not None and len(partition.records) >= LARGE_BYTES:
-                    # They are in the log. Their buffer may go while the request waits.
+                    # They are in the log, so their buffer can be released while the request waits.
                     topic.partitions[place] = partition._replace(records=None)
         return pending.outcome()
 
-    async def _go_on(
+    async def _append_in_slices(
         self, pending: "PendingProduce"
     ) -> ProduceResponse | asyncio.Future[Answer] | None:
         """Append the remaining batches in slices."""
@@ -98,7 +98,7 @@ class ProduceHandler:
         *,
         keys_are_checked: bool = False,
     ) -> ProducePartitionResponse:
-        """Raises `TakesLong`, unless keys are checked."""
+        """Raises `TakesLong` if the keys of the records must be checked and are not yet."""
         index = partition.partition
         acks = pending.call.message.acks
         if acks not in VALID_ACKS:
@@ -136,18 +136,18 @@ class ProduceHandler:
 
 
 class PendingProduce:
-    """A Produce on its way; with acks=all it may have to wait for some of its batches."""
+    """A Produce in progress; with acks=all it may wait for some of its batches."""
 
     def __init__(self, call: Call[ProduceRequest]) -> None:
         self.call = call
         # One answer a batch, in the order of the request.
         self.answers: list[ProducePartitionResponse] = []
-        # Positions in `answers` of what is not safe yet.
+        # Positions in `answers` of batches that are not safe yet.
         self.unsafe: set[int] = set()
         self._future: asyncio.Future[Answer] | None = None
 
     def outcome(self) -> ProduceResponse | asyncio.Future[Answer] | None:
-        """What is answered, once all is appended. Raises `ProtocolViolation`."""
+        """The answer once all batches are appended. Raises `ProtocolViolation`."""
         if self.call.message.acks == 0:
             if any(answer.error_code != OK for answer in self.answers):
                 raise ProtocolViolation("a batch sent with acks=0 was refused")
@@ -155,7 +155,7 @@ class PendingProduce:
         return self.start() if self.unsafe else self.response()
 
     def start(self) -> asyncio.Future[Answer]:
-        """Wait, for as long as the producer said it would."""
+        """Wait, at most as long as the request's timeout."""
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()
         timeout_s = max(self.call.message.timeout_ms, 0) / 1000
@@ -164,7 +164,7 @@ class PendingProduce:
         return future
 
     def settle(self, position: int, code: ErrorCode) -> None:
-        """One batch is safe, or will not be here. May come before `start`."""
+        """A batch is safe, or has failed. This may be called before `start`."""
         self.unsafe.discard(position)
         if code is not ErrorCode.none:
             self._fail([position], code)
@@ -172,7 +172,7 @@ class PendingProduce:
             self.call.answer(self._future, self.response)
 
     def response(self) -> ProduceResponse:
-        """The answer as things stand."""
+        """The answer with the present results."""
         topics, position = [], 0
         for topic in self.call.message.topics:
             end = position + len(topic.partitions)
@@ -181,7 +181,7 @@ class PendingProduce:
         return ProduceResponse(topics)
 
     def _time_out(self) -> None:
-        """The records may still become safe: the producer is told that nobody knows."""
+        """Answer with a timeout: the records may still become safe."""
         assert self._future is not None, "nothing times out before it waits"
         self._fail(self.unsafe, ErrorCode.request_timed_out)
         self.call.answer(self._future, self.response)

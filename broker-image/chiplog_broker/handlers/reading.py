@@ -1,4 +1,4 @@
-"""Reading for one fetch, again and again until there is enough to answer with."""
+"""Reading for one fetch, repeatedly, until there is enough for an answer."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -25,14 +25,14 @@ from chiplog_wire.protocol.messages import (
 
 OK = int(ErrorCode.none)
 SMALL_BYTES = 16 * 1024
-"""What a client may always be answered with, however little memory there is."""
+"""Bytes that a client may get even if memory is short."""
 UNKNOWN_OFFSET = -1
 FetchQueue: TypeAlias = dict[FetchWaiter, None]
 """The fetches that one partition wakes."""
 
 
 class Attempts(Protocol):
-    """What answers a fetch: tries, and tries again when something changed."""
+    """Answers a fetch: tries, and tries again when something changed."""
 
     @property
     def is_enough(self) -> bool:
@@ -40,23 +40,23 @@ class Attempts(Protocol):
 
     @property
     def has_news(self) -> bool:
-        """Whether it found what its reader is to know soon, though not at once."""
+        """Whether it found changes that its reader should get soon, though not at once."""
 
     def attempt(self) -> FetchResponse:
         """Read what there is."""
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """What the last attempt found is sent; returns it as it is sent."""
+        """The last attempt is sent; returns the answer in its final form."""
 
     def join(self, waiter: FetchWaiter) -> None:
         """Wake this fetch when there may be more."""
 
     def leave(self, waiter: FetchWaiter) -> None:
-        """Wake it no more."""
+        """Do not wake it any more."""
 
 
 class Reading:
-    """One attempt after another to answer a fetch, each from the beginning."""
+    """Attempts to answer a fetch; each reads all partitions again."""
 
     def __init__(
         self,
@@ -68,30 +68,30 @@ class Reading:
         *,
         of_any: bool = False,
     ) -> None:
-        """`near` are the brokers in the rack of a consumer that should rather read there.
+        """`near` are the brokers in the consumer's rack, which it should read from.
 
-        `of_any` says that it looks at the replicas here, whatever their part is.
+        `of_any`: read the replicas here whatever their role is.
         """
         self._request = request
         self._near = near
         self._of_any = of_any
         self._largest_bytes = max_bytes
         self.room: Callable[[], int] | None = None
-        """How much memory there is for an answer now; None for as much as it asks for."""
+        """Returns the memory available for an answer; None for no limit besides the request's."""
         self._max_bytes = max_bytes
-        """Of this attempt."""
+        """The limit of this attempt."""
         self._may_exceed = True
-        """Whether one batch may be larger, so that there is progress (KIP-74)."""
-        # More than may be sent cannot be waited for.
+        """Whether one batch may be larger, so that the reader makes progress (KIP-74)."""
+        # `min_bytes` above `max_bytes` could never be reached.
         self._min_bytes = min(request.min_bytes, max_bytes)
         self._cluster = cluster
         self._leaders = leaders
         self._queues: list[FetchQueue] = []
         self.opens: Callable[[FetchResponse], int] | None = None
-        """Where a session begins with this fetch: returns its id for the answer."""
+        """Set if this fetch opens a session: returns the session id for the answer."""
         self._found: list[tuple[Partition, int]] = []
-        self._looked: list[Partition] = []
-        """At what the last attempt looked, to be counted when it is the one that is sent."""
+        self._read_partitions: list[Partition] = []
+        """The partitions that the last attempt read; they are counted if it is sent."""
         self._bytes = 0
         self._has_more = False
         self._is_urgent = False
@@ -104,23 +104,23 @@ class Reading:
 
     @property
     def wants_news(self) -> bool:
-        """Whether its reader is to know soon what changed, also where there are no records."""
+        """Whether its reader should get changes soon, also without records."""
         return False
 
     @property
     def has_news(self) -> bool:
-        """Whoever begins a session is told where everything stands."""
+        """The first answer of a session contains all partitions."""
         return self.wants_news and self.opens is not None
 
     def attempt(self) -> FetchResponse:
-        """Read every partition as far as the request's size allows."""
+        """Read every partition, up to the size limit of the request."""
         self.begin()
-        # Where no partition is asked for there is nothing to wait for.
+        # Without partitions there is nothing to wait for.
         self._is_urgent = not self._request.topics
         return FetchResponse([self._topic(topic) for topic in self._request.topics])
 
     async def attempt_in_slices(self, slices: Slices) -> FetchResponse:
-        """The same, with pauses in which logs may change: so records are in memory."""
+        """The same in slices. Logs may change in between, so records are copied to memory."""
         self.begin()
         answers = []
         for topic in self._request.topics:
@@ -135,20 +135,20 @@ class Reading:
         return FetchResponse(answers)
 
     def begin(self) -> None:
-        """Another attempt, in which nothing was read so far."""
+        """Reset the state for another attempt."""
         self._bytes = 0
         self._has_more = self._is_urgent = False
         if self.room is not None:
-            # Asked each time: a fetch that sleeps may wake when there is less than there was.
+            # Determined for each attempt: less memory may be available after a wait.
             room_bytes = self.room()
             self._may_exceed = room_bytes > 0
             self._max_bytes = min(self._largest_bytes, max(room_bytes, SMALL_BYTES))
         self._found.clear()
-        self._looked.clear()
+        self._read_partitions.clear()
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """The last attempt is what is sent."""
-        for partition in self._looked:
+        """The last attempt is sent."""
+        for partition in self._read_partitions:
             partition.counters.fetches += 1
         for partition, size_bytes in self._found:
             partition.counters.bytes_out += size_bytes
@@ -171,19 +171,19 @@ class Reading:
     # -- one partition
 
     def name_of(self, name: str | None, topic_id: UUID | None) -> str | None:
-        """The topic that a request means; None for one that is not known here."""
+        """The topic that a request names; None if it is not known here."""
         if topic_id is None:
             return name
         view = self._cluster.topic_with_id(topic_id)
         return None if view is None else view.name
 
     def find(self, topic: str, wanted: FetchPartition) -> Partition:
-        """What is to be read. Raises `PartitionError`."""
+        """The partition to read. Raises `PartitionError`."""
         return self._find(topic, wanted.partition, wanted.current_leader_epoch)
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
-        """What there is for this reader. Raises `PartitionError` and `REFUSALS`."""
-        self._looked.append(partition)
+        """The records for this reader. Raises `PartitionError` and `REFUSALS`."""
+        self._read_partitions.append(partition)
         if self._near:
             nearer = partition.best_to_read(self._near, wanted.fetch_offset)
             if nearer is not None:
@@ -203,20 +203,20 @@ class Reading:
     def refused(
         self, topic: str | None, wanted: FetchPartition, code: ErrorCode
     ) -> FetchPartitionResponse:
-        """An error in the place of records, which is not waited with: its fetch is answered."""
+        """An error in place of records; the fetch is answered without waiting."""
         self._is_urgent = True
         if topic is not None:
             self._leaders.fetch_failed(topic, wanted.partition, code)
         return unreadable(wanted, code)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
-        """Where a session of such readers learns that it changed."""
+        """Where a session of such readers registers for changes of the partition."""
         return partition.watchers
 
     def rests(self, partition: Partition, entry: SessionEntry) -> bool:
-        """Whether a reader that was told of everything need not look at it until it changes.
+        """Whether a reader that has everything need not be read for until the partition changes.
 
-        A follower may stop serving without any change: its leader is not heard any more.
+        A follower may stop serving without a change, when it loses contact with its leader.
         """
         return partition.is_leader and partition.high_watermark <= entry.wanted.fetch_offset
 
@@ -225,8 +225,8 @@ class Reading:
     def _find(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         if self._of_any:
             return self._leaders.any(topic, index, current_leader_epoch)
-        # Whoever names no rack was sent to no follower: it does not know yet who leads.
-        # A rack is a matter of Fetch 11 and later (KIP-392).
+        # A consumer without a rack was not sent to a follower: it does not know the leader yet.
+        # Racks exist in Fetch 11 and later (KIP-392).
         if self._request.rack_id:
             return self._leaders.readable(topic, index, current_leader_epoch)
         return self._leaders.get(topic, index, current_leader_epoch)
@@ -234,7 +234,7 @@ class Reading:
     def _sent_to(
         self, broker_id: int, partition: Partition, wanted: FetchPartition
     ) -> FetchPartitionResponse:
-        """Where to read, instead of records; so it is not waited with."""
+        """The replica to read from, in place of records; the fetch is answered without waiting."""
         self._is_urgent = True
         partition.counters.sent_to_followers += 1
         high_watermark = partition.high_watermark
@@ -263,7 +263,7 @@ class Reading:
         return FetchTopicResponse(topic.name, topic.topic_id, answers)
 
     def _one(self, topic: str | None, wanted: FetchPartition) -> FetchPartitionResponse:
-        """Of a topic that is known here, or of none."""
+        """The answer for one partition, also of an unknown topic."""
         if topic is None:
             return self.refused(None, wanted, ErrorCode.unknown_topic_id)
         try:
@@ -274,9 +274,9 @@ class Reading:
     def _with(
         self, found: FetchPartitionResponse, partition: Partition, records: LogSlice, end: int
     ) -> FetchPartitionResponse:
-        """The answer with these records, of those that there are up to `end`."""
-        # There may be more than an answer holds, or than the rest of a segment. Where there is
-        # no memory for it, it is waited for.
+        """The answer with these records, and whether there are more up to `end`."""
+        # There may be more than fits into an answer, or than the rest of a segment. If memory is
+        # short, the fetch waits.
         self._has_more |= records.next_offset < end and (self._may_exceed or records.size_bytes > 0)
         if records.size_bytes == 0:
             return found
@@ -286,5 +286,5 @@ class Reading:
 
 
 def unreadable(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-    """An error in the place of records."""
+    """An error in place of records."""
     return FetchPartitionResponse(wanted.partition, code, UNKNOWN_OFFSET, UNKNOWN_OFFSET)

@@ -1,8 +1,8 @@
-"""What followers are answered: everything up to the log end, and where histories part.
+"""Answers to followers: records up to the log end offset, and diverging epochs.
 
-A follower counts only in the session that it fetches in, and in the leader epoch that it names
-(R1, R2). Its fetch says how far it is: it has everything below the offset that it asks for, as
-durable as the topic wants, if the epoch before that offset ended there here too.
+A follower counts only in its present session and in the leader epoch that it names (R1, R2). Its
+fetch offset acknowledges everything below, as durable as the topic requires, if the epoch before
+that offset ended at the same offset here.
 """
 
 from chiplog_broker.fetch_sessions.session import SessionEntry
@@ -25,7 +25,7 @@ from chiplog_wire.protocol.messages import (
 
 
 class ReplicaReading(Reading):
-    """One attempt after another to answer a follower; only the first says how far it is."""
+    """Attempts to answer a follower; only the first one counts as an acknowledgement."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ReplicaReading(Reading):
         *,
         has_readers: bool = False,
     ) -> None:
-        """`has_readers` says that consumers may be reading from this follower."""
+        """`has_readers`: whether consumers may read from this follower."""
         super().__init__(request, max_bytes, cluster, leaders)
         self._has_readers = has_readers
         self._follower = ReplicaRef(BrokerId(request.replica_id), Session(request.replica_epoch))
@@ -51,17 +51,17 @@ class ReplicaReading(Reading):
         return self._has_readers
 
     def find(self, topic: str, wanted: FetchPartition) -> Partition:
-        """Replicas copy from leaders only."""
+        """The partition, which must be led here: replicas fetch from leaders only."""
         return self._leaders.get(topic, wanted.partition, wanted.current_leader_epoch)
 
     def watchers(self, partition: Partition) -> dict[Watcher, None]:
         return partition.replica_watchers
 
     def rests(self, partition: Partition, entry: SessionEntry) -> bool:
-        """From the next use of its session on it counts as caught up without being looked at.
+        """With the next use of its session it counts as caught up without being read for.
 
-        One that is not in sync may become it with each fetch, so each is looked at; and while
-        the leader is isolated, each ends that.
+        Not for a follower outside the ISR, because each fetch may add it; nor while the leader is
+        isolated, because each fetch may end that.
         """
         followers = partition.followers
         assert followers is not None, "it was read"
@@ -73,7 +73,7 @@ class ReplicaReading(Reading):
         return True
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """What followers copy is not counted as given to consumers, as in Kafka."""
+        """Records that followers fetch are not counted as sent to consumers, as in Kafka."""
         self._found.clear()
         return super().sent(response)
 
@@ -81,12 +81,12 @@ class ReplicaReading(Reading):
         return partition.replica_fetchers
 
     def read(self, partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
-        self._looked.append(partition)
+        self._read_partitions.append(partition)
         followers = partition.followers
         if followers is None or not followers.admits(self._follower):
             raise PartitionError(ErrorCode.stale_broker_epoch)
         if wanted.current_leader_epoch == NO_EPOCH:
-            # Its offset could be of another reign, whose history this log does not have.
+            # Its offset may be from another leader epoch whose history this log does not have.
             raise PartitionError(ErrorCode.unknown_leader_epoch)
         if (parting := where_it_parts(partition, wanted)) is not None:
             self._is_urgent = True
@@ -96,7 +96,7 @@ class ReplicaReading(Reading):
         try:
             records = partition.read_as_follower(wanted.fetch_offset, max_bytes, min_one=first)
         except OffsetOutOfRangeError:
-            # Where this log begins is where the follower has to begin anew.
+            # The follower has to start again at our log start offset.
             self._is_urgent = True
             return FetchPartitionResponse(
                 wanted.partition,
@@ -114,7 +114,7 @@ class ReplicaReading(Reading):
 
 
 def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartitionResponse:
-    """What is said of a partition, whether there are records or not."""
+    """The answer for a partition without records."""
     high_watermark = partition.high_watermark
     return FetchPartitionResponse(
         wanted.partition, OK, high_watermark, high_watermark, partition.log.log_start_offset
@@ -122,7 +122,8 @@ def without_records(partition: Partition, wanted: FetchPartition) -> FetchPartit
 
 
 def where_it_parts(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
-    """The end of the last epoch that both may have; None where the follower's log fits (KIP-595).
+    """The diverging epoch: the end of the last epoch that both may have; None if the logs agree
+    (KIP-595).
 
     Raises `PartitionError` for an epoch that this log does not know: then nobody truncates.
     """

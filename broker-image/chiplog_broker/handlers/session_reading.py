@@ -1,7 +1,7 @@
-"""Answering a fetch of a session: only partitions of which there may be news are read.
+"""Answers a fetch of a session: only partitions that may have changed are read.
 
-Which these are the session knows. So a fetch that finds nothing, waits and still finds nothing
-costs the same whether its session holds one partition or thousands.
+The session knows them. So a fetch that finds nothing, waits and finds nothing costs the same for
+one partition as for thousands.
 """
 
 from chiplog_broker.fetch_sessions.session import FetchSession, SessionEntry, SessionTopic
@@ -16,15 +16,15 @@ from chiplog_wire.protocol.messages import (
 )
 
 MOST_NEWS = 1_000
-"""Partitions in one answer to a consumer. The others come with the next one, which it asks for at
-once. Else a request of a few bytes would read, for ever, all partitions that it cannot have."""
+"""Partitions in one answer to a consumer; the others follow in the next one. Without a limit, a
+request of a few bytes could read thousands of partitions for one answer."""
 
 
 class SessionReading:
-    """One attempt after another to find what is new to the reader of a session."""
+    """Attempts to find changes for the reader of a session."""
 
     def __init__(self, session: FetchSession, reading: Reading) -> None:
-        """`reading` reads single partitions, in the way of consumers or of followers."""
+        """`reading` reads single partitions, for consumers or for followers."""
         self._session = session
         self._reading = reading
         self._epoch = session.epoch
@@ -38,16 +38,16 @@ class SessionReading:
 
     @property
     def has_news(self) -> bool:
-        """Whether its reader is to know soon of what the last attempt found."""
+        """Whether the last attempt found changes that its reader should get soon."""
         return self._reading.wants_news and bool(self._news)
 
     @property
     def _is_overtaken(self) -> bool:
-        """Whether the session's next fetch came before this one was answered."""
+        """Whether the session's next fetch arrived before this one was answered."""
         return self._session.epoch != self._epoch
 
     def attempt(self) -> FetchResponse:
-        """Read what may have changed, as far as the request's size allows."""
+        """Read what may have changed, up to the size limit of the request."""
         session = self._session
         self._reading.begin()
         self._news, self._is_full = [], False
@@ -67,13 +67,13 @@ class SessionReading:
         return FetchResponse(answers, session_id=session.id)
 
     def sent(self, response: FetchResponse) -> FetchResponse:
-        """The last attempt is what is sent: from now on it is not news."""
+        """The last attempt is sent: remember what the reader has now."""
         for entry, found in self._news:
-            self._session.told(entry, found)
+            self._session.note_sent(entry, found)
         return self._reading.sent(response)
 
     def join(self, waiter: FetchWaiter) -> None:
-        """Wait for whatever changes in the session."""
+        """Wait for changes in the session."""
         self._session.waiter = waiter
 
     def leave(self, waiter: FetchWaiter) -> None:
@@ -81,7 +81,7 @@ class SessionReading:
             self._session.waiter = None
 
     def _read(self, entry: SessionEntry) -> FetchPartitionResponse | None:
-        """What is new of one partition; None where nothing is."""
+        """The changes of one partition; None if there are none."""
         reading, wanted = self._reading, entry.wanted
         name = reading.name_of(entry.topic.name, entry.topic.topic_id)
         try:

@@ -130,9 +130,9 @@ class Node:
 
 
 class Authority(Protocol):
-    """Who decides which brokers lead, as one of them hears it."""
+    """The service that elects leaders, as seen by a broker: in Kubernetes the API server."""
 
-    heard_s: float
+    answered_s: float
     """When it answered last, by the monotonic clock."""
 
 
@@ -140,23 +140,23 @@ class ReplicaReports(Protocol):
     """What the replicas of a broker notify metadata of. None may raise, or wait."""
 
     def proposals_changed(self) -> None:
-        """`LocalReplicas.proposals` are others."""
+        """`LocalReplicas.proposals` has changed."""
 
     def trouble_changed(self) -> None:
-        """`damaged`, `halted` or `is_short_of_space` may be another."""
+        """`damaged`, `halted` or `is_short_of_space` may have changed."""
 
     def topic_outdated(self, topic: str) -> None:
-        """A topic is to be applied again, as it was: a replica of it here was found damaged, or
-        its copy may be relied on now."""
+        """Apply the topic's map again: a replica of it here was found damaged, or has been
+        refetched."""
 
 
 class MembershipEvents(Protocol):
     """What a membership notifies its broker of. None may raise, or wait."""
 
     def waits_for(self, what: str) -> None:
-        """The start waits for this; for nothing where it is empty."""
+        """What the start of the broker waits for; empty if it waits for nothing."""
 
-    def authority_heard(self) -> None:
+    def authority_answered(self) -> None:
         """The `Authority` has answered."""
 
 
@@ -165,7 +165,7 @@ class Membership(ReplicaReports, Protocol):
 
     @property
     def incarnation(self) -> str | None:
-        """What the process is called there; None where nobody asks."""
+        """The incarnation of this process; None for a standalone broker."""
 
     @property
     def authority(self) -> Authority | None:

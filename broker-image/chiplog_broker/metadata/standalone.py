@@ -83,7 +83,7 @@ class StandaloneStore:
         self._rng = rng
         self._defaults = defaults
         self._topics: dict[str, TopicRecord] = {}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._changed: TopicChanged
         self._deleted: TopicDeleted
 
@@ -100,7 +100,7 @@ class StandaloneStore:
         await self._make_offsets_topic()
 
     async def submit(self, operation: Request, _principal: str = ANONYMOUS) -> Outcome:
-        async with self._turn:
+        async with self._lock:
             try:
                 return await self._carry_out(operation)
             except Refused as refused:

@@ -1,7 +1,7 @@
-"""The cluster as this broker knows it: brokers, topics, who leads what.
+"""The cluster as this broker knows it: brokers, topics, leaders and replicas.
 
-Handlers read it; only the metadata store changes it, topic by topic. What a topic looks
-like in a Metadata answer is made once and shared until the topic changes.
+Handlers read it; only the metadata store changes it, topic by topic. The Metadata answer for a
+topic is encoded once and shared until the topic changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,31 +20,31 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """Who leads and who holds one partition; `leader_id` is -1 where nobody does."""
+    """Leader, replicas and epochs of one partition; `leader_id` is -1 if it has no leader."""
 
     index: int
     leader_id: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    """Those that hold every acknowledged record and are alive."""
+    """In-sync replicas that are alive."""
     elr: tuple[int, ...] = ()
-    """Those that hold every acknowledged record and are not (Kafka's eligible leaders)."""
+    """In-sync replicas that are not alive (Kafka's eligible leader replicas)."""
     partition_epoch: int = 0
     """Raised with every change of this entry, and with every answer to a proposal."""
     leader_session: int = 0
-    """The session that the leader leads in."""
+    """The session of the leader in which it was elected."""
     isr_refs: tuple[ReplicaRef, ...] = ()
-    """All that are listed as in sync, dead ones too: the high watermark waits for each."""
+    """The whole ISR, dead replicas included: the high watermark waits for each of them."""
     live_refs: tuple[ReplicaRef, ...] = ()
-    """The replicas that live, in sync or not, each in the session it lives in."""
+    """The replicas that are alive, in sync or not, each in its present session."""
     unclean_epoch: int = NO_EPOCH
-    """The leader epoch of the last election whose loss of records was accepted; -1 for none."""
+    """The leader epoch of the last unclean election; -1 for none."""
 
 
 @dataclass(frozen=True)
 class TopicView:
-    """One topic. A change makes a new one, so that whatever was derived is derived anew."""
+    """One topic, immutable: a change makes a new one, so that cached values are derived again."""
 
     name: str
     topic_id: UUID
@@ -52,13 +52,13 @@ class TopicView:
     config: TopicConfig
     is_internal: bool = False
     min_isr: int = 1
-    """Live in-sync replicas without which acks=all is refused."""
+    """acks=all is refused if fewer in-sync replicas than this are alive."""
     durability: Durability | None = None
-    """What is in force; None where the configuration alone says it."""
+    """The durability in force; None if only the configuration determines it."""
     owner_uid: str | None = None
-    """The Topic object that it belongs to."""
+    """The uid of its Topic object."""
     isolated: frozenset[int] = frozenset()
-    """Partitions led here, perhaps: clients are told that nobody leads them."""
+    """Partitions whose leader here is isolated: clients are answered that they have no leader."""
     metadata: MetadataTopic = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class TopicView:
                 one.isr,
             )
             for one in self.partitions
-            for leader_id in (self.leader_to_tell(one),)
+            for leader_id in (self.advertised_leader(one),)
         ]
         topic = MetadataTopic(
             int(ErrorCode.none),
@@ -83,13 +83,13 @@ class TopicView:
         )
         object.__setattr__(self, "metadata", topic)
 
-    def leader_to_tell(self, partition: PartitionView) -> int:
-        """Whom clients are told to go to; -1 where they must ask elsewhere, or again."""
+    def advertised_leader(self, partition: PartitionView) -> int:
+        """The leader that clients are sent to; -1 if they must look elsewhere, or retry."""
         return NO_LEADER if partition.index in self.isolated else partition.leader_id
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of the first partition, which is what Kafka's tools show."""
+        """The number of replicas of the first partition, which Kafka's tools show."""
         return len(self.partitions[0].replicas)
 
 
@@ -103,7 +103,7 @@ class BrokerView:
     """Listener name -> advertised host and port."""
 
     def on(self, listener: str) -> NodeEndpoint | None:
-        """Its address for clients of this listener; None where it does not have that one."""
+        """Its address on this listener; None if it does not have this listener."""
         if listener not in self.endpoints:
             return None
         host, port = self.endpoints[listener]
@@ -111,19 +111,19 @@ class BrokerView:
 
 
 class ClusterView:
-    """Everything known now. Changed and read on the event loop's thread only."""
+    """The cluster as known now. Changed and read on the event loop's thread only."""
 
     def __init__(self, cluster_id: str, broker_id: int) -> None:
         self.cluster_id = cluster_id
         self.broker_id = broker_id
         self.session = 0
-        """The session this process was admitted to; 0 before. It may get another one."""
+        """The present session of this process; 0 before it is admitted. It may change."""
         self.brokers: dict[int, BrokerView] = {}
-        """Those that live."""
+        """Brokers that are alive."""
         self.lingering: dict[int, BrokerView] = {}
-        """Those that lived a moment ago: clients are told where they were."""
+        """Brokers that ended a moment ago: clients still get their addresses."""
         self.is_cut_off = False
-        """Whether clients are to go to other brokers, as this one can do nothing for them."""
+        """Whether clients must use other brokers, because this one is isolated."""
         self._topics: dict[str, TopicView] = {}
         self._names: dict[UUID, str] = {}
         self._expected: dict[str, UUID] = {}
@@ -142,7 +142,7 @@ class ClusterView:
         return None if name is None else self._topics[name]
 
     def put(self, topic: TopicView) -> None:
-        """A topic is new or changed; a new id behind an old name replaces the old topic."""
+        """Add or replace a topic; a new id under an existing name replaces the old topic."""
         self._forget(topic.name)
         self._topics[topic.name] = topic
         self._names[topic.topic_id] = topic.name
@@ -159,27 +159,27 @@ class ClusterView:
             del self._names[old.topic_id]
 
     def expect(self, name: str, topic_id: UUID) -> None:
-        """The cluster has this topic, and this broker is about to `put` it.
+        """The cluster has this topic, and this broker will `put` it soon.
 
-        Until then "unknown" would be as wrong as what the topic before had under this name.
+        Until then "unknown topic" is as wrong as the previous topic of this name.
         """
         known = self._topics.get(name)
         if known is None or known.topic_id != topic_id:
             self._expected[name] = topic_id
 
     def expected(self, name: str) -> UUID | None:
-        """The topic that will have this name in a moment, if it is not known yet."""
+        """The topic that will have this name soon, if it is not known yet."""
         return self._expected.get(name)
 
     def is_expected(self, topic_id: UUID) -> bool:
-        """Whether a topic will be known in a moment, and is not yet."""
+        """Whether a topic will be known soon."""
         return topic_id in self._expected.values()
 
     def nodes(self, listener: str) -> list[NodeEndpoint]:
-        """All brokers that clients of this listener may know, in the order of their ids.
+        """All brokers for clients of this listener, ordered by id.
 
-        One that is cut off does not name itself: librdkafka (2.x) has one connection as long as
-        it knows no leader, and would ask the same broker again and again.
+        An isolated broker does not list itself: librdkafka (2.x) uses one connection as long as it
+        knows no leader, and would contact the same broker again and again.
         """
         named = self.lingering | self.brokers
         known = (named[broker_id].on(listener) for broker_id in sorted(named))
@@ -189,12 +189,12 @@ class ClusterView:
         return nodes
 
     def send_clients_elsewhere(self, is_cut_off: bool) -> None:
-        """Whether clients are to go to other brokers from now on."""
+        """Set whether clients must use other brokers."""
         self.is_cut_off = is_cut_off
 
     @property
     def controller_id(self) -> int:
-        """Where clients send admin requests: any live broker passes them on, so this one."""
+        """The broker for admin requests: any live broker forwards them, so this one."""
         if self.is_cut_off:
             return min(self.brokers.keys() - {self.broker_id}, default=self.broker_id)
         return self.broker_id

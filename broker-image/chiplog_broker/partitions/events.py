@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class ReplicaEvents(ReplicaReports, Protocol):
-    """What metadata is to know, and this."""
+    """What replicas report to other parts of the broker, in addition to `ReplicaReports`."""
 
     def topic_changed(self, topic: str) -> None:
-        """Replicas of this topic came, went, lead now or do not any more."""
+        """Replicas of this topic were added or removed, or became or ceased to be leaders."""
 
     def topic_deleted(self, topic_id: UUID) -> None:
         """A topic was deleted with its data."""
 
-    def follower_heard(self, partition: "Partition") -> None:
-        """A follower that counts was heard by a leader that was isolated."""
+    def follower_fetched(self, partition: "Partition") -> None:
+        """A follower fetched from a leader that was isolated."""

@@ -1,8 +1,8 @@
 """What a follower does with a leader's answer. Pure decisions; `following` acts on them.
 
-Where two histories part is found by leader epochs (KIP-101, 279, 595): the leader names its
-largest epoch that is not above ours and where that ended, and we cut back to the end of the
-largest epoch that both know. Several answers may be needed; each takes something away.
+The point where two logs diverge is found by leader epochs (KIP-101, 279, 595): the leader answers
+with its largest epoch that is not above ours, and the end offset of that epoch. The follower
+truncates to the end of the largest epoch that both know. This may take several answers.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from chiplog_wire.protocol.messages import EpochEndOffset, FetchPartitionRespons
 
 
 class FetchPosition(NamedTuple):
-    """Where a follower goes on, and what it believes; a leader checks all of it."""
+    """The position of a follower's next fetch; the leader checks all of it."""
 
     offset: int
-    """Also says that everything below it counts as kept here (R5's durable log end)."""
+    """Also acknowledges everything below: it is durable here (R5)."""
     last_fetched_epoch: int
     current_leader_epoch: int
     log_start_offset: int
 
 
 class FetchedPartition(NamedTuple):
-    """A leader's answer for one partition, with what it was asked."""
+    """A leader's answer for one partition, with the position that was fetched."""
 
-    asked: FetchPosition
+    requested: FetchPosition
     answer: FetchPartitionResponse
 
 
 class EpochLog(Protocol):
-    """As much of a `PartitionLog` as decides."""
+    """The part of a `PartitionLog` that these decisions need."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -50,35 +50,35 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Cut off what lies at or above an offset; where that is the log end, only epochs go."""
+    """Truncate to an offset; if that is the log end offset, only leader epochs are removed."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class StartOver:
-    """Nothing here is of use: the leader's log begins at this offset."""
+    """None of our records is usable: the leader's log begins at this offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Nothing to be done now; it may pass."""
+    """Do nothing now, and fetch again later."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitMetadata:
-    """Nothing to be done in this leader epoch any more."""
+    """Do nothing more in this leader epoch."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Going on would lose acknowledged records: a human has to look."""
+    """Following would lose acknowledged records: an operator must act."""
 
     reason: str
 
@@ -90,11 +90,11 @@ OK: Final = int(ErrorCode.none)
 
 
 def next_step(log: EpochLog, high_watermark: int, answer: FetchPartitionResponse) -> Step:
-    """What an answer to our present position means."""
+    """The step that an answer to our present position requires."""
     if answer.error_code == ErrorCode.offset_out_of_range:
         return _out_of_range(log, high_watermark, answer.log_start_offset)
     if answer.error_code == ErrorCode.fenced_leader_epoch:
-        # We follow an epoch that is over; the map that says so is on its way.
+        # Our leader epoch is outdated; the newer map will arrive.
         return AwaitMetadata("the leader is in another leader epoch")
     if answer.error_code != OK:
         return Retry(name_of(answer.error_code))
@@ -104,7 +104,7 @@ def next_step(log: EpochLog, high_watermark: int, answer: FetchPartitionResponse
 
 
 def name_of(code: int) -> str:
-    """An error as Kafka calls it, also one that we do not know."""
+    """The name of an error in Kafka, also of an unknown one."""
     try:
         return ErrorCode(code).name.upper()
     except ValueError:
@@ -112,11 +112,11 @@ def name_of(code: int) -> str:
 
 
 def _out_of_range(log: EpochLog, high_watermark: int, leader_start: int) -> Step:
-    """The leader has deleted what we would need next, or has less than we have."""
+    """The leader has deleted the next records that we need, or its log ends before ours."""
     is_empty = log.end_offset == log.log_start_offset
     if not (leader_start > log.end_offset or (is_empty and leader_start >= 0)):
-        # It has less than we have. Where the histories part its next answer says: it looks
-        # at the epochs before the offset.
+        # Its log ends before ours. Its next answer contains the diverging epoch: it checks epochs
+        # before the offset.
         return Retry(f"offset {log.end_offset} is out of range of a log from {leader_start}")
     if leader_start < high_watermark:
         return Halt(f"the leader reports {leader_start} as its log start offset")
@@ -129,7 +129,7 @@ def _diverging(log: EpochLog, high_watermark: int, leaders: EpochEndOffset) -> S
     target = min(_common_end(log, leaders), log.end_offset)
     if target < high_watermark:
         return Halt(f"epoch {leaders.epoch} ends at {leaders.end_offset} on the leader")
-    # No epoch where nothing is left: a history begins no lower than its log.
+    # If nothing is left there is no epoch: a history does not begin below its log.
     if target == log.end_offset and log.epoch_at(target - 1) == log.last_epoch:
         return Retry(
             f"the leader reports {leaders} as the point of divergence, but the log here "
@@ -139,11 +139,11 @@ def _diverging(log: EpochLog, high_watermark: int, leaders: EpochEndOffset) -> S
 
 
 def _common_end(log: EpochLog, leaders: EpochEndOffset) -> int:
-    """As far as both logs may be equal, as far as one answer can tell."""
+    """The end offset up to which both logs may be equal, by this one answer."""
     own = log.end_offset_for_epoch(leaders.epoch)
     if own.leader_epoch == NO_EPOCH:
         return leaders.end_offset
     if own.leader_epoch == leaders.epoch:
         return min(own.end_offset, leaders.end_offset)
-    # We know nothing of that epoch: back to what we had before it, and ask again.
+    # We do not have that epoch: truncate to the one before it, and fetch again.
     return own.end_offset

@@ -1,8 +1,8 @@
-"""What the leader of a partition knows of its followers: how far, since when, in which session.
+"""What the leader of a partition knows of its followers: their offsets, times and sessions.
 
-A reign begins knowing nothing: what a follower told the leader before says nothing of what it
-holds under this one. A follower is a broker in one session (R1); what its process before said
-stays that process's.
+A leadership starts without this knowledge: an offset that a follower reported to the previous
+leader says nothing of its log under this one. A follower is a broker in one session (R1); offsets
+of an earlier session do not count for a later one.
 """
 
 from collections.abc import Collection
@@ -25,54 +25,55 @@ from chiplog_core.ids import BrokerId, ReplicaRef, Session
 
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 30.0
-"""After refusals, so that operator and leader do not answer each other without an end."""
+"""Longest pause after refused proposals: operator and leader must not retry endlessly."""
 
 
 class Resting(Protocol):
-    """A partition in a follower's fetch session of which there is nothing to say (KIP-227)."""
+    """A partition in a follower's fetch session that has nothing new for it (KIP-227)."""
 
     @property
     def polled_s(self) -> float:
-        """When its session was last used, which asked for it again."""
+        """When the fetch session was last used, which counts as a fetch of this partition."""
 
 
 @dataclass(slots=True)
 class Follower:
-    """How far one follower is, in one session and reign."""
+    """The progress of one follower, in one session and leader epoch."""
 
     caught_up_s: float
     end_offset: int = NOTHING
     fetched_s: float = NEVER_S
     leader_end_offset: int = NOTHING
-    """The leader's log end when it fetched last."""
+    """The leader's log end offset when it fetched last."""
     log_start_offset: int = 0
-    """Where its log began when it fetched last."""
+    """Its log start offset when it fetched last."""
     is_answered: bool = False
-    """Whether it has fetched again after an answer of this reign: it knows what readers may see."""
+    """Whether it fetched after an answer of this leader epoch: then it has a valid high
+    watermark."""
     resting: Resting | None = None
-    """It has everything there is, and says so by each use of its fetch session."""
+    """Set while it has everything and confirms that by each use of its fetch session."""
 
     def stir(self) -> None:
-        """It rests no more; what it said by polling stays said."""
+        """End the rest; times that were confirmed by its fetch session are kept."""
         if self.resting is not None:
             self.fetched_s = max(self.fetched_s, self.resting.polled_s)
             self.caught_up_s = max(self.caught_up_s, self.fetched_s)
             self.resting = None
 
     def holds(self, offset: int) -> bool:
-        """Whether a reader may go on there from this offset."""
+        """Whether a consumer can read there from this offset."""
         return self.is_answered and self.log_start_offset <= offset <= self.end_offset
 
     @property
-    def heard_s(self) -> float:
-        """When it fetched last, if only by the use of its fetch session."""
+    def last_fetch_s(self) -> float:
+        """When it fetched last, explicitly or by a use of its fetch session."""
         return (
             self.fetched_s if self.resting is None else max(self.fetched_s, self.resting.polled_s)
         )
 
     @property
     def progress(self) -> Progress:
-        """How far it is, and when it last had everything."""
+        """Its log end offset, and when it last had everything."""
         if self.resting is None:
             return Progress(self.end_offset, self.caught_up_s)
         return Progress(self.end_offset, max(self.caught_up_s, self.resting.polled_s))
@@ -113,14 +114,14 @@ class Followers:
         self._allowed: dict[int, ReplicaRef] = {}
 
     def begin(self, end_offset: int) -> None:
-        """A reign begins at this log end; `know` tells whose."""
+        """A leadership starts at this log end offset; `know` sets the replicas."""
         self.epoch_start_offset = end_offset
         self._followers = {}
         self._not_before_s = NEVER_S
         self._pause_s = FIRST_PAUSE_S
 
     def know(self, view: PartitionView, min_isr: int, now_s: float) -> None:
-        """The partition as the map and the brokers' sessions say."""
+        """Set the replicas and sessions of the map."""
         self._view, self._min_isr, self._isr = view, min_isr, view.isr_refs
         self._own = ReplicaRef(BrokerId(view.leader_id), Session(view.leader_session))
         before = self._promise
@@ -134,7 +135,7 @@ class Followers:
         self._count(now_s)
 
     def admits(self, follower: ReplicaRef) -> bool:
-        """Whether this is a replica, in the newest session that is known of it (R1)."""
+        """Whether this is a replica in its newest known session (R1)."""
         return self._allowed.get(follower.broker_id) == follower
 
     def fetched(
@@ -145,9 +146,9 @@ class Followers:
         now_s: float,
         log_start_offset: int = 0,
     ) -> None:
-        """A follower asks for what comes after `offset`: it has everything below.
+        """A follower fetches from `offset`: it has everything below.
 
-        It asks one leader one thing at a time, so whoever asks again was answered.
+        It sends one fetch at a time, so a second fetch proves that it got the first answer.
         """
         known = self._followers.get(follower)
         if known is None:
@@ -158,41 +159,42 @@ class Followers:
         if offset >= leader_end_offset:
             known.caught_up_s = now_s
         elif offset >= known.leader_end_offset > NOTHING:
-            # It had everything there was when it asked the last time (as Kafka counts it).
+            # It had everything that existed when it fetched the last time (Kafka's rule).
             known.caught_up_s = max(known.caught_up_s, known.fetched_s)
         known.end_offset = max(known.end_offset, offset)
         known.fetched_s, known.leader_end_offset = now_s, leader_end_offset
 
     def rests(self, follower: ReplicaRef, resting: Resting) -> None:
-        """It has all there is, and asks for more whenever its fetch session is used.
+        """It has everything, and uses its fetch session from now on.
 
-        So a partition that a fetch does not name counts as fetched at the offset named last,
-        as in Kafka, though nobody looks at it. To be said after its `fetched`.
+        A partition that a fetch does not name counts as fetched at its last offset, as in Kafka,
+        but costs no work. Call this after `fetched`.
         """
         known = self._followers.get(follower)
         if known is not None:
             known.resting = resting
 
     def appended(self) -> None:
-        """There is more than those had who rested."""
+        """Records were appended: resting followers do not have everything any more."""
         for one in self._followers.values():
             one.stir()
 
     def safe_offset(self, own_end_offset: int) -> int:
-        """Up to where everybody who counts has everything; -1 where somebody was not heard."""
+        """The offset below which all counted followers have everything; -1 if one has not fetched
+        yet."""
         for one in self._counted:
             own_end_offset = min(own_end_offset, one.end_offset)
         return own_end_offset
 
     @property
     def are_waited_for(self) -> bool:
-        """Whether there is anybody who counts."""
+        """Whether the high watermark waits for any follower."""
         return bool(self._counted)
 
     @property
-    def heard_s(self) -> float:
-        """When any of those who count fetched last."""
-        return max((one.heard_s for one in self._counted), default=NEVER_S)
+    def last_fetch_s(self) -> float:
+        """When a counted follower fetched last."""
+        return max((one.last_fetch_s for one in self._counted), default=NEVER_S)
 
     def counts(self, follower: ReplicaRef) -> bool:
         """Whether the high watermark waits for it."""
@@ -200,15 +202,15 @@ class Followers:
         return known is not None and any(known is one for one in self._counted)
 
     def is_in_sync(self, follower: ReplicaRef) -> bool:
-        """Whether it is listed."""
+        """Whether it is in the ISR of the map."""
         return follower in self._isr
 
     def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
-        """Which of these brokers a consumer at this offset reads best from; None for no one.
+        """Which of these brokers a consumer at this offset should read from, or None.
 
-        In sync, alive, with this offset in its log: of several the one with the longest log, then
-        the one that had everything last, then the largest id (as Kafka chooses, KIP-392). Whoever
-        is about to leave the in-sync replicas is not named any more.
+        It must be in sync, alive and have the offset. Of several: the longest log, then the latest
+        to have everything, then the largest id (Kafka's order, KIP-392). A follower that is
+        proposed for removal from the ISR is not returned.
         """
         staying = self._isr if self._promise is None else self._promise.isr
         ranks = []
@@ -222,7 +224,7 @@ class Followers:
         return max(ranks)[-1] if ranks else None
 
     def propose(self, high_watermark: int, now_s: float, lag_max_s: float) -> bool:
-        """Promise another set of in-sync replicas where the listed one is not right."""
+        """Propose another ISR if the present one is not right."""
         if self._promise is not None or now_s < self._not_before_s:
             return False
         view = self._view
@@ -250,7 +252,7 @@ class Followers:
     def _count(self, now_s: float) -> None:
         waited_for = counted(self._own, self._isr, self._promise)
         for one in waited_for:
-            # Who is listed is given the time to show that it is there.
+            # A replica in the ISR gets time to make its first fetch.
             self._followers.setdefault(one, Follower(now_s))
         known = {*waited_for, *self._allowed.values()}
         self._followers = {ref: one for ref, one in self._followers.items() if ref in known}
@@ -258,7 +260,7 @@ class Followers:
 
 
 def newest_sessions(view: PartitionView) -> dict[int, ReplicaRef]:
-    """The session in which each replica may fetch: the newest that map or broker names."""
+    """The newest session of each replica in the map or the list of brokers: only it may fetch."""
     newest: dict[int, ReplicaRef] = {}
     for one in (*view.live_refs, *view.isr_refs):
         if one.broker_id != view.leader_id:

@@ -1,11 +1,11 @@
-"""One reign as its follower lives it: ask, append, make durable, ask again.
+"""Following a leader for one leader epoch: fetch, append, make durable, repeat.
 
-A position is given out only for what counts as kept here: under `Fsync` after the sync, so
-that the leader may take the offset of a fetch for a promise. Histories that part are cut
-back by epochs, never below the high watermark; where that would be needed nothing more is
-taken until a new reign begins. The one exception is a loss that was accepted: below the high
-watermark goes what this replica had before the map's last unclean election, if it has not
-agreed with a leader since.
+A fetch position covers only records that count as stored here: with `Fsync` those that are synced,
+so that the leader may take a fetch offset as an acknowledgement. Diverging histories are truncated
+by leader epochs, never below the high watermark. Where that would be necessary, the replica halts
+until the next leader epoch. The exception is a loss that was accepted: records from before the
+map's last unclean election may be truncated below the high watermark if no leader since has
+confirmed them.
 
 Everything runs on the event loop's thread, and one fetcher at a time calls `take`.
 """
@@ -51,57 +51,57 @@ _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 class Taken(Enum):
-    """What became of an answer."""
+    """What `Following.take` did with an answer."""
 
     NOTHING_NEW = auto()
     PROGRESS = auto()
     FAILED = auto()
-    """Ask again, but not at once."""
+    """Fetch again after a pause."""
     OVER = auto()
-    """Do not ask again in this reign."""
+    """Do not fetch again in this leader epoch."""
     IGNORED = auto()
-    """It answers something that is not asked any more."""
+    """The answer belongs to an earlier fetch."""
 
 
 class FollowedReplica(Protocol):
-    """The replica that copies: it alone changes its log and its high watermark."""
+    """The following replica: only `Following` changes its log and its high watermark."""
 
     @property
     def name(self) -> TopicPartition: ...
     @property
     def log(self) -> PartitionLog:
-        """To be read, appended to and made durable; what takes records away is below."""
+        """For reading, appending and syncing; the methods below remove records."""
 
     @property
     def high_watermark(self) -> int: ...
     @property
     def agreed_epoch(self) -> int:
-        """The newest epoch whose leader is known to have had all of this high watermark."""
+        """The newest epoch whose leader is known to have had all below this high watermark."""
 
     def agree_with(self, leader_epoch: int) -> None:
-        """The leader of this epoch has everything below the log end."""
+        """The leader of this epoch has every record below our log end."""
 
     def follow_to(self, high_watermark: int) -> None:
-        """Readers of the leader may see what is below this, so readers here may see it, too."""
+        """Raise the high watermark to that of the leader."""
 
     async def follow_log_start(self, log_start_offset: int) -> None:
-        """The leader's log begins here: what is below goes, as far as that is safe."""
+        """The leader's log start offset is this: delete older records as far as they are safe."""
 
     async def truncate_to(self, offset: int) -> None:
-        """Cut off what lies at or above `offset`."""
+        """Truncate the log to `offset`."""
 
     async def start_over_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`."""
+        """Delete all records, and continue at `offset`."""
 
     def wake_readers(self) -> None:
-        """Consumers that wait here look again."""
+        """Wake the consumers that wait here."""
 
     def go_offline(self, why: str) -> None:
         """The disk failed."""
 
 
 class Contact:
-    """One leader as its followers hear it; shared by all that is followed there."""
+    """The contact with one leader; shared by all partitions that follow it."""
 
     __slots__ = ("answered_s", "news")
 
@@ -109,10 +109,10 @@ class Contact:
         self.answered_s = NEVER_S
         """When it answered last."""
         self.news = asyncio.Event()
-        """Set when there may be more to ask for."""
+        """Set when a fetch may return more."""
 
     def answered(self, now_s: float) -> None:
-        """It has answered."""
+        """Record that the leader has answered."""
         self.answered_s = now_s
 
 
@@ -147,12 +147,12 @@ class Following:
         halted: Callable[[], None],
         lag_max_s: Callable[[], float],
     ) -> None:
-        """`halted` is called where it halts; `lag_max_s` says how long silence may last."""
+        """`halted` is called when it halts; `lag_max_s`: how long the leader may be silent."""
         self.leader_id = view.leader_id
         self.leader_epoch = view.leader_epoch
         self.unclean_epoch = view.unclean_epoch
         self.leaders_end_offset = partition.high_watermark
-        """The leader's high watermark, as far as it told us."""
+        """The leader's high watermark, as last reported."""
         self._partition = partition
         self._log = partition.log
         self._clock = clock
@@ -166,32 +166,33 @@ class Following:
         self._why = ""
         self._warn_at_s = math.inf
         self.is_halted = False
-        """Whether going on would lose acknowledged records: somebody has to look."""
+        """Whether it stopped because following would lose acknowledged records: an operator must
+        act."""
 
-    def ask_by(self, contact: Contact) -> None:
-        """The leader is asked, and heard, by this contact."""
+    def use_contact(self, contact: Contact) -> None:
+        """Use this contact to fetch, and to know when the leader answered last."""
         self._contact = contact
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """The partition, as requests name it."""
+        """The partition as fetch requests name it."""
         return self._log.topic_id.bytes, self._partition.name.partition
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is taken in this reign."""
+        """Whether following has ended for this leader epoch."""
         return self._is_over
 
     @property
     def why_over(self) -> str:
-        """The reason, where it is not simply that another reign began."""
+        """Why it ended; empty if simply another leader epoch began."""
         return self._why
 
     @property
     def is_current(self) -> bool:
-        """Whether readers may rely on what is here: the leader of this reign has compared it with
-        its own log, all that readers of the leader may see is here, and there is an answer that
-        is not older than it takes to be called out of sync."""
+        """Whether consumers may read here: the leader of this epoch has compared our log with its
+        own, we have everything below its high watermark, and its last answer is not older than the
+        time after which a follower leaves the ISR."""
         if self._is_over or self._why or not self._has_agreed or self.lag:
             return False
         answered_s = NEVER_S if self._contact is None else self._contact.answered_s
@@ -199,7 +200,7 @@ class Following:
 
     @property
     def has_agreed(self) -> bool:
-        """Whether the leader of this reign has compared its log with what is here."""
+        """Whether the leader of this epoch has compared our log with its own."""
         return self._has_agreed and not self._is_over
 
     @property
@@ -208,11 +209,11 @@ class Following:
 
     @property
     def lag(self) -> int:
-        """Records that readers of the leader may see and that are not here yet."""
+        """Records below the leader's high watermark that are missing here."""
         return max(self.leaders_end_offset - self._log.end_offset, 0)
 
     def position(self) -> FetchPosition | None:
-        """Where to go on. None while the log's end does not count yet: its sync is begun."""
+        """The next fetch position. None until the log end is synced; the sync is started here."""
         if self._is_over or not self._log.is_writable:
             return None
         if self._log.countable_end_offset < self._log.end_offset:
@@ -224,9 +225,9 @@ class Following:
         )
 
     async def take(self, fetched: FetchedPartition) -> Taken:
-        """Do what the leader's answer asks for. Never raises for what may happen to a log."""
+        """Act on the leader's answer. Does not raise for errors of the log or the disk."""
         async with self._busy:
-            if self._is_over or fetched.asked != self.position():
+            if self._is_over or fetched.requested != self.position():
                 return Taken.IGNORED
             step = next_step(self._log, self._kept_offset, fetched.answer)
             try:
@@ -236,12 +237,13 @@ class Following:
             except LogClosedError as closed:
                 return self._end(str(closed))
             except (RecordsError, StorageError) as refused:
-                # What the leader sent does not fit; or the disk failed, of which everybody
-                # has been told already.
+                # The leader's records do not fit, or the disk failed, which has been reported
+                # already.
                 return self._failed(str(refused))
 
     async def stop(self) -> None:
-        """Take nothing more; returns when nothing of this reign touches the log."""
+        """Stop following; after this returns nothing of this leader epoch is appended to the
+        log."""
         self._is_over = True
         self._contact = None
         async with self._busy:
@@ -253,9 +255,9 @@ class Following:
 
     @property
     def _kept_offset(self) -> int:
-        """Below it nothing may be cut off, whatever the leader says."""
+        """The offset below which nothing may be truncated, whatever the leader answers."""
         if self._partition.agreed_epoch < self.unclean_epoch:
-            # What is here may be what was given up then; no leader since has vouched for it.
+            # Our records may be those that were given up then; no leader since has confirmed them.
             return 0
         return self._partition.high_watermark
 
@@ -285,18 +287,19 @@ class Following:
         records = answer.records
         assert isinstance(records, _IN_MEMORY)  # as the codec gives them
         if answer.may_have_gaps:
-            # Its own policy need not say so: the topic may have been compacted once.
+            # The topic's present policy may not be compact: the topic may have been compacted
+            # before.
             await self._log.allow_gaps()
         if len(records):
             await self._continue(memoryview(records))
             taken = Taken.PROGRESS
-        # The leader has compared our end with its log, so it has everything below it.
+        # The leader has compared our log end with its log, so it has everything below it.
         self._partition.agree_with(self.leader_epoch)
         self._has_agreed, self._why = True, ""
         self.leaders_end_offset = answer.high_watermark
         self._partition.follow_to(answer.high_watermark)
         await self._partition.follow_log_start(answer.log_start_offset)
-        # Begins the sync, where one is due.
+        # This starts a sync if one is necessary.
         self.position()
         return taken
 
@@ -304,8 +307,8 @@ class Following:
         log, now_ms = self._log, self._clock.now_ms()
         is_empty = log.end_offset == log.log_start_offset
         if is_empty and read_header(records).leader_epoch < log.last_epoch:
-            # No record here is of that epoch: whoever began it was not followed by this leader,
-            # or the history rotted. Nothing would ever continue it.
+            # No record here is of that epoch: we did not follow its leader, or the epoch history is
+            # damaged. No later fetch would change that.
             logger.warning("epochs_dropped", extra=self._facts(epoch=log.last_epoch))
             await self._partition.start_over_at(log.log_start_offset)
         try:
@@ -314,7 +317,7 @@ class Following:
             found = unexpected.found_offset
             if not (is_empty and 0 <= found < log.log_start_offset):
                 raise
-            # The leader's log start lies within this batch, which comes whole.
+            # The leader's log start offset is within this batch, and batches are sent whole.
             await self._partition.start_over_at(found)
             log.append_as_follower(records, self.leader_epoch, now_ms)
 
@@ -330,7 +333,7 @@ class Following:
     def _failed(self, reason: str) -> Taken:
         now_s = self._clock.monotonic_s()
         if reason != self._why:
-            # Elections and restarts are normal work; what lasts longer than they do is not.
+            # Short silences are normal during elections and restarts; longer ones are reported.
             logger.info("follower_waits", extra=self._facts(reason=reason))
             self._why, self._warn_at_s = reason, now_s + self._lag_max_s()
         elif now_s >= self._warn_at_s:
@@ -358,7 +361,7 @@ class Following:
                     self._failed(str(full))
                     await self._clock.sleep(FULL_DISK_RETRY_S)
         except Exception as failed:
-            # Whatever it was, what is here must not be vouched for.
+            # Whatever the reason, this replica must not be counted any more.
             logger.exception("sync_failed", extra=self._facts())
             self._partition.go_offline(str(failed))
             self._end(str(failed))

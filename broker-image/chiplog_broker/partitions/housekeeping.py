@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from chiplog_broker.partitions.replicas import Replicas
-from chiplog_broker.partitions.silence import LOOK_INTERVAL_S, SilenceWatch
+from chiplog_broker.partitions.silence import CHECK_INTERVAL_S, SilenceWatch
 from chiplog_broker.ports.clock import Clock
 from chiplog_broker.settings import setting
 from chiplog_broker.storage.compaction.cleaner import CleanerSettings, LogCleaner
@@ -57,7 +57,7 @@ class Housekeeping:
         self._cleaner = LogCleaner(directory, clock)
         self._cleaning: asyncio.Task[None] | None = None
         if silence is not None:
-            self._rounds.append(("silence_not_checked", LOOK_INTERVAL_S, silence.look))
+            self._rounds.append(("silence_not_checked", CHECK_INTERVAL_S, silence.check))
         self._is_running = False
         self._loops: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -127,7 +127,7 @@ class Housekeeping:
             )
             await self._directory.maintain(self._replicas.high_watermarks())
             for partition in self._replicas:
-                partition.tell_log_start()
+                partition.report_log_start()
 
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, so that recovery need not read it again."""

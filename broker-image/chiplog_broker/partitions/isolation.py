@@ -1,42 +1,42 @@
-"""Whether a leader is cut off from all that could tell it that another leads now.
+"""Whether a leader is isolated: it reaches nobody who could know that another broker leads now.
 
-A decision on facts, without a clock of its own. Silence is no proof that another leads; but
-while it lasts no record that is written here can be acknowledged with acks=all, and a record
-that acks=1 acknowledged would be lost where another does lead. So clients are better served by
-an answer that makes them ask elsewhere.
+A pure decision on facts. Silence does not prove that another broker leads. But while it lasts, no
+record written here can be acknowledged with acks=all, and a record acknowledged with acks=1 is
+lost if another broker does lead. So clients get an error that makes them look for the leader
+elsewhere.
 """
 
 from dataclasses import dataclass
 
 NEVER_S = float("-inf")
 SILENCE_S = 5.0
-"""How long a leader goes on that hears from nobody."""
+"""How long a leader serves without an answer from the API server or a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """What one leader last heard, and when: in seconds of one clock that only goes forward."""
+class LastContact:
+    """When one leader last had contact, in seconds of one monotonic clock."""
 
     waits_for_others: bool
-    """Whether its high watermark waits for any other broker: one that is listed, or proposed."""
+    """Whether its high watermark waits for another broker: one in the ISR, or proposed for it."""
     followers_s: float
-    """The newest fetch of any of those; `NEVER_S` where none came in this reign."""
+    """The newest fetch of any of those; `NEVER_S` if none came in this leader epoch."""
     authority_s: float
-    """When who decides who leads answered last."""
-    reign_s: float
-    """When the reign began: whoever began it was heard."""
-    listening_s: float
-    """Since when this process has run without a stall: what it could not hear was no silence."""
+    """The last answer of the authority that elects leaders."""
+    led_since_s: float
+    """When the leadership began, which is a contact, too."""
+    running_since_s: float
+    """Since when this process has run without a stall: during a stall it cannot receive."""
 
 
-def is_isolated(heard: Heard, now_s: float, silence_s: float = SILENCE_S) -> bool:
-    """Whether nobody who counts was heard for so long. Who waits for nobody never is."""
-    if not heard.waits_for_others:
+def is_isolated(last: LastContact, now_s: float, silence_s: float = SILENCE_S) -> bool:
+    """Whether there was no contact for `silence_s`; never if the leader waits for nobody."""
+    if not last.waits_for_others:
         return False
-    last_s = max(heard.followers_s, heard.authority_s, heard.reign_s, heard.listening_s)
+    last_s = max(last.followers_s, last.authority_s, last.led_since_s, last.running_since_s)
     return now_s - last_s >= silence_s
 
 
 def silence_s(fetch_wait_max_s: float) -> float:
-    """How long is too long, where followers' fetches wait so long before the next one comes."""
+    """The limit where a follower's fetch may wait `fetch_wait_max_s` before the next one comes."""
     return max(SILENCE_S, 2 * fetch_wait_max_s)

@@ -1,10 +1,8 @@
-"""Who is to be in sync, and how far records are safe: the leader's decisions, without a clock.
+"""Decides the ISR, and how far records are safe. Decisions of the leader, without a clock.
 
-A proposal is a promise (R5): from the moment it is made until the map shows a higher partition
-epoch nobody here changes it or takes it back, because the operator may have accepted it
-already, and so the high watermark waits for the listed and the proposed replicas alike. What a
-member that was proposed away acknowledged still counts; so does what a member that was proposed
-has not yet got.
+A proposal is binding (R5): until the map shows a higher partition epoch the leader neither changes
+nor withdraws it, because the operator may have accepted it already. So the high watermark waits for
+the replicas of the present ISR and of the proposed one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,21 +12,21 @@ from typing import NamedTuple
 from chiplog_core.ids import BrokerId, ReplicaRef
 
 NOTHING = -1
-"""How far a replica is of which this reign has heard nothing."""
+"""The progress of a replica that has not fetched in this leader epoch."""
 
 
 class Progress(NamedTuple):
-    """How far a follower is, as it said in this reign and session."""
+    """The progress of a follower, as reported in this leader epoch and session."""
 
     end_offset: int
-    """Everything below it has, as durable as the topic asks for; -1 before its first word."""
+    """It has everything below, as durable as the topic requires; -1 before its first fetch."""
     caught_up_s: float
-    """When it last had all that the leader had."""
+    """When it last had every record of the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A proposal that was made: it stands until it is answered."""
+    """A proposal that was made: it is binding until it is answered."""
 
     base_partition_epoch: int
     isr: tuple[ReplicaRef, ...]
@@ -36,7 +34,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InSync:
-    """What a leader knows when it decides who is to be in sync."""
+    """What a leader knows when it decides the ISR."""
 
     own: ReplicaRef
     replicas: tuple[BrokerId, ...]
@@ -45,16 +43,16 @@ class InSync:
     min_isr: int
     high_watermark: int
     epoch_start_offset: int
-    """The leader's log end when its reign began."""
+    """The leader's log end offset when its leadership began."""
     progress: Mapping[ReplicaRef, Progress]
     now_s: float
     lag_max_s: float
 
 
 def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
-    """The in-sync replicas to propose; None where those listed are right.
+    """The ISR to propose; None if the present one is right.
 
-    A member in a session that has ended is replaced by the session that has caught up.
+    A replica whose session has ended is replaced by its new session once that has caught up.
     """
     joining = [one for one in known.live if one not in known.isr and may_join(one, known)]
     replaced = {one.broker_id for one in joining}
@@ -68,14 +66,14 @@ def wanted_isr(known: InSync) -> tuple[ReplicaRef, ...] | None:
 
 
 def may_join(follower: ReplicaRef, known: InSync) -> bool:
-    """Whether a follower holds every record that was acknowledged, by whichever leader.
+    """Whether a follower has every record that was acknowledged, also by earlier leaders.
 
-    The high watermark alone does not say so: at the start of a reign it may still be below
-    what the leader before had acknowledged. The leader's own log at that time holds it all.
+    The high watermark is not enough: at the start of a leadership it may be below what the previous
+    leader had acknowledged. The leader's own log at that time has all of it.
     """
     if follower.broker_id not in known.replicas or follower not in known.live:
         return False
-    end_offset = known.progress.get(follower, _UNHEARD).end_offset
+    end_offset = known.progress.get(follower, _NO_PROGRESS).end_offset
     if end_offset < max(known.high_watermark, known.epoch_start_offset):
         return False
     return not _lags(follower, known)
@@ -84,18 +82,19 @@ def may_join(follower: ReplicaRef, known: InSync) -> bool:
 def counted(
     own: ReplicaRef, isr: Iterable[ReplicaRef], promise: Promise | None
 ) -> tuple[ReplicaRef, ...]:
-    """The followers that the high watermark waits for: listed or proposed."""
+    """The followers that the high watermark waits for: in the ISR, or proposed for it."""
     proposed = promise.isr if promise else ()
     return tuple(sorted({*isr, *proposed} - {own}))
 
 
 def is_answered(promise: Promise, partition_epoch: int) -> bool:
-    """Whether the map has moved on: accepted or refused, the promise is kept."""
+    """Whether the map has a higher partition epoch: the proposal was accepted or refused."""
     return partition_epoch > promise.base_partition_epoch
 
 
 def _without_lagging(members: list[ReplicaRef], known: InSync, floor: int) -> Iterable[ReplicaRef]:
-    """The members but those that lag, the dead and the longest behind first, not below `floor`."""
+    """The ISR without lagging replicas: dead ones and the longest behind leave first, to
+    `floor`."""
     lagging = [one for one in members if _lags(one, known)]
     lagging.sort(key=lambda one: (one in known.live, _caught_up_s(one, known), one))
     going = set(lagging[: max(len(members) - max(floor, 1), 0)])
@@ -109,7 +108,7 @@ def _lags(replica: ReplicaRef, known: InSync) -> bool:
 
 
 def _caught_up_s(replica: ReplicaRef, known: InSync) -> float:
-    return known.progress.get(replica, _UNHEARD).caught_up_s
+    return known.progress.get(replica, _NO_PROGRESS).caught_up_s
 
 
-_UNHEARD = Progress(NOTHING, float("-inf"))
+_NO_PROGRESS = Progress(NOTHING, float("-inf"))

@@ -1,9 +1,8 @@
-"""One replica on this broker: may it be written, how far is it safe, who waits for it.
+"""One replica on this broker: whether it accepts writes, its high watermark, and waiting requests.
 
-It leads, follows or is idle; it is never two of these. The high watermark is the end of what
-every acknowledged reader may see. With `Fsync` it follows the sync of the disk, with
-`PageCache` the append, and both wait for every follower that counts. It never goes back
-within a leader epoch.
+A replica leads, follows or is idle. The high watermark is the offset below which readers see
+records. With `Fsync` it waits for the sync of the disk, with `PageCache` for the append, and in
+both cases for every follower that counts. It never decreases within a leader epoch.
 """
 
 import asyncio
@@ -45,32 +44,32 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all partitions of a broker share."""
+class PartitionContext:
+    """The services and values that all partitions of a broker share."""
 
     fetch_waiters: FetchWaiters
     clock: Clock
     sync_latency: Histogram
     proposals: Proposals
     lag_max_s: Callable[[], float]
-    """How long a follower may be behind before it is proposed out."""
+    """How long a follower may lag before the leader proposes to remove it from the ISR."""
     events: ReplicaEvents
     readers_follow: Callable[[], bool]
-    """Whether consumers may be reading from followers, which then hear at once what is safe."""
+    """Whether consumers may read from followers, which then get a new high watermark at once."""
 
 
 class Partition:
-    """A replica as its clients see it. Everything runs on the event loop's thread."""
+    """One replica of a partition, as leader or follower. Runs on the event loop's thread only."""
 
     __slots__ = (
-        "_around",
         "_clock",
+        "_context",
         "_fetch_waiters",
         "_offline",
         "_produce_waiters",
         "_refusals",
+        "_reported_log_start",
         "_sync",
-        "_told_log_start",
         "agreed_epoch",
         "counters",
         "fetchers",
@@ -82,54 +81,58 @@ class Partition:
         "is_isolated",
         "is_whole",
         "leader_epoch",
+        "led_since_s",
         "log",
         "name",
-        "reign_s",
         "replica_fetchers",
         "replica_watchers",
         "watchers",
     )
 
     def __init__(
-        self, name: TopicPartition, log: PartitionLog, high_watermark: int, around: Surroundings
+        self,
+        name: TopicPartition,
+        log: PartitionLog,
+        high_watermark: int,
+        context: PartitionContext,
     ) -> None:
-        """`high_watermark` as it was known the last time; the log decides how far it goes."""
+        """`high_watermark` is the last known one; it is limited to the offsets of the log."""
         self.name = name
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
         self.agreed_epoch = log.last_epoch
-        """The newest reign of which it is known that its leader had all of this high watermark."""
+        """The newest epoch whose leader is known to have had all below this high watermark."""
         self.has_min_isr = True
-        """Whether enough in-sync replicas live for acks=all to mean what it says."""
+        """Whether enough in-sync replicas are alive for `min.insync.replicas`."""
         self.in_sync: tuple[int, ...] | None = None
-        """Who was in sync and alive by the last map; None before the first one."""
+        """Brokers in sync and alive by the last map; None before the first map."""
         self.is_isolated = False
-        """Whether it leads, and for too long nobody was heard that could know better."""
-        self.reign_s = NEVER_S
-        """When its reign began, by the monotonic clock."""
+        """Whether it leads, and neither the API server nor a follower has answered for too long."""
+        self.led_since_s = NEVER_S
+        """When its leadership began, by the monotonic clock."""
         self.is_whole = True
-        """Whether nothing was found damaged here of which there is no new copy yet."""
+        """False from the moment damage is found until the replica has been refetched."""
         self.followers: Followers | None = None
-        """What is known of them while this replica leads; None where it is the only one."""
+        """Their progress while this replica leads; None if it is the only replica."""
         self.following: Following | None = None
-        """The reign of another, while this replica copies it."""
+        """The leadership that this replica follows."""
         self.fetchers: dict[FetchWaiter, None] = {}
-        """Fetches that wait for the high watermark."""
+        """Fetches of consumers, which wait for the high watermark."""
         self.replica_fetchers: dict[FetchWaiter, None] = {}
-        """Those of followers, which wait for the log end."""
+        """Fetches of followers, which wait for the log end."""
         self.watchers: dict[Watcher, None] = {}
         """This partition in the fetch sessions of consumers."""
         self.replica_watchers: dict[Watcher, None] = {}
-        """This partition in those of followers."""
-        self._around = around
-        self._fetch_waiters = around.fetch_waiters
+        """This partition in the fetch sessions of followers."""
+        self._context = context
+        self._fetch_waiters = context.fetch_waiters
         self._produce_waiters = ProduceWaiters()
         self._refusals = Refusals()
-        self._clock = around.clock
+        self._clock = context.clock
         self._sync: asyncio.Task[None] | None = None
         self._offline = ""
-        self._told_log_start = log.log_start_offset
+        self._reported_log_start = log.log_start_offset
         self.counters = PartitionCounters()
 
     @property
@@ -139,14 +142,14 @@ class Partition:
 
     @property
     def is_halted(self) -> bool:
-        """Whether it does not follow its leader, because acknowledged records would be lost."""
+        """Whether this follower stopped because following would lose acknowledged records."""
         return self.following is not None and self.following.is_halted
 
     @property
     def is_settled(self) -> bool:
-        """Whether the high watermark covers all that was acknowledged in earlier reigns.
+        """Whether the high watermark covers all records acknowledged in earlier leader epochs.
 
-        Before, what it says is behind what readers may have seen of the leader before.
+        Until then it may be below what consumers have read from the previous leader.
         """
         followers = self.followers
         return followers is None or self.high_watermark >= followers.epoch_start_offset
@@ -154,82 +157,85 @@ class Partition:
     # -- leading, following, idle
 
     def lead(self, view: PartitionView, min_isr: int) -> None:
-        """Begin or continue a reign; what the log holds is made safe before it is shown.
+        """Start or continue a leadership. The log's records become readable once they are safe.
 
-        Whoever copied to this log must have been stopped before.
+        The caller must have stopped `following` before.
         """
         assert self.following is None, "a leader copies from nobody"
         is_new = view.leader_epoch != self.leader_epoch
         if is_new:
             self.log.begin_epoch(view.leader_epoch)
             self.leader_epoch = self.agreed_epoch = view.leader_epoch
-            self.is_isolated, self.reign_s = False, self._clock.monotonic_s()
+            self.is_isolated, self.led_since_s = False, self._clock.monotonic_s()
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
-        # Whoever is not waited for any more may have been the last.
+        # The follower that the high watermark waited for may not count any more.
         alone = self.followers is None
         self._know_followers(view, min_isr, is_new=is_new)
         if is_new or not alone or self.followers is not None:
             self._appended()
         if is_new:
             self._fetch_waiters.wake(self.fetchers)
-            self._tell(wakes=True)
+            self._notify_watchers(wakes=True)
         else:
             self._fetch_waiters.notify(self.replica_watchers, wakes=True)
 
     def follow(self, view: PartitionView) -> None:
-        """Copy what the leader of this epoch has; an earlier copying must have been stopped."""
+        """Follow the leader of this epoch. The caller must have stopped the previous
+        `following`."""
         assert self.following is None, "one leader at a time"
         self.resign()
-        around = self._around
+        context = self._context
         self.following = Following(
-            self, view, self._clock, around.events.trouble_changed, around.lag_max_s
+            self, view, self._clock, context.events.trouble_changed, context.lag_max_s
         )
 
     # -- as its leader says; called by `Following` alone
 
     def agree_with(self, leader_epoch: int) -> None:
-        """The leader of this epoch has everything below the log end."""
+        """The leader of this epoch has every record below our log end."""
         self.agreed_epoch = leader_epoch
 
     def follow_to(self, high_watermark: int) -> None:
-        """Readers of the leader may see what is below this, so readers here may see it, too."""
+        """Raise the high watermark to that of the leader."""
         reached = min(high_watermark, self.log.end_offset)
         if reached > self.high_watermark:
             self.high_watermark = reached
             self.wake_readers()
 
     async def follow_log_start(self, log_start_offset: int) -> None:
-        """The leader's log begins here: what is below goes, as far as that is safe."""
+        """The leader's log start offset is this: delete older records as far as they are safe."""
         wanted = min(log_start_offset, self.high_watermark)
         if wanted > self.log.log_start_offset:
             await self.log.delete_records_before(wanted, self._clock.now_ms())
-            self.tell_log_start()
+            self.report_log_start()
 
     async def truncate_to(self, offset: int) -> None:
-        """Cut off what lies at or above `offset`."""
+        """Truncate the log to `offset`."""
         self._lower_high_watermark(offset)
         await self.log.truncate_to(offset, self._clock.now_ms())
         self._lower_high_watermark(self.log.end_offset)
 
     async def start_over_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`."""
+        """Delete all records, and continue at `offset`."""
         self._lower_high_watermark(offset)
         await self.log.truncate_fully_and_start_at(offset, self._clock.now_ms())
         self.high_watermark = offset
 
     def _lower_high_watermark(self, offset: int) -> None:
-        """Before the records go: a checkpoint of the old one would outlive them."""
+        """Lower the high watermark before a truncation, so that no checkpoint keeps the higher
+        one."""
         self.high_watermark = min(self.high_watermark, offset)
 
     async def stop_following(self) -> None:
-        """Returns when nothing of the leader reaches the log any more."""
+        """Stop following. After this returns nothing more is appended to the log."""
         following, self.following = self.following, None
         if following is not None:
             self.wake_readers()
             await following.stop()
 
     def resign(self) -> None:
-        """Stop serving: whoever waits is told to look for the leader elsewhere."""
+        """Stop serving: waiting requests get an error that makes clients look for the new
+        leader."""
         self.leader_epoch = NO_EPOCH
         self.followers = None
         self.is_isolated = False
@@ -237,28 +243,28 @@ class Partition:
         self._wake_fetchers()
 
     def learn_in_sync(self, in_sync: tuple[int, ...], min_isr: int) -> None:
-        """Who is in sync and alive by the map, and how many of them acks=all needs."""
+        """Set the ISR of the map, and how many of its replicas acks=all needs."""
         self.in_sync = in_sync
         self.has_min_isr = len(in_sync) >= min_isr
 
     def learn_whole(self, *, is_whole: bool) -> None:
-        """Whether there is a whole copy again of what was found damaged here."""
+        """Set whether the replica has been refetched since it was found damaged."""
         self.is_whole = is_whole
 
     def end_isolation(self) -> None:
-        """Somebody was heard that could know better: take records again."""
+        """The API server or a follower made contact: accept records again."""
         self.is_isolated = False
 
     def isolate(self) -> None:
-        """Take no records: producers are told to look for the leader elsewhere.
+        """Refuse records: producers get an error that makes them look for the leader elsewhere.
 
-        Who waits is told the same, as by `resign`: its records may be safe, or may be gone.
-        Readers read on. What is below the high watermark every leader has.
+        Waiting produces get the same error as in `resign`, since their records may be safe or lost.
+        Consumers continue to read: every possible leader has what is below the high watermark.
         """
         assert self.followers is not None, "who waits for nobody is not isolated"
         self.is_isolated = True
         self._produce_waiters.fail(ErrorCode.not_leader_or_follower)
-        # A follower that rests in its fetch session is looked at when it fetches again.
+        # A follower whose fetch session reports no change is read again when it fetches.
         self.followers.appended()
         self._fetch_waiters.notify(self.replica_watchers, wakes=False)
 
@@ -267,14 +273,14 @@ class Partition:
             self.followers = None
             return
         if self.followers is None:
-            self.followers = Followers(self.log.topic_id, self._around.proposals)
+            self.followers = Followers(self.log.topic_id, self._context.proposals)
             is_new = True
         if is_new:
             self.followers.begin(self.log.end_offset)
         self.followers.know(view, min_isr, self._clock.monotonic_s())
 
     def configure(self, config: LogConfig) -> None:
-        """Obey these settings from now on; a stricter durability makes a sync due."""
+        """Apply these settings; a stricter durability starts a sync."""
         self.log.configure(config)
         if self.is_leader and not self._offline:
             self._appended()
@@ -287,7 +293,7 @@ class Partition:
             self._wake_fetchers()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Compare what the client believes with what is (KIP-320); -1 believes nothing.
+        """Compare the client's leader epoch with ours (KIP-320); -1 is not compared.
 
         Raises `PartitionError`.
         """
@@ -296,11 +302,12 @@ class Partition:
         self._compare_epoch(current_leader_epoch, self.leader_epoch)
 
     def check_epoch_of_follower(self, current_leader_epoch: int) -> None:
-        """As `check_epoch`, for those who may read a replica that does not lead (KIP-392).
+        """Like `check_epoch`, for readers that may read from a follower (KIP-392).
 
-        Only a whole one serves them, which has everything that is acknowledged as far as it knows
-        from a leader that it still hears. It does not ask the map whether it is in sync: its leader
-        does, may know a newer one, and would send the reader here again. Raises `PartitionError`.
+        Only an undamaged follower that hears from its leader serves them: it has every acknowledged
+        record that its leader has reported. Whether it is in the ISR is not checked here: the
+        leader checks it, may know a newer map, and would send the reader back. Raises
+        `PartitionError`.
         """
         following = self.following
         if following is None or not (self.is_whole and following.is_current):
@@ -308,10 +315,10 @@ class Partition:
         self._compare_epoch(current_leader_epoch, following.leader_epoch)
 
     def check_epoch_of_any(self, current_leader_epoch: int) -> None:
-        """As `check_epoch`, for those who look at this very replica, whatever its part is.
+        """Like `check_epoch`, for readers of exactly this replica, whatever its role is.
 
-        Also one that is behind, halted or without a leader, which is what they look for: its high
-        watermark bounds what they see. Raises `PartitionError`.
+        It may be behind, halted or without a leader: such readers inspect it. They see records
+        below its high watermark. Raises `PartitionError`.
         """
         following = self.following
         known = self.leader_epoch if following is None else following.leader_epoch
@@ -334,9 +341,9 @@ class Partition:
         for_all: bool = False,
         keys_are_checked: bool = False,
     ) -> AppendResult:
-        """Append a producer's batch; `for_all` says that it asks for acks=all.
+        """Append a producer's batch; `for_all` means acks=all.
 
-        Raises `PartitionError`, `RecordsError`, `StorageError`, and `TakesLong` as the log does.
+        Raises `PartitionError`, `RecordsError` and `StorageError`, and `TakesLong` like the log.
         """
         self.counters.produces += 1
         try:
@@ -362,7 +369,7 @@ class Partition:
         return appended
 
     def _check_takes(self, *, for_all: bool) -> None:
-        """Raises `PartitionError` where no records are taken now."""
+        """Raises `PartitionError` if records are refused now."""
         self.check_epoch(NO_EPOCH)
         if self.is_isolated:
             raise PartitionError(ErrorCode.not_leader_or_follower)
@@ -371,11 +378,11 @@ class Partition:
 
     @property
     def waiting_produces(self) -> int:
-        """Batches whose producers wait for their safety."""
+        """Batches whose producers wait for the high watermark."""
         return len(self._produce_waiters)
 
     def when_safe(self, offset: int, settled: Settled) -> bool:
-        """Whether the high watermark is at `offset`; if not, `settled` is called when it is."""
+        """Whether the high watermark is at least `offset`; if not, `settled` is called later."""
         if self.high_watermark >= offset:
             return True
         self._produce_waiters.add(offset, settled)
@@ -384,31 +391,31 @@ class Partition:
     # -- followers
 
     def fetched_by(self, follower: ReplicaRef, offset: int, log_start_offset: int = 0) -> None:
-        """A follower, admitted by `followers`, has what is between these: end and start."""
+        """A follower that `followers` admits has the records between its log start and end."""
         followers = self.followers
         assert followers is not None, "who fetches was looked up there"
         followers.fetched(
             follower, offset, self.log.end_offset, self._clock.monotonic_s(), log_start_offset
         )
         if self.is_isolated and followers.counts(follower):
-            self._around.events.follower_heard(self)
+            self._context.events.follower_fetched(self)
         self._settle()
         if not followers.is_in_sync(follower):
             self.check_followers()
 
     def check_followers(self) -> None:
-        """Propose other in-sync replicas where those listed are not right any more."""
+        """Propose another ISR if the present one is not right any more."""
         followers = self.followers
         if followers is not None and not self._offline:
-            now_s, lag_max_s = self._clock.monotonic_s(), self._around.lag_max_s()
+            now_s, lag_max_s = self._clock.monotonic_s(), self._context.lag_max_s()
             if followers.propose(self.high_watermark, now_s, lag_max_s):
                 logger.info("isr_proposed", extra={"partition": str(self.name)})
 
     def best_to_read(self, broker_ids: Collection[int], offset: int) -> int | None:
-        """The follower among these brokers that a consumer should read from; None for no one.
+        """The follower among these brokers that a consumer should read from, or None.
 
-        Before the high watermark covers what earlier reigns acknowledged nobody is named: nobody
-        can say yet what a follower may show. Nor does a leader that hears no follower name one.
+        None as long as the high watermark does not cover what earlier leader epochs acknowledged,
+        and while the leader is isolated.
         """
         followers = self.followers
         if followers is None or self.is_isolated or not self.is_settled:
@@ -422,10 +429,11 @@ class Partition:
         return self.log.read(offset, max_bytes, self.log.end_offset, min_one=min_one)
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool) -> LogSlice | None:
-        """Batches from `offset` up to the high watermark; None where there are none yet.
+        """Batches from `offset` up to the high watermark; None if there are none yet.
 
-        Raises `OffsetOutOfRangeError` before the log start and after the log end, except that a
-        follower may lack what its leader has: `PartitionError`, and the reader need not start anew.
+        Raises `OffsetOutOfRangeError` below the log start offset and above the log end offset. A
+        follower may have less than its leader: then it raises `PartitionError`, so that the reader
+        retries instead of resetting its offset.
         """
         if self.high_watermark <= offset <= self.log.end_offset:
             return None
@@ -434,24 +442,24 @@ class Partition:
         return self.log.read(offset, max_bytes, self.high_watermark, min_one=min_one)
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Raise the log start offset, at most to the high watermark; returns where it is then.
+        """Raise the log start offset, at most to the high watermark; returns the new one.
 
         Raises `PartitionError`.
         """
         if not 0 <= offset <= self.high_watermark:
             raise PartitionError(ErrorCode.offset_out_of_range)
         low_watermark = await self.log.delete_records_before(offset, now_ms)
-        self.tell_log_start()
+        self.report_log_start()
         return low_watermark
 
-    def tell_log_start(self) -> None:
-        """Fetch sessions tell their readers, with their next answer, where the log begins now."""
-        if self._told_log_start != self.log.log_start_offset:
-            self._told_log_start = self.log.log_start_offset
-            self._tell(wakes=False)
+    def report_log_start(self) -> None:
+        """Have fetch sessions report the log start offset with their next answers."""
+        if self._reported_log_start != self.log.log_start_offset:
+            self._reported_log_start = self.log.log_start_offset
+            self._notify_watchers(wakes=False)
 
     async def quiesce(self) -> None:
-        """Stop serving and let a running sync end: nothing touches the log after it."""
+        """Stop serving and wait for a running sync: nothing accesses the log after this."""
         self.resign()
         await self.stop_following()
         if self._sync is not None:
@@ -470,33 +478,33 @@ class Partition:
             self._sync = asyncio.get_running_loop().create_task(self._make_durable())
 
     def _settle(self) -> None:
-        """Take note of what has become safe, here or at a follower."""
+        """Advance the high watermark to what is safe now, here and on the followers."""
         own_offset = self.log.countable_end_offset
         followers = self.followers
         self._advance(own_offset if followers is None else followers.safe_offset(own_offset))
 
     async def _make_durable(self) -> None:
-        """Sync until nothing new has come; what arrives during one sync shares the next."""
+        """Sync until all is durable; records that arrive during a sync share the next one."""
         try:
             while self.log.countable_end_offset < self.log.end_offset:
                 began_s = self._clock.monotonic_s()
                 try:
                     await self.log.make_durable(self.log.end_offset)
                 except DiskFullError as full:
-                    # What was to be synced is; it is a checkpoint that found no room.
+                    # The records are synced; there was no space for a checkpoint.
                     extra = {"partition": str(self.name), "reason": str(full)}
                     logger.warning("sync_waits_for_room", extra=extra)
                     await self._clock.sleep(FULL_DISK_RETRY_S)
                     if not self.is_leader:
                         return
                     continue
-                self._around.sync_latency.observe(self._clock.monotonic_s() - began_s)
+                self._context.sync_latency.observe(self._clock.monotonic_s() - began_s)
                 if self.is_leader:
                     self._settle()
         except RecordsTruncatedError:
             logger.info("sync_ended_by_truncation", extra={"partition": str(self.name)})
         except Exception as failed:
-            # Whatever it was, nothing after it may be acknowledged.
+            # Whatever the reason, nothing may be acknowledged after it.
             logger.exception("sync_failed", extra={"partition": str(self.name)})
             self.go_offline(str(failed))
         finally:
@@ -509,7 +517,7 @@ class Partition:
             self._wake_fetchers()
 
     def wake_readers(self) -> None:
-        """Consumers that wait here look again."""
+        """Wake the consumers that wait here."""
         self._fetch_waiters.wake(self.fetchers)
         self._fetch_waiters.notify(self.watchers, wakes=True)
 
@@ -519,10 +527,10 @@ class Partition:
         is_over = not self.is_leader or bool(self._offline)
         if is_over:
             waiters.wake(self.replica_fetchers)
-        # Those wait for the log end. Where it is safe up to they are told with the next answer,
-        # which is an early one where they have readers of their own.
-        waiters.notify(self.replica_watchers, wakes=is_over or self._around.readers_follow())
+        # Followers wait for the log end. They get the high watermark with the next answer, which
+        # is sent early if consumers read from followers.
+        waiters.notify(self.replica_watchers, wakes=is_over or self._context.readers_follow())
 
-    def _tell(self, *, wakes: bool) -> None:
+    def _notify_watchers(self, *, wakes: bool) -> None:
         self._fetch_waiters.notify(self.watchers, wakes=wakes)
         self._fetch_waiters.notify(self.replica_watchers, wakes=wakes)

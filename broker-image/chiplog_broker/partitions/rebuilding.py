@@ -1,12 +1,12 @@
-"""When a new copy of what was found damaged here is all that its forerunner was counted for.
+"""When a refetched replica has all records that the damaged one was counted for.
 
-A replica that is found damaged while it is open was counted until then: its leader knows how far
-it was, its map may list it as in sync, and may still do so for a while. What was acknowledged
-with its help lies below where it had come, its *debt*. So in the reign in which it was found, a
-copy counts as nothing before it has reached the debt, whoever lists it. Under a later leader the
-debt falls when that leader has once not listed it: such a leader knows the copy only, and lists
-it when that is whole (R4, R5). A process that starts anew owes nothing: nobody counts it before
-its leader has proposed it in its new session.
+A replica that is found damaged while it is open had counted until then: its leader knows its
+offset, and the map may list it in the ISR, also for a while afterwards. Records acknowledged with
+its help are below its log end offset at that time, its *debt*. In the leader epoch in which the
+damage was found, the new replica does not count before it has reached the debt, even if the ISR
+lists it. Under a later leader the debt ends when the ISR of that leader once does not contain it:
+this leader knows only the new replica, and adds it when it has caught up (R4, R5). A restarted
+process has no debts: it does not count before its leader has proposed it in its new session.
 """
 
 from collections.abc import Iterator
@@ -19,16 +19,17 @@ from chiplog_core.ids import BrokerId
 
 @dataclass(frozen=True, slots=True)
 class Debt:
-    """What a damaged replica was counted for."""
+    """The records that a damaged replica was counted for."""
 
     end_offset: int
-    """Everything below may have been acknowledged with its help."""
+    """Records below this offset may have been acknowledged with its help."""
     leader_epoch: int
-    """The newest reign in which somebody may believe so."""
+    """The newest leader epoch in which it may have been counted."""
 
 
 class Debts:
-    """Of all replicas of this broker that were found damaged since it started."""
+    """The debts of all replicas of this broker that were found damaged since the process
+    started."""
 
     __slots__ = ("_debts",)
 
@@ -39,7 +40,7 @@ class Debts:
         return iter(self._debts)
 
     def owe(self, partition: TopicPartition, debt: Debt) -> None:
-        """It was found damaged, after it had come so far. A copy may be damaged, too."""
+        """A replica was found damaged at this log end offset; it may have been a refetched one."""
         before = self._debts.get(partition)
         if before is not None:
             debt = Debt(
@@ -49,11 +50,11 @@ class Debts:
         self._debts[partition] = debt
 
     def owes(self, partition: TopicPartition) -> bool:
-        """Whether its copy is not to be relied on, whoever says that it is in sync."""
+        """Whether the new replica must not be counted yet, even if the ISR lists it."""
         return partition in self._debts
 
     def reached(self, partition: TopicPartition, end_offset: int) -> bool:
-        """Its leader's log agrees with the copy up to here; whether that pays a debt."""
+        """The leader has confirmed the new replica up to here; returns whether the debt is paid."""
         debt = self._debts.get(partition)
         if debt is None or end_offset < debt.end_offset:
             return False
@@ -61,7 +62,7 @@ class Debts:
         return True
 
     def seen(self, partition: TopicPartition, view: PartitionView, broker_id: int) -> None:
-        """The map as it is now."""
+        """Update from the present map."""
         debt = self._debts.get(partition)
         if debt is None or view.leader_epoch <= debt.leader_epoch:
             return
@@ -69,5 +70,5 @@ class Debts:
             del self._debts[partition]
 
     def forget(self, partition: TopicPartition) -> None:
-        """The replica is gone."""
+        """The replica was removed."""
         self._debts.pop(partition, None)

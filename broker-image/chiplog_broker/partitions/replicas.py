@@ -1,9 +1,8 @@
-"""All replicas on this broker, kept equal to what the metadata says they should be.
+"""All replicas of this broker, kept equal to what the metadata says they should be.
 
-One change at a time: a topic that is created, changed and deleted in one second goes
-through all three here in that order. Data goes only when the metadata names the deleted
-topic's id; a directory that no topic claims is left alone, or set aside under another name
-where a new topic needs its own.
+Changes are applied one at a time and in order, even if a topic is created, changed and deleted
+within a second. Data is deleted only if the metadata names the id of the deleted topic. A directory
+that belongs to no known topic is left alone, or renamed if a new topic needs its name.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from chiplog_broker.partitions.counters import IsrChanges
 from chiplog_broker.partitions.errors import PartitionError
 from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.following import Following
-from chiplog_broker.partitions.partition import Partition, Surroundings
+from chiplog_broker.partitions.partition import Partition, PartitionContext
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.rebuilding import Debt, Debts
 from chiplog_broker.partitions.settings import topic_log_config
@@ -41,26 +40,26 @@ logger = logging.getLogger(__name__)
 
 
 class Fetchers(Protocol):
-    """What asks leaders on other brokers for their records. Neither method may raise."""
+    """Fetches records from leaders on other brokers. Neither method may raise."""
 
     def begin(self, following: Following) -> None:
-        """Copy this partition from `following.leader_id` from now on."""
+        """Fetch this partition from `following.leader_id` from now on."""
 
     def end(self, following: Following) -> None:
-        """Ask for it no more; `following.stop` is awaited after it."""
+        """Stop fetching it; the caller awaits `following.stop` afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaParts:
-    """What the replicas of a broker work with."""
+    """What the replicas of a broker need."""
 
     fetch_waiters: FetchWaiters
     clock: Clock
     events: ReplicaEvents
     fetchers: Fetchers | None
-    """None where this broker copies from nobody, as one that is a cluster by itself."""
+    """None for a standalone broker, which follows nobody."""
     lag_max_s: Callable[[], float]
-    """How long a follower may be behind before it is proposed out."""
+    """How long a follower may lag before the leader proposes to remove it from the ISR."""
     readers_follow: Callable[[], bool]
     """Whether consumers may be reading from followers."""
 
@@ -79,11 +78,11 @@ class Replicas:
         self._changing = asyncio.Lock()
         self.sync_latency = Histogram()
         self.isr_changes = IsrChanges()
-        """Of what is led here."""
+        """The ISR changes of partitions led here."""
         self._debts = Debts()
         self._was_short = False
         self._quarantining: set[asyncio.Task[None]] = set()
-        self._around = Surroundings(
+        self._context = PartitionContext(
             fetch_waiters=parts.fetch_waiters,
             clock=parts.clock,
             sync_latency=self.sync_latency,
@@ -101,7 +100,7 @@ class Replicas:
 
     @property
     def proposals(self) -> Proposals:
-        """What the leaders here have promised."""
+        """The open proposals of the leaders here."""
         return self._proposals
 
     @property
@@ -111,16 +110,16 @@ class Replicas:
 
     @property
     def cleaner_stats(self) -> CleanerStats:
-        """What compaction has done here."""
+        """The statistics of compaction on this broker."""
         return self._directory.cleaner_stats
 
     @property
     def quarantined(self) -> int:
-        """Replicas whose bytes were found damaged and that nobody can give anew."""
+        """Replicas that were found damaged and that no other broker can replace."""
         return len(self._directory.quarantined)
 
     def damaged(self) -> list[Damaged]:
-        """The replicas here that were found damaged and are not whole again, by name."""
+        """The replicas here that were found damaged and are not refetched yet, by name."""
         quarantined, marks = self._directory.quarantined, self._directory.damage
         found = []
         for name in sorted(marks):
@@ -141,29 +140,29 @@ class Replicas:
 
     @property
     def damage_history(self) -> DamageHistory:
-        """What was found damaged here, also when it is whole again."""
+        """All damage that was found here, also if it has been repaired."""
         return self._directory.damage_history
 
     @property
     def scrubbed_bytes(self) -> int:
-        """What was read to see whether it is still what was written."""
+        """Bytes that were read to verify checksums."""
         return self._directory.scrubber.scrubbed_bytes
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
 
     def leader(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """The partition, where this broker leads it in that epoch. Raises `PartitionError`.
+        """The partition, if this broker leads it in that epoch. Raises `PartitionError`.
 
-        A partition of the topic that is not here is led elsewhere; whether it exists at all
-        is for the caller to say.
+        A partition without a replica here counts as led elsewhere. Whether it exists is for the
+        caller to check.
         """
         partition = self._held(topic, index)
         partition.check_epoch(current_leader_epoch)
         return partition
 
     def any(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """As `leader`, whatever part this broker has in it. Raises `PartitionError`."""
+        """Like `leader`, whatever the role of the replica here is. Raises `PartitionError`."""
         partition = self._held(topic, index)
         partition.check_epoch_of_any(current_leader_epoch)
         return partition
@@ -177,7 +176,7 @@ class Replicas:
         raise PartitionError(ErrorCode.not_leader_or_follower)
 
     def readable(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """As `leader`, and also a follower that consumers may read (KIP-392).
+        """Like `leader`, but also a follower that consumers may read (KIP-392).
 
         Raises `PartitionError`.
         """
@@ -188,9 +187,9 @@ class Replicas:
         return partition
 
     async def apply(self, topic: TopicView) -> None:
-        """Create, configure, lead, follow or rest: the topic's replicas here as its view says.
+        """Create, configure, lead, follow or idle: make the topic's replicas here match its view.
 
-        One that fails does not hold up the others. Then it raises what the first one failed with:
+        A failure of one does not stop the others. Afterwards the first error is raised:
         `StorageError` or `OSError`.
         """
         failures: list[OSError | StorageError] = []
@@ -214,14 +213,14 @@ class Replicas:
 
     async def _apply(self, topic: TopicView, view: PartitionView, config: LogConfig) -> None:
         name = TopicPartition(topic.name, view.index)
-        if name in self._directory.quarantined and not await self._begin_anew(name, view):
+        if name in self._directory.quarantined and not await self._replace_damaged(name, view):
             return
         partition = self._partitions.get((topic.name, view.index))
         if partition is None:
             partition = await self._open(topic, view.index, config)
         partition.configure(config)
         if view.leader_id == self._broker_id:
-            # Only leaders count what changed, so that all brokers' counts can be added up.
+            # Only leaders count changes, so that the counts of all brokers can be added.
             self.isr_changes.saw(partition.in_sync, view.isr)
         partition.learn_in_sync(view.isr, topic.min_isr)
         await self._check_whole(name, view)
@@ -229,10 +228,11 @@ class Replicas:
         await self._check_cut(name, view)
         await self._take_part(partition, view, topic.min_isr)
 
-    async def _begin_anew(self, name: TopicPartition, view: PartitionView) -> bool:
-        """Make room for a copy of what was found damaged, where somebody else can give it.
+    async def _replace_damaged(self, name: TopicPartition, view: PartitionView) -> bool:
+        """Set a damaged replica aside, if another broker leads, so that it is fetched again.
 
-        What was found stays beside it. Where nobody else leads, it may be all there is.
+        The damaged files are kept. Returns False, and does nothing, if no other broker leads: the
+        damaged replica may be the only one.
         """
         if view.leader_id in {NO_LEADER, self._broker_id}:
             return False
@@ -244,7 +244,7 @@ class Replicas:
         return True
 
     async def _check_whole(self, name: TopicPartition, view: PartitionView) -> None:
-        """A copy is whole when its leader has proposed it, in this session, as in sync."""
+        """A refetched replica is complete once its leader has proposed it for the ISR."""
         if not self._directory.is_refetching(name):
             return
         self._debts.seen(name, view, self._broker_id)
@@ -257,7 +257,7 @@ class Replicas:
             self._events.trouble_changed()
 
     async def _check_cut(self, name: TopicPartition, view: PartitionView) -> None:
-        """Who is listed in its present session has shown that it holds everything."""
+        """A replica in the ISR of its present session has proved that it has everything."""
         if self._directory.committed_before_cut(name) is None:
             return
         own = next((one for one in view.live_refs if one.broker_id == self._broker_id), None)
@@ -265,18 +265,18 @@ class Replicas:
             await self._directory.is_in_sync_again(name)
 
     async def _take_part(self, partition: Partition, view: PartitionView, min_isr: int) -> None:
-        """Lead, follow or rest. Nobody copies to the log of a leader (replication.md, 2)."""
+        """Lead, follow or idle. A leader's log has no follower task (replication.md, 2)."""
         following = partition.following
         is_led_here = view.leader_id == self._broker_id
         if following is not None:
-            reign = following.leader_id, following.leader_epoch
-            if not is_led_here and reign == (view.leader_id, view.leader_epoch):
+            leadership = following.leader_id, following.leader_epoch
+            if not is_led_here and leadership == (view.leader_id, view.leader_epoch):
                 return
             await self._stop_following(partition)
         if is_led_here and not self._directory.is_refetching(partition.name):
             partition.lead(view, min_isr)
         elif is_led_here or view.leader_id == NO_LEADER:
-            # Nobody leads with a copy that may lack something, whatever a map says.
+            # A replica that may lack records does not lead, even if the map says so.
             partition.resign()
         else:
             partition.follow(view)
@@ -289,9 +289,9 @@ class Replicas:
         await partition.stop_following()
 
     def check_room(self) -> None:
-        """Look how much room is left on the volume; to be called often."""
+        """Measure the free space of the volume; to be called often."""
         room = self._directory.room
-        room.look()
+        room.refresh()
         if room.is_short == self._was_short:
             return
         self._was_short = room.is_short
@@ -304,7 +304,7 @@ class Replicas:
 
     @property
     def room(self) -> DiskRoom:
-        """What is left of the volume."""
+        """The free space of the volume."""
         return self._directory.room
 
     @property
@@ -312,8 +312,8 @@ class Replicas:
         return self._was_short
 
     def check_copies(self) -> None:
-        """Look whether copies of what was damaged have all that their forerunners were counted
-        for; to be called often."""
+        """Check whether refetched replicas have all that the damaged ones were counted for; to be
+        called often."""
         for name in list(self._debts):
             partition = self._partitions.get((name.topic, name.partition))
             following = None if partition is None else partition.following
@@ -325,20 +325,21 @@ class Replicas:
                 self._events.topic_outdated(name.topic)
 
     def check_followers(self) -> None:
-        """Propose out those that have been behind for too long; to be called now and then."""
+        """Propose to remove followers from the ISR that lag for too long; to be called
+        regularly."""
         for partition in self:
             if partition.followers is not None:
                 partition.check_followers()
 
     async def release(self, name: str) -> None:
-        """Stop serving a topic. Its data stays, and is found again if the topic comes back."""
+        """Stop serving a topic. Its data stays, and is used again if the topic comes back."""
         async with self._changing:
             for partition in self.of_topic(name):
                 await self._release(partition)
             self._events.topic_changed(name)
 
     async def delete(self, name: str, topic_id: UUID) -> None:
-        """Remove the data of exactly this topic: another id behind the name is another topic."""
+        """Delete the data of this topic id; a newer topic of the same name is not touched."""
         async with self._changing:
             self._proposals.forget(topic_id)
             for partition in self.of_topic(name):
@@ -352,13 +353,13 @@ class Replicas:
             self._events.topic_deleted(topic_id)
 
     async def flush(self, topic_id: UUID) -> None:
-        """Make durable everything that is held of a topic."""
+        """Make all records of a topic durable."""
         async with self._changing:
             for log in self._logs_of(topic_id):
                 await log.make_durable(log.end_offset)
 
     def log_end(self, topic_id: UUID, name: str, partition: int) -> LogEnd:
-        """How far the log of a replica goes; 0 where there is none."""
+        """The log end offset of a replica; 0 if there is none."""
         log = self._directory.logs.get(TopicPartition(name, partition))
         if log is None or log.topic_id != topic_id:
             return LogEnd(0, None)
@@ -369,7 +370,7 @@ class Replicas:
         return LogEnd(log.end_offset, epoch if epoch >= 0 else None, committed, reached is not None)
 
     def halted(self) -> list[Halted]:
-        """The replicas here that do not follow their leader, in the order of their names."""
+        """The replicas here that halted, ordered by name."""
         found = sorted((one for one in self if one.is_halted), key=lambda one: one.name)
         return [
             Halted(
@@ -386,12 +387,12 @@ class Replicas:
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
-        """No replica comes or goes inside: for work that goes through all of them."""
+        """A context in which no replica is added or removed: for work on all of them."""
         async with self._changing:
             yield
 
     async def close(self) -> None:
-        """Stop serving all partitions; the directory can be closed then."""
+        """Stop serving all partitions; the directory can be closed afterwards."""
         await asyncio.gather(*self._quarantining, return_exceptions=True)
         async with self._changing:
             for partition in self:
@@ -399,7 +400,7 @@ class Replicas:
                 await partition.quiesce()
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """What the checkpoint file records."""
+        """The high watermarks for the checkpoint file."""
         return {partition.name: partition.high_watermark for partition in self}
 
     def of_topic(self, name: str) -> list[Partition]:
@@ -410,7 +411,8 @@ class Replicas:
         return [log for log in self._directory.logs.values() if log.topic_id == topic_id]
 
     async def _release_others(self, topic: TopicView) -> None:
-        """Let go of what is not this topic's here any more: another id's, or moved away."""
+        """Release replicas that are not the topic's any more: of another topic id, or moved
+        away."""
         held_here = {one.index for one in topic.partitions if self._broker_id in one.replicas}
         for partition in self.of_topic(topic.name):
             same = partition.log.topic_id == topic.topic_id
@@ -429,7 +431,7 @@ class Replicas:
     async def _open(self, topic: TopicView, index: int, config: LogConfig) -> Partition:
         name = TopicPartition(topic.name, index)
         log = await self._log(name, topic.topic_id, config)
-        partition = Partition(name, log, self._directory.high_watermark(name), self._around)
+        partition = Partition(name, log, self._directory.high_watermark(name), self._context)
         if self._directory.health.failure is not None:
             partition.go_offline(str(self._directory.health.failure))
         self._partitions[topic.name, index] = partition
@@ -439,17 +441,17 @@ class Replicas:
     async def _log(self, name: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
         log = self._directory.logs.get(name)
         if log is not None and log.topic_id != topic_id:
-            # Left by another topic of this name, which no metadata claims any more.
+            # It belongs to another topic of this name that no metadata knows any more.
             await self._directory.quarantine(name, f"it holds topic {log.topic_id}")
             await self._directory.set_aside(name)
             log = None
         return log or await self._directory.create(name, topic_id, config)
 
     async def condemn(self, topic_id: UUID, name: TopicPartition, why: str) -> bool:
-        """Take a replica for damaged that another proved to be so; served no more on return.
+        """Mark a replica as damaged because another replica proved it; it is not served on return.
 
-        All else is as with damage that is found here: it is fetched anew when another leads.
-        False where there is none that is whole, so that nothing is done.
+        Then it is treated like damage that is found here: it is fetched again if another broker
+        leads. Returns False, and does nothing, if there is no undamaged replica here.
         """
         log = self._directory.logs.get(name)
         if log is None or log.topic_id != topic_id or self._directory.is_refetching(name):
@@ -460,8 +462,8 @@ class Replicas:
         return True
 
     def log_damaged(self, name: TopicPartition, found: DamagedLogError) -> None:
-        """Serve it no more, soon. In the middle of a read, which fails: its log gives out nothing
-        any more."""
+        """Stop serving it soon. This may be called within a read, which fails: the log returns
+        nothing any more."""
         work = self._quarantine(name, found)
         task = asyncio.get_running_loop().create_task(work)
         self._quarantining.add(task)
@@ -469,7 +471,7 @@ class Replicas:
         task.add_done_callback(self._quarantining.discard)
 
     async def _quarantine(self, name: TopicPartition, found: DamagedLogError) -> None:
-        """Serve a damaged replica no more; who leads instead, the operator decides."""
+        """Stop serving a damaged replica; the operator elects another leader."""
         logger.error(
             "replica_damaged",
             extra={
@@ -491,7 +493,7 @@ class Replicas:
             try:
                 await self._directory.quarantine_damaged(name, found)
             except StorageError as failed:
-                # It is not served; whether it is damaged the next start has to find out.
+                # It is not served; the next start has to find out whether it is damaged.
                 extra = {"partition": str(name), "reason": str(failed)}
                 logger.error("damage_not_remembered", extra=extra)
         self._events.trouble_changed()
@@ -504,10 +506,10 @@ class Replicas:
 
 
 def debt_of(partition: Partition) -> Debt:
-    """What a replica that turns out to be damaged was counted for."""
+    """The debt of a replica that was found damaged."""
     following, followers, log = partition.following, partition.followers, partition.log
     if partition.is_leader:
-        # What it had beyond that it alone may have had.
+        # Records beyond that may have existed on this replica only.
         start = followers.epoch_start_offset if followers is not None else 0
         return Debt(max(partition.high_watermark, start), partition.leader_epoch)
     epoch = partition.agreed_epoch if following is None else following.leader_epoch

@@ -81,7 +81,9 @@ class PeerConnection(asyncio.BufferedProtocol):
             self.fail(late)
             raise late from None
 
-    async def ask(self, key: ApiKey, version: int, message: object, timeout_s: float) -> Any:
+    async def send_request(
+        self, key: ApiKey, version: int, message: object, timeout_s: float
+    ) -> Any:
         """Send and receive kio's messages of that version. Raises `PeerError`."""
         body = await self.exchange(key, version, [encoded(message)], timeout_s)
         try:

@@ -95,8 +95,8 @@ async def open_up(
     steps, answer = opening(connection.wire, new_scram), None
     try:
         while True:
-            asked = steps.send(answer)
-            answer = await connection.ask(*asked, timeout_s)
+            request = steps.send(answer)
+            answer = await connection.send_request(*request, timeout_s)
     except StopIteration:
         return
     except OpeningRefused as refused:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 WITHIN_S: Final = 1.0
 """After that the client is answered all the same: the topic is there, and a broker that does not
 know it by now is slow, or away."""
-ASK_AGAIN_S: Final = 0.02
+RETRY_S: Final = 0.02
 IDS_FROM_VERSION: Final = 10
 
 
@@ -77,7 +77,7 @@ class Spreading:
                 # Clients cannot reach it either, and ask another.
                 logger.debug("peer_not_asked", extra={"broker": node.node_id, "error": str(error)})
                 return
-            await self._clock.sleep(ASK_AGAIN_S)
+            await self._clock.sleep(RETRY_S)
 
     async def _knows(self, node: NodeEndpoint, topic: TopicView) -> bool:
         connection = await self._connection(node)
@@ -85,7 +85,7 @@ class Spreading:
         if version < IDS_FROM_VERSION:
             raise PeerError(f"Metadata {version} asks for no ids")
         request = metadata_request(version, topic.topic_id)
-        answer = await connection.ask(ApiKey.METADATA, version, request, WITHIN_S)
+        answer = await connection.send_request(ApiKey.METADATA, version, request, WITHIN_S)
         led = [
             partition
             for found in answer.topics

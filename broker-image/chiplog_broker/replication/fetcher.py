@@ -24,9 +24,9 @@ from chiplog_broker.ports.clock import Clock
 from chiplog_broker.ports.rng import Rng
 from chiplog_broker.replication.plan import (
     SYNC_PATIENCE_S,
-    Asked,
     FetchLimits,
     FetchPlan,
+    PlannedFetch,
     rest_s,
 )
 from chiplog_broker.replication.session import SESSION_ERRORS
@@ -39,12 +39,12 @@ logger = logging.getLogger(__name__)
 
 DIAL_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 10.0
-"""On top of what the leader may wait for records."""
+"""Time for an answer, in addition to the time that the leader may wait for records."""
 FAILURES_TO_WARN: Final = 10
-"""So many in a row, some seconds, are more than a leader that restarts."""
+"""This many failures in a row, some seconds, are more than a restarting leader causes."""
 NO_SESSION_REST_S: Final = 0.1
 SHORTEST_POLL_S: Final = 0.1
-"""A fetch that waits is given up for a new partition, but not more often than this."""
+"""A waiting fetch is cancelled for a new partition, but not more often than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ class FetcherParts:
     limits: Callable[[], FetchLimits]
 
     def chance(self) -> float:
-        """Between 0 and 1."""
+        """A random number between 0 and 1."""
         return int.from_bytes(self.rng.token(4), "big") / 2**32
 
 
 class LeaderFetcher:
-    """Gets what one leader has. Begins with the first partition, stops by `end`."""
+    """Fetches from one leader. Starts with the first partition, ends by `end`."""
 
     def __init__(self, leader_id: int, parts: FetcherParts) -> None:
         self._leader_id = leader_id
@@ -86,27 +86,28 @@ class LeaderFetcher:
 
     def put(self, following: Following) -> None:
         """Follow this partition too."""
-        following.ask_by(self._contact)
+        following.use_contact(self._contact)
         self._plan.put(following)
         self._news.set()
         self._give_up_poll()
 
     def drop(self, following: Following) -> None:
-        """Follow it no more; what is still on its way is not taken."""
+        """Stop following it; answers that still arrive are not applied."""
         self._plan.drop(following)
 
     def end(self) -> "asyncio.Task[None]":
-        """Stop; an answer that is being dealt with is its reign's affair. The task is done soon."""
+        """Stop. An answer in progress is still applied by its `Following`. The task ends soon."""
         self._task.cancel()
         return self._task
 
     def _give_up_poll(self) -> None:
-        """A leader that is new to a partition waits for us: do not let that wait for records."""
+        """A new leader of a partition waits for our fetch: do not let it wait behind a long
+        poll."""
         since_s = self._polling_since_s
         if since_s is None:
             return
         if self._giving_up is not None:
-            # Perhaps meant for a fetch that has been answered since.
+            # The request may have been for a fetch that has been answered since.
             self._giving_up.cancel()
         left_s = since_s + SHORTEST_POLL_S - self._parts.clock.monotonic_s()
         loop = asyncio.get_running_loop()
@@ -124,9 +125,9 @@ class LeaderFetcher:
         try:
             while True:
                 try:
-                    await self._turn()
+                    await self._fetch_once()
                 except Exception as failed:
-                    # Whatever it was: without this task nothing would be replicated.
+                    # Whatever the reason, without this task nothing would be replicated.
                     logger.exception("fetcher_failed", extra={"leader": self._leader_id})
                     await self._lost(failed)
         finally:
@@ -135,25 +136,25 @@ class LeaderFetcher:
             if self._connection is not None:
                 self._connection.close()
 
-    async def _turn(self) -> None:
+    async def _fetch_once(self) -> None:
         self._news.clear()
         now_s = self._parts.clock.monotonic_s()
-        asked = self._next_request(now_s)
-        if asked is None:
-            # By the same clock reading: a rest that ended in between would have nobody to end it.
+        planned = self._next_request(now_s)
+        if planned is None:
+            # With the same clock reading: otherwise a pause that ends in between would be missed.
             await self._wait_for_news(now_s)
             return
         try:
             connection = self._connection
             if connection is None or not connection.is_open:
                 connection = self._connection = await self._dial()
-                # Perhaps another process, which knows nothing of what was said.
+                # It may be another process, which does not know the fetch session.
                 self._plan.lost()
-                # Meanwhile there may be more to follow, which should not wait for an answer.
-                asked = self._next_request(self._parts.clock.monotonic_s()) or asked
-            response = await self._exchange(connection, asked)
-            if not self._plan.answered(asked, response):
-                if asked.in_session and response.error_code in SESSION_ERRORS:
+                # New partitions may have come during the dial, and must not wait for a long poll.
+                planned = self._next_request(self._parts.clock.monotonic_s()) or planned
+            response = await self._exchange(connection, planned)
+            if not self._plan.answered(planned, response):
+                if planned.in_session and response.error_code in SESSION_ERRORS:
                     return  # and say everything again
                 raise PeerLost(name_of(response.error_code))
         except (PeerError, ProtocolViolation) as lost:
@@ -164,9 +165,9 @@ class LeaderFetcher:
         if self._failures:
             logger.info("leader_reached", extra={"leader": self._leader_id})
             self._failures = 0
-        await self._take(asked, response)
+        await self._take(planned, response)
 
-    def _next_request(self, now_s: float) -> Asked | None:
+    def _next_request(self, now_s: float) -> PlannedFetch | None:
         cluster = self._parts.cluster
         if not cluster.session:
             return None
@@ -182,18 +183,18 @@ class LeaderFetcher:
             await self._news.wait()
 
     async def _rest(self, seconds: float) -> None:
-        """Wait, but not past the next news."""
+        """Pause, but not beyond the next change."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
-    async def _exchange(self, connection: PeerConnection, asked: Asked) -> FetchResponse:
+    async def _exchange(self, connection: PeerConnection, planned: PlannedFetch) -> FetchResponse:
         version = connection.common_version(ApiKey.FETCH)
         if version < replica_fetch.LOWEST_VERSION:
             raise PeerError(f"the leader speaks only Fetch {version} and older")
-        body = replica_fetch.encode_request(version, asked.message)
+        body = replica_fetch.encode_request(version, planned.message)
         self._polling_since_s = self._parts.clock.monotonic_s()
-        timeout_s = asked.message.max_wait_ms / 1000 + ANSWER_TIMEOUT_S
+        timeout_s = planned.message.max_wait_ms / 1000 + ANSWER_TIMEOUT_S
         try:
             answer = await connection.exchange(ApiKey.FETCH, version, [body], timeout_s)
         finally:
@@ -217,36 +218,36 @@ class LeaderFetcher:
             return
         self._failures += 1
         if self._failures in {1, FAILURES_TO_WARN}:
-            # A leader that restarts is normal work.
+            # A leader that restarts is normal operation.
             level = logging.INFO if self._failures == 1 else logging.WARNING
             extra = {"leader": self._leader_id, "reason": str(why)}
             logger.log(level, "leader_unreachable", extra=extra)
-        # A new partition may be the first word of a leader that is back.
+        # A new partition may be the first sign that a leader is back.
         self._news.clear()
         await self._rest(rest_s(self._failures, self._parts.chance()))
 
-    async def _take(self, asked: Asked, response: FetchResponse) -> None:
-        taking = asyncio.get_running_loop().create_task(self._take_all(asked, response))
+    async def _take(self, planned: PlannedFetch, response: FetchResponse) -> None:
+        taking = asyncio.get_running_loop().create_task(self._take_all(planned, response))
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # Half of it must not be left undone; those that have stopped take nothing.
+            # An answer must be applied completely; partitions that have stopped ignore it.
             await taking
             raise
-        await self._wait_for_syncs(asked)
+        await self._wait_for_syncs(planned)
 
-    async def _take_all(self, asked: Asked, response: FetchResponse) -> None:
+    async def _take_all(self, planned: PlannedFetch, response: FetchResponse) -> None:
         clock = self._parts.clock
-        for one in asked.answers(response):
+        for one in planned.answers(response):
             taken = await one.following.take(one.fetched)
             self._plan.taken(one.following, taken, clock.monotonic_s())
             if taken is Taken.PROGRESS:
-                # Others have waited while this was checked and written.
+                # Other tasks have waited while this answer was checked and written.
                 await clock.sleep(0)
 
-    async def _wait_for_syncs(self, asked: Asked) -> None:
+    async def _wait_for_syncs(self, planned: PlannedFetch) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_PATIENCE_S):
-                while any(following.is_syncing for following in asked.following.values()):
+                while any(following.is_syncing for following in planned.following.values()):
                     self._news.clear()
                     await self._news.wait()

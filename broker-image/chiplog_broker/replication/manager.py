@@ -1,4 +1,5 @@
-"""Whom to ask: a fetcher for each leader elsewhere, and nothing at all where there is none."""
+"""One fetcher for each leader on another broker; none for leaders from which nothing is
+followed."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -38,16 +39,16 @@ class ReplicaFetching:
 
     @property
     def leaders(self) -> frozenset[int]:
-        """Who is asked."""
+        """The brokers that are fetched from."""
         return frozenset(self._fetchers)
 
     @property
     def max_lag(self) -> int:
-        """Records by which the partition that is the furthest behind is behind."""
+        """The lag in records of the partition that is the furthest behind."""
         return max((one.lag for one in self), default=0)
 
     def begin(self, following: Following) -> None:
-        """Take what its leader has from now on."""
+        """Fetch this partition from its leader from now on."""
         fetcher = self._fetchers.get(following.leader_id)
         if fetcher is None:
             fetcher = self._fetchers[following.leader_id] = LeaderFetcher(
@@ -56,7 +57,8 @@ class ReplicaFetching:
         fetcher.put(following)
 
     def end(self, following: Following) -> None:
-        """Ask no more for this reign; `following.stop` keeps out what is still on its way."""
+        """Stop fetching for this leader epoch; `following.stop` discards answers that still
+        arrive."""
         fetcher = self._fetchers.get(following.leader_id)
         if fetcher is None:
             return
@@ -67,7 +69,7 @@ class ReplicaFetching:
             self._ending = {task for task in self._ending if not task.done()}
 
     async def close(self) -> None:
-        """Ask nobody any more. Each reign is stopped with its partition."""
+        """Stop all fetchers. Each `Following` is stopped with its partition."""
         self._ending |= {fetcher.end() for fetcher in self._fetchers.values()}
         self._fetchers.clear()
         if self._ending:

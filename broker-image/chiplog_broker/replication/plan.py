@@ -1,9 +1,9 @@
-"""What to ask one leader for next, and when. No socket, no clock of its own.
+"""Plans the next fetch request to one leader, without a socket or a clock of its own.
 
-Every request asks for all partitions that can go on, and names those of which its leader does
-not know it yet, those first that have waited longest for records: an answer is filled in that
-order and ends when it is full. A partition whose last answer was of no use rests for a while,
-longer each time.
+Every request covers all partitions that can be fetched now. Within a fetch session it names only
+those whose position the leader does not know. Partitions that have waited longest for records come
+first, because an answer is filled in that order until it is full. A partition whose last answer was
+an error pauses for a while, longer each time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,8 +28,8 @@ from chiplog_wire.protocol.messages import (
 FIRST_REST_S: Final = 0.02
 LONGEST_REST_S: Final = 1.0
 SYNC_PATIENCE_S: Final = 0.05
-"""So long a request waits for syncs that run, and so long it then waits for records: what
-they make durable is to be said soon."""
+"""A request waits this long for running syncs, and then waits this long at the leader for records:
+offsets that become durable must be reported soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,27 +43,27 @@ class FetchLimits:
 
 
 class Answered(NamedTuple):
-    """One partition of an answer, and whose it is."""
+    """The answer for one partition, and the `Following` that it is for."""
 
     following: Following
     fetched: FetchedPartition
 
 
-class Asked(NamedTuple):
-    """A request, and what it asked of which reign: an answer belongs to that one only."""
+class PlannedFetch(NamedTuple):
+    """A planned request with its positions: an answer counts only for the leader epochs in them."""
 
     message: FetchRequest
     positions: Mapping[Key, FetchPosition]
-    """All that it asks for, also where the message does not say so again."""
+    """All positions that it fetches, also those that the message does not repeat."""
     following: Mapping[Key, Following]
 
     @property
     def in_session(self) -> bool:
-        """Whether the message says only what its leader does not know (KIP-227)."""
+        """Whether the message contains only changes of a fetch session (KIP-227)."""
         return self.message.session_epoch != INITIAL_EPOCH
 
     def answers(self, response: FetchResponse) -> Iterator[Answered]:
-        """What was asked for, each partition once; whatever else came is left out."""
+        """The requested partitions of an answer, each once; others are ignored."""
         left = dict(self.following)
         for topic in response.topics:
             if topic.topic_id is None:
@@ -83,7 +83,7 @@ class _Entry:
 
 
 def rest_s(failures: int, chance: float) -> float:
-    """How long to wait after so many failures in a row; `chance` is between 0 and 1."""
+    """The pause after this many failures in a row; `chance` is between 0 and 1."""
     longest_s = min(FIRST_REST_S * (1 << min(failures - 1, 16)), LONGEST_REST_S)
     return longest_s * (0.5 + chance / 2)
 
@@ -104,18 +104,18 @@ class FetchPlan:
         return (entry.following for entry in self._entries.values())
 
     def put(self, following: Following) -> None:
-        """Ask for it from now on, before all others."""
+        """Fetch it from now on, before all others."""
         self._entries.pop(following.key, None)
         self._entries = {following.key: _Entry(following)} | self._entries
 
     def drop(self, following: Following) -> None:
-        """Ask for it no more; another reign of the same partition stays."""
+        """Stop fetching it; a newer `Following` of the same partition stays."""
         entry = self._entries.get(following.key)
         if entry is not None and entry.following is following:
             del self._entries[following.key]
 
-    def next_request(self, broker_id: int, session: int, now_s: float) -> Asked | None:
-        """All that can go on now; None where nothing can."""
+    def next_request(self, broker_id: int, session: int, now_s: float) -> PlannedFetch | None:
+        """A request for all partitions that can be fetched now; None if there are none."""
         positions: dict[Key, FetchPosition] = {}
         following: dict[Key, Following] = {}
         for key, entry in self._entries.items():
@@ -142,12 +142,13 @@ class FetchPlan:
             rack_id="",
             cluster_id=None,
         )
-        return Asked(message, positions, following)
+        return PlannedFetch(message, positions, following)
 
-    def answered(self, asked: Asked, response: FetchResponse) -> bool:
-        """Whether an answer is one; if not, the session is lost and everything is to be said."""
+    def answered(self, requested: PlannedFetch, response: FetchResponse) -> bool:
+        """Whether the answer is valid; if not, the session is lost, and the next fetch is a full
+        one."""
         if not response.error_code:
-            self._session.answered(asked.positions, response.session_id)
+            self._session.answered(requested.positions, response.session_id)
             return True
         if response.error_code == ErrorCode.fetch_session_id_not_found:
             self._session.unknown()
@@ -156,11 +157,11 @@ class FetchPlan:
         return False
 
     def lost(self) -> None:
-        """There is no answer to the last request."""
+        """The last request got no answer."""
         self._session.lost()
 
     def wakes_at_s(self, now_s: float) -> float | None:
-        """When the next partition has rested enough; None where none rests."""
+        """When the next pause ends; None if no partition pauses."""
         resting = [
             entry.rests_until_s
             for entry in self._entries.values()
@@ -169,7 +170,7 @@ class FetchPlan:
         return min(resting, default=None)
 
     def taken(self, following: Following, taken: Taken, now_s: float) -> None:
-        """An answer was dealt with."""
+        """A partition's answer has been processed."""
         entry = self._entries.get(following.key)
         if entry is None or entry.following is not following:
             return
@@ -179,7 +180,7 @@ class FetchPlan:
                 entry.rests_until_s = now_s + rest_s(entry.failures, self._chance())
             case Taken.PROGRESS:
                 entry.failures = 0
-                # Whoever got something is asked for last, so that nobody starves.
+                # A partition that got records is fetched last, so that no partition starves.
                 self._entries[following.key] = self._entries.pop(following.key)
             case Taken.NOTHING_NEW:
                 entry.failures = 0
@@ -187,7 +188,7 @@ class FetchPlan:
                 pass
 
     def _wait_ms(self, now_s: float) -> int:
-        """How long the leader may wait for records: not past what is to be asked for soon."""
+        """How long the leader may wait for records: at most until the next position is due."""
         wait_s = self._limits.wait_ms / 1000
         if any(entry.following.is_syncing for entry in self._entries.values()):
             wait_s = min(wait_s, SYNC_PATIENCE_S)
@@ -197,7 +198,7 @@ class FetchPlan:
         return int(wait_s * 1000)
 
     def _topics(self, changes: Changes) -> list[FetchTopic]:
-        """In the order of asking; a topic may come more than once."""
+        """In the order of fetching; a topic may occur more than once."""
         max_bytes = self._limits.partition_max_bytes
         return [
             FetchTopic(

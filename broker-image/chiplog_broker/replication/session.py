@@ -1,7 +1,7 @@
-"""The follower's end of a fetch session (KIP-227): what its leader need not be told again.
+"""The follower's end of a fetch session (KIP-227): knows what need not be sent to the leader again.
 
-Where both ends may differ in what they remember nothing is guessed: the next fetch asks for
-everything, and ends the session that it names.
+If both ends may remember different positions, the next fetch is a full one, and closes the session
+that it names.
 """
 
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ SESSION_ERRORS: Final = frozenset(
 
 
 class Changes(NamedTuple):
-    """What a request has to say so that its leader knows all positions."""
+    """What a request must contain so that its leader knows all positions."""
 
     session_id: int
     session_epoch: int
     positions: Mapping[Key, FetchPosition]
-    """Those that are new or have changed, in the order of asking."""
+    """New or changed positions, in the order of fetching."""
     forgotten: list[Key]
 
 
 class LeaderSession:
-    """What one leader was told, and in which session. One request at a time."""
+    """The fetch session with one leader, and the positions sent in it. One request at a time."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
@@ -42,7 +42,7 @@ class LeaderSession:
         self._said: Mapping[Key, FetchPosition] = {}
 
     def changes(self, positions: Mapping[Key, FetchPosition]) -> Changes:
-        """What to send where these are all positions. Follow it by `answered` or `lost`."""
+        """The changes to send if these are all positions. Call `answered` or `lost` afterwards."""
         if self._epoch == INITIAL_EPOCH:
             return Changes(self._id, INITIAL_EPOCH, positions, [])
         said = self._said
@@ -54,7 +54,7 @@ class LeaderSession:
         )
 
     def answered(self, positions: Mapping[Key, FetchPosition], session_id: int) -> None:
-        """The leader knows these positions now, unless it answers in no session."""
+        """The leader knows these positions now, unless it opened no session."""
         self._id = session_id
         if session_id == NO_SESSION:
             self._epoch, self._said = INITIAL_EPOCH, {}
@@ -62,7 +62,8 @@ class LeaderSession:
             self._epoch, self._said = next_epoch(self._epoch), positions
 
     def lost(self) -> None:
-        """Who knows what the leader knows: begin anew, and end the old session by it."""
+        """It is unknown what the leader knows: start with a full fetch that closes the old
+        session."""
         self._epoch, self._said = INITIAL_EPOCH, {}
 
     def unknown(self) -> None:

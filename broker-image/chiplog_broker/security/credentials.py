@@ -70,15 +70,15 @@ class FixedCredentials:
 class FileCredentials:
     """A mounted Secret: the files `username` and `password` of one folder."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock) -> None:
         """Raises `CannotStart` where there is nothing to log in with."""
-        self._folder = folder
+        self._directory = directory
         self._clock = clock
         try:
-            self._newest = read_credentials(folder)
+            self._newest = read_credentials(directory)
         except (OSError, ValueError) as problem:
             raise CannotStart(
-                f"{folder} has no credentials ({problem}): mount a Secret there with the keys "
+                f"{directory} has no credentials ({problem}): mount a Secret there with the keys "
                 "username and password"
             ) from problem
         self._read_s = clock.monotonic_s()
@@ -99,7 +99,7 @@ class FileCredentials:
 
     def _reread(self, now_s: float) -> None:
         try:
-            found = read_credentials(self._folder)
+            found = read_credentials(self._directory)
         except (OSError, ValueError) as problem:
             # Those in memory still stand: a broken mount must not part the cluster.
             if not self._unreadable:
@@ -112,10 +112,10 @@ class FileCredentials:
             logger.info("credentials_changed", extra={"user": found.username})
 
 
-def read_credentials(folder: Path) -> Credentials:
+def read_credentials(directory: Path) -> Credentials:
     """Raises `OSError` or `ValueError`; a line's end after either value is not part of it."""
     username, password = (
-        (folder / name).read_text("ascii").rstrip("\r\n") for name in ("username", "password")
+        (directory / name).read_text("ascii").rstrip("\r\n") for name in ("username", "password")
     )
     return Credentials(prepared(username), prepared(password))
 

@@ -287,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
     def _read(self, *, on: bool) -> None:
         on = on and self._has_room
         if on and self._memory is not None and (wanted_bytes := self._reader.wanted_bytes):
-            on = self._has_room = self._memory.ask(wanted_bytes, self._granted)
+            on = self._has_room = self._memory.claim(wanted_bytes, self._granted)
         if on != self._reading and not self._transport.is_closing():
             self._reading = on
             if on:

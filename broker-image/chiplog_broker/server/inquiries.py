@@ -57,7 +57,7 @@ LOG_INTERVAL_S: Final = 10.0
 class Inquiry:
     """One thing that may be asked."""
 
-    asked: type[Any]
+    request_class: type[Any]
     """What the body must say: a dataclass of `chiplog_core.model.group_exchange`."""
 
     answer: Callable[[Any], Awaitable[object]]
@@ -185,8 +185,10 @@ class InquiryServer:
     async def _answer(self, inquiry: Inquiry, message: Message) -> _Reply:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S), self._answering:
-                asked = await asyncio.to_thread(request_from_body, inquiry.asked, message.body)
-                answer = await inquiry.answer(asked)
+                request_class = await asyncio.to_thread(
+                    request_from_body, inquiry.request_class, message.body
+                )
+                answer = await inquiry.answer(request_class)
                 return _Reply(200, await asyncio.to_thread(to_body, answer))
         except InvalidManifest as problem:
             return _Reply.of_text(400, str(problem))

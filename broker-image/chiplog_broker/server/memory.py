@@ -218,7 +218,7 @@ class Account:
         """The buffer has another size now."""
         self._set_frame(max(capacity_bytes - FREE_BYTES, 0))
 
-    def ask(self, capacity_bytes: int, granted: Callable[[], None]) -> bool:
+    def claim(self, capacity_bytes: int, granted: Callable[[], None]) -> bool:
         """Whether the buffer, which cannot do without, may have this size. If not, it will be
         `granted` later."""
         more_bytes = capacity_bytes - FREE_BYTES - self._frame

@@ -61,11 +61,11 @@ class ProgressMeter:
 
     def scanned(self, size_bytes: int) -> None:
         self._scanned_bytes += size_bytes
-        self._tell()
+        self._notify()
 
     def done(self) -> None:
         self._partitions_done += 1
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._report(Progress(self._partitions_done, self._partitions_total, self._scanned_bytes))

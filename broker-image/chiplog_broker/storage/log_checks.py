@@ -45,7 +45,7 @@ class LogChecks:
         if offset >= durable_end:
             return 0, None
         segment = state.segments.holding(offset)
-        with self.looking_into(segment):
+        with self.checking(segment):
             start = segment.position_of(offset)
             end = segment.position_of(min(durable_end, segment.end_offset))
             if start >= end:
@@ -84,8 +84,8 @@ class LogChecks:
     # --- for the rest of the log ---------------------------------------------------
 
     @contextmanager
-    def looking_into(self, segment: Segment) -> Iterator[None]:
-        """What is wrong with this segment, or its disk, is known to everybody afterwards."""
+    def checking(self, segment: Segment) -> Iterator[None]:
+        """A context in which errors of this segment mark the log damaged, or the disk as failed."""
         try:
             yield
         except CorruptBatchError as error:

@@ -83,7 +83,7 @@ class LogReader:
         if offset >= up_to_offset or offset == state.end_offset:
             return LogSlice(segment.log, 0, 0, offset)
         checks = self._checks
-        with checks.looking_into(segment):
+        with checks.checking(segment):
             found = segment.slice_from(offset, max_bytes, up_to_offset, min_one=min_one)
             if found.size_bytes:
                 checks.check_slice(segment, found.position, found.size_bytes, offset)
@@ -137,7 +137,7 @@ class LogReader:
         state = self._state
         best: TimestampOffset | None = None
         for segment in may_hold_newest(state.segments.as_list(), state.log_start_offset):
-            with self._checks.looking_into(segment):
+            with self._checks.checking(segment):
                 found = yield from newest_in(segment, state.log_start_offset, access)
             if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
                 best = found
@@ -149,7 +149,7 @@ class LogReader:
         start_offset = self._state.log_start_offset
         for segment in self._state.segments.as_list():
             if segment.end_offset > start_offset:
-                with self._checks.looking_into(segment):
+                with self._checks.checking(segment):
                     found = yield from first_at_or_after(
                         segment, timestamp_ms, start_offset, access
                     )

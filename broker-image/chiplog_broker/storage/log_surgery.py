@@ -152,7 +152,7 @@ class LogSurgery:
         if offset >= state.end_offset:
             return offset
         segment = state.segments.holding(offset)
-        with self._checks.looking_into(segment):
+        with self._checks.checking(segment):
             base_offset = segment.header_at(segment.position_of(offset)).base_offset
             return base_offset if base_offset <= offset else segment.end_at_or_below(offset)
 
@@ -162,7 +162,7 @@ class LogSurgery:
         producers = await self._producers_at(end_offset)
         # From here to the end nothing waits: other tasks see the log before or after.
         holding = state.segments.holding(end_offset)
-        with self._checks.looking_into(holding):
+        with self._checks.checking(holding):
             self._cut_in(holding, end_offset, now_ms)
         state.end_offset = end_offset
         state.producers = producers
@@ -179,7 +179,7 @@ class LogSurgery:
         except OSError as error:
             state.health.read_failed(error)
         for segment in state.segments.as_list():
-            with self._checks.looking_into(segment):
+            with self._checks.checking(segment):
                 for _ in replay(producers, [segment], min(end_offset, segment.end_offset)):
                     await state.env.clock.sleep(0)
             await state.env.clock.sleep(0)

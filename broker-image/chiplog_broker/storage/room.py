@@ -29,7 +29,7 @@ def reserve_of(total_bytes: int, setting: int) -> int:
 
 
 class DiskRoom:
-    """The room on the volume of one data directory."""
+    """The free space of the volume of one data directory."""
 
     __slots__ = (
         "_disk",
@@ -48,23 +48,23 @@ class DiskRoom:
         self.reserve_bytes = 0
         self.free_bytes = 2**63 - 1
         self.usage: DiskUsage | None = None
-        """As of the last look; None before, and where it cannot be told."""
+        """As last measured; None before, and if it cannot be determined."""
         self.is_short = False
-        """Whether producers are refused, or were since the look before the last one."""
+        """Whether producers are refused, or were between the last two measurements."""
         self._has_refused = False
 
     def configure(self, setting: int) -> None:
-        """The reserve as configured from now on; it is in force with the next look."""
+        """Set the configured reserve; it takes effect with the next `refresh`."""
         self.setting = setting
 
-    def look(self) -> None:
-        """How it is now; to be called often."""
+    def refresh(self) -> None:
+        """Measure usage and free space; to be called often."""
         self._measure()
         self.is_short = self._has_refused or self.free_bytes < self.reserve_bytes
         self._has_refused = False
 
     def for_producer(self, size_bytes: int) -> None:
-        """Raises `DiskFullError` where so many bytes would take of the reserve."""
+        """Raises `DiskFullError` if this many bytes do not fit without using the reserve."""
         if self.free_bytes - size_bytes < self.reserve_bytes:
             try:
                 self._check(size_bytes, self.reserve_bytes)
@@ -73,7 +73,7 @@ class DiskRoom:
                 raise
 
     def for_follower(self, size_bytes: int) -> None:
-        """Raises `DiskFullError` where so many bytes would take of what is the broker's own."""
+        """Raises `DiskFullError` if this many bytes would use more than half of the reserve."""
         if self.free_bytes - size_bytes < self.reserve_bytes // 2:
             self._check(size_bytes, self.reserve_bytes // 2)
 

@@ -22,7 +22,7 @@ def append(partition: Partition) -> int:
     return partition.append(memoryview(batch), 1, for_all=True).last_offset + 1
 
 
-class Told(list[ErrorCode]):
+class Answers(list[ErrorCode]):
     """What callbacks were told."""
 
     def __call__(self, code: ErrorCode) -> None:
@@ -33,14 +33,14 @@ def test_a_group_waits_for_its_own_records_only(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit):
             partition = partition_of(kit)
-            safety, mine, others = Safety(partition), Told(), Told()
+            safety, mine, others = Safety(partition), Answers(), Answers()
             kit.disk.may_sync.clear()
             safety.appended("mine", append(partition))
             safety.when_safe("others", others)
             safety.when_safe("mine", mine)
             assert (mine, others) == ([], [OK])
             kit.disk.may_sync.set()
-            assert await outcome(lambda told: safety.when_safe("mine", told)) is OK
+            assert await outcome(lambda answers: safety.when_safe("mine", answers)) is OK
             assert mine == [OK], "once, and in order"
             safety.when_safe("mine", mine)
             assert mine == [OK, OK]
@@ -51,17 +51,17 @@ def test_a_group_waits_for_its_own_records_only(kit: "Kit") -> None:
 def test_all_groups_are_safe_when_the_last_one_is(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit):
-            partition, told = partition_of(kit), Told()
+            partition, answers = partition_of(kit), Answers()
             safety = Safety(partition)
-            safety.when_all_safe(told)
-            assert told == [OK]
+            safety.when_all_safe(answers)
+            assert answers == [OK]
             kit.disk.may_sync.clear()
             safety.appended("one", append(partition))
-            safety.when_all_safe(told)
-            assert told == [OK]
+            safety.when_all_safe(answers)
+            assert answers == [OK]
             kit.disk.may_sync.set()
             assert await outcome(safety.when_all_safe) is OK
-            assert told == [OK, OK]
+            assert answers == [OK, OK]
 
     kit.run(scenario)
 
@@ -73,17 +73,17 @@ def test_who_waits_for_too_long_is_told_so_once(
 
     async def scenario() -> None:
         async with running(kit):
-            partition, told = partition_of(kit), Told()
+            partition, answers = partition_of(kit), Answers()
             safety = Safety(partition)
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
-            safety.when_safe("g", told)
+            safety.when_safe("g", answers)
             code = await outcome(lambda one: safety.when_safe("g", one))
             assert code is ErrorCode.coordinator_not_available
-            assert told == [code]
+            assert answers == [code]
             kit.disk.may_sync.set()
             assert await outcome(lambda one: safety.when_safe("g", one)) is OK
-            assert told == [code], "it was told already"
+            assert answers == [code], "it was told already"
 
     kit.run(scenario)
 
@@ -127,13 +127,13 @@ def test_groups_whose_records_are_safe_are_not_remembered(kit: "Kit") -> None:
 def test_a_partition_that_is_led_elsewhere_says_so(kit: "Kit") -> None:
     async def scenario() -> None:
         async with running(kit):
-            partition, told = partition_of(kit), Told()
+            partition, answers = partition_of(kit), Answers()
             safety = Safety(partition)
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
-            safety.when_safe("g", told)
+            safety.when_safe("g", answers)
             partition.resign()
-            assert told == [ErrorCode.not_coordinator]
+            assert answers == [ErrorCode.not_coordinator]
 
     kit.run(scenario)
 
@@ -143,16 +143,16 @@ def test_who_asks_and_does_not_wait_is_told_nothing(kit: "Kit") -> None:
 
     async def scenario() -> None:
         async with running(kit):
-            partition, told = partition_of(kit), Told()
+            partition, answers = partition_of(kit), Answers()
             safety = Safety(partition)
             kit.disk.may_sync.clear()
             safety.appended("g", append(partition))
             gone = asyncio.ensure_future(outcome(lambda one: safety.when_safe("g", one)))
             await asyncio.sleep(0)
             gone.cancel()
-            safety.when_safe("g", told)
+            safety.when_safe("g", answers)
             kit.disk.may_sync.set()
             await outcome(lambda one: safety.when_safe("g", one))
-            assert told == [OK]
+            assert answers == [OK]
 
     kit.run(scenario)

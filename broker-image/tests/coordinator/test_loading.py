@@ -111,7 +111,7 @@ def test_expiry_goes_on_after_a_fault(
             shard = await loaded(kit)
             commit = CommittedOffset(offset=1, commit_timestamp_ms=1, expire_timestamp_ms=2)
             commits = {TopicPartition("orders", 0): commit}
-            assert await outcome(lambda told: shard.commit("g", Identity(), commits, told)) is OK
+            assert await outcome(lambda then: shard.commit("g", Identity(), commits, then)) is OK
             while list(shard):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 

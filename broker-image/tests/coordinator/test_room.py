@@ -23,7 +23,7 @@ def test_the_members_of_all_groups_have_so_much_room(
 
     async def scenario() -> None:
         async with running(kit) as client:
-            around = shard_of(kit)._around
+            around = shard_of(kit)._context
             first, second = Group(client, "first"), Group(client, "second")
             member = await first.be_alone(metadata=b"x" * 3_000)
             assert around.room.members_bytes > 3_000
@@ -44,9 +44,9 @@ def test_what_is_given_up_gives_its_room_back(kit: "Kit") -> None:
             shard = shard_of(kit)
             await Group(client, "first").be_alone()
             await Group(client, "other").be_alone()
-            assert shard._around.room.members_bytes > 0
+            assert shard._context.room.members_bytes > 0
             shard.give_up()
-            assert shard._around.room.members_bytes == 0
+            assert shard._context.room.members_bytes == 0
 
     kit.run(scenario)
 

@@ -43,7 +43,7 @@ def followed_by(broker_id: int) -> dict[str, Any]:
     return {"replicas": ids, "isr": ids, "isr_refs": refs, "live_refs": refs, "leader_session": 1}
 
 
-async def told_with_a_follower(
+async def answered_with_a_follower(
     group: Group, partition: Partition, follower: ReplicaRef
 ) -> dict[Any, Any]:
     """How far the group has come, while a follower fetches what is there."""
@@ -400,8 +400,8 @@ def test_it_is_loaded_when_all_of_it_is_safe(kit: "Kit") -> None:
             partition.fetched_by(follower, partition.log.end_offset)
             partition.fetched_by(follower, partition.log.end_offset)
             await loaded(kit)
-            told = await told_with_a_follower(group, partition, follower)
-            assert told == {("orders", 0): (6, "", OK)}
+            answered = await answered_with_a_follower(group, partition, follower)
+            assert answered == {("orders", 0): (6, "", OK)}
 
     kit.run(scenario)
 
@@ -429,8 +429,8 @@ def test_offsets_are_told_when_a_follower_has_fetched_since_somebody_asked(kit: 
             assert not any(one.done() for one in answers)
             assert 0 < partition.log.end_offset - before <= len(answers)
             partition.fetched_by(follower, partition.log.end_offset)
-            told = await asyncio.gather(*answers)
-            assert [one.topics[0].partitions[0].committed_offset for one in told] == [5, 5, 5]
+            answered = await asyncio.gather(*answers)
+            assert [one.topics[0].partitions[0].committed_offset for one in answered] == [5, 5, 5]
 
     kit.run(scenario)
 
@@ -496,8 +496,8 @@ def test_a_coordinator_that_is_cut_off_answers_nobody(kit: "Kit") -> None:
             partition.fetched_by(follower, partition.log.end_offset)
             assert await group.heartbeat(member) is OK
             # Its record was in the log all the while.
-            told = await told_with_a_follower(group, partition, follower)
-            assert told == {("orders", 0): (5, "", OK)}
+            answered = await answered_with_a_follower(group, partition, follower)
+            assert answered == {("orders", 0): (5, "", OK)}
 
     kit.run(scenario)
 

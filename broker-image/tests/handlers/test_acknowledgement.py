@@ -156,7 +156,7 @@ def test_a_broken_disk_acknowledges_nothing_and_fails_the_probe(kit: "Kit") -> N
             alive, why = kit.broker.health.liveness()
             assert not alive
             assert "broken" in why
-        assert not (kit.folder / "data" / ".kafka_cleanshutdown").exists()
+        assert not (kit.directory / "data" / ".kafka_cleanshutdown").exists()
 
     kit.run(scenario)
 
@@ -371,7 +371,7 @@ def test_shutdown_answers_what_waits_for_the_disk(kit: "Kit") -> None:
             assert (answer.error_code, answer.base_offset) == (OK, 0)
             assert await client.is_closed()
             await stopping
-            assert (kit.folder / "data" / ".kafka_cleanshutdown").exists()
+            assert (kit.directory / "data" / ".kafka_cleanshutdown").exists()
         async with kit.running() as client:
             topic_id = await client.topic_id("orders")
             ((code, records),) = await client.fetch(topic_id, (0, 0))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.handlers import group_facts, group_told, slices
-from chiplog_broker.handlers.group_told import told_member
+from chiplog_broker.handlers import group_description, group_facts, slices
+from chiplog_broker.handlers.group_description import member_status
 from chiplog_broker.handlers.leaders import Leaders
 from chiplog_core.groups.description import MemberDescription
 from chiplog_core.ids import BrokerId, LeaderEpoch, PartitionIndex, ReplicaRef, Session
@@ -331,7 +331,7 @@ def test_large_groups_do_not_hold_up_the_loop_and_say_what_is_left_out(
 ) -> None:
     """Other tasks have turns while an answer is put together; offsets beyond the bound are not
     told, and that is said."""
-    monkeypatch.setattr(group_told, "MAX_EXCHANGED_ITEMS", 150)
+    monkeypatch.setattr(group_description, "MAX_EXCHANGED_ITEMS", 150)
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
     async def scenario() -> None:
@@ -377,7 +377,7 @@ def test_names_are_cut_to_what_a_status_has_room_for() -> None:
     )
     found = GroupFacts(
         group_id="g",
-        members=(told_member(member, ()),),
+        members=(member_status(member, ()),),
         topics=(
             TopicOffsets(
                 topic="t",

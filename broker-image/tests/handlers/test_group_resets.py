@@ -396,7 +396,7 @@ def test_killed_between_the_append_and_the_answer_it_is_done_whole_or_not_at_all
             while partition_of(kit).log.end_offset == end:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0)
             assert not asking.done(), "it is answered when it is safe"
-            shutil.copytree(kit.folder, crashed.folder, dirs_exist_ok=True)
+            shutil.copytree(kit.directory, crashed.directory, dirs_exist_ok=True)
             kit.disk.may_sync.set()
             await asking
 
@@ -417,7 +417,7 @@ def test_killed_between_the_append_and_the_answer_it_is_done_whole_or_not_at_all
             is_replayed(crashed)
 
     kit.run(until_killed)
-    (log,) = (crashed.folder / "data" / "__consumer_offsets-0").glob("*.log")
+    (log,) = (crashed.directory / "data" / "__consumer_offsets-0").glob("*.log")
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size - torn_bytes)
     crashed.run(afterwards)

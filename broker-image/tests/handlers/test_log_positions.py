@@ -137,7 +137,7 @@ def test_who_does_not_lead_or_cannot_vouch_says_so(kit: "Kit") -> None:
 def test_what_was_not_found_in_time_is_unknown_and_ends_are_told(
     kit: "Kit", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_positions, "LOOKUPS_S", 0.0)
+    monkeypatch.setattr(log_positions, "LOOKUPS_LIMIT_S", 0.0)
 
     async def scenario() -> None:
         async with asking(kit) as (client, asker):

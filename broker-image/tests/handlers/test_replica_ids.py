@@ -90,7 +90,7 @@ async def code_for(
         last_fetched_epoch=-1,
     )
     if key is not ApiKey.FETCH:
-        answer = await connection.ask(key, version, request, 5)
+        answer = await connection.send_request(key, version, request, 5)
         return int(answer.topics[0].partitions[0].error_code)
     from kio.serial import entity_reader  # noqa: PLC0415
 

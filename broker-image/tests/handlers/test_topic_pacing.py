@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chiplog_broker.handlers.pacing import LOOK_S, TOLD_FROM, Pace
+from chiplog_broker.handlers.pacing import STOP_CHECK_S, THROTTLE_FROM_VERSION, Pace
 from chiplog_core.admin.mutation_quota import MutationQuota
 from chiplog_wire.protocol.apis import APIS, ApiKey
 from chiplog_wire.protocol.errors import ErrorCode
@@ -142,7 +142,7 @@ def test_nobody_waits_for_a_quota_when_the_broker_stops(kit: "Kit") -> None:
             while received.bytes_in == before_bytes:  # noqa: ASYNC110 - nobody is told of it
                 await asyncio.sleep(0.001)
             stopping = asyncio.create_task(kit.broker.stop())
-            answer = await asyncio.wait_for(client.receive(), 5 * 2 * LOOK_S)
+            answer = await asyncio.wait_for(client.receive(), 5 * 2 * STOP_CHECK_S)
             assert answer.topics[0].error_code == ErrorCode.request_timed_out
             await stopping
 
@@ -154,7 +154,7 @@ def test_nobody_waits_for_a_quota_when_the_broker_stops(kit: "Kit") -> None:
     [(ApiKey.CREATE_TOPICS, 6), (ApiKey.DELETE_TOPICS, 5), (ApiKey.CREATE_PARTITIONS, 3)],
 )
 def test_the_versions_that_carry_the_error_are_kafkas(key: ApiKey, told: int) -> None:
-    assert TOLD_FROM[key] == told
+    assert THROTTLE_FROM_VERSION[key] == told
     assert APIS[key].serves(told)
 
 

@@ -190,12 +190,12 @@ def test_a_name_taken_by_the_data_of_a_topic_nobody_claims(kit: "Kit") -> None:
             await client.create("orders")
             await client.produce("orders", kit.batch(b"old"))
         # As after a crash in the middle of a deletion.
-        (kit.folder / "metadata" / "topics" / "orders.json").unlink()
+        (kit.directory / "metadata" / "topics" / "orders.json").unlink()
         async with kit.running() as client:
             assert await client.create("orders") is OK
             (answer,) = await client.produce("orders", kit.batch(b"new"))
             assert (answer.error_code, answer.base_offset) == (OK, 0)
-        names = [path.name for path in (kit.folder / "data").iterdir()]
+        names = [path.name for path in (kit.directory / "data").iterdir()]
         assert any(name.endswith("-stray") for name in names)
 
     kit.run(scenario)
@@ -205,7 +205,7 @@ def test_a_file_half_written_does_not_keep_the_broker_from_starting(kit: "Kit") 
     async def scenario() -> None:
         async with kit.running() as client:
             await client.create("orders")
-        (kit.folder / "metadata" / "topics" / "more.json.tmp").write_text('{"na')
+        (kit.directory / "metadata" / "topics" / "more.json.tmp").write_text('{"na')
         async with kit.running() as client:
             assert await client.users_topics() == ["orders"]
 

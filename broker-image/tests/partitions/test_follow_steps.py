@@ -71,7 +71,7 @@ def ask(leader: Log, follower: Log) -> FetchPartitionResponse:
 
 def agree(leader: Log, follower: Log, high_watermark: int = 0) -> int:
     """Ask until the leader's answer continues the log; how many answers were needed."""
-    for asked in range(100):
+    for requested in range(100):
         match next_step(follower, high_watermark, ask(leader, follower)):
             case Truncate(offset):
                 follower.truncate(offset)
@@ -80,7 +80,7 @@ def agree(leader: Log, follower: Log, high_watermark: int = 0) -> int:
                 follower.log_start_offset = offset
             case step:
                 assert step == APPEND, step
-                return asked
+                return requested
     raise AssertionError("no end")
 
 

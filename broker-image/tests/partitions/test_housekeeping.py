@@ -103,11 +103,11 @@ def test_a_broker_that_stops_gives_a_compaction_up(kit: "Kit") -> None:
             for n in range(50):
                 batch = build_batch([NewRecord(b"v" * 1000, b"%d" % n, n)])
                 await client.produce("orders", bytes(batch))
-            folder = kit.folder / "data" / "orders-0"
+            directory = kit.directory / "data" / "orders-0"
             async with asyncio.timeout(20):
                 while kit.broker._directory.cleaner_stats.max_dirty_ratio < 1:
                     await client.metadata()
         assert kit.broker._directory.cleaner_stats.passes == 0
-        assert not [one for one in folder.iterdir() if one.suffix in {".cleaned", ".swap"}]
+        assert not [one for one in directory.iterdir() if one.suffix in {".cleaned", ".swap"}]
 
     kit.run(scenario)

@@ -5,7 +5,7 @@ import pytest
 from chiplog_broker.partitions.isolation import (
     NEVER_S,
     SILENCE_S,
-    Heard,
+    LastContact,
     is_isolated,
     silence_s,
 )
@@ -17,7 +17,7 @@ JUST_NOW_S = NOW_S - SILENCE_S + 0.001
 SILENT = {
     "followers_s": LONG_AGO_S,
     "authority_s": LONG_AGO_S,
-    "reign_s": LONG_AGO_S,
+    "led_since_s": LONG_AGO_S,
     "listening_s": LONG_AGO_S,
 }
 
@@ -29,17 +29,17 @@ SILENT = {
         ({"followers_s": NEVER_S}, True),
         ({"followers_s": JUST_NOW_S}, False),
         ({"authority_s": JUST_NOW_S}, False),
-        ({"reign_s": JUST_NOW_S, "followers_s": NEVER_S}, False),
+        ({"led_since_s": JUST_NOW_S, "followers_s": NEVER_S}, False),
         ({"listening_s": JUST_NOW_S}, False),
     ],
 )
 def test_nobody_was_heard_for_too_long(but: dict[str, float], isolated: bool) -> None:
-    heard = Heard(waits_for_others=True, **(SILENT | but))
+    heard = LastContact(waits_for_others=True, **(SILENT | but))
     assert is_isolated(heard, NOW_S) is isolated
 
 
 def test_who_waits_for_nobody_never_is() -> None:
-    heard = Heard(waits_for_others=False, **(SILENT | {"followers_s": NEVER_S}))
+    heard = LastContact(waits_for_others=False, **(SILENT | {"followers_s": NEVER_S}))
     assert not is_isolated(heard, NOW_S)
 
 

@@ -51,7 +51,7 @@ class Reign:
         self.took: list[bytes] = []
         self.stopped = False
 
-    def ask_by(self, contact: Contact) -> None:
+    def use_contact(self, contact: Contact) -> None:
         self.contact = contact
 
     def position(self) -> FetchPosition | None:
@@ -86,8 +86,8 @@ class Leader:
         self.requests.append(request)
         if request.session_epoch and request.session_id not in self.sessions:
             return FetchResponse([], error_code=ErrorCode.fetch_session_id_not_found)
-        asked = [one for topic in request.topics for one in topic.partitions]
-        if not self.error_code and not any(map(self._records, asked)):
+        requested = [one for topic in request.topics for one in topic.partitions]
+        if not self.error_code and not any(map(self._records, requested)):
             try:
                 async with asyncio.timeout(request.max_wait_ms / 1000):
                     await self.more.wait()
@@ -110,8 +110,8 @@ class Leader:
             self.sessions.add(session_id)
         return FetchResponse(topics, error_code=self.error_code, session_id=session_id)
 
-    def _records(self, asked: Any) -> bytes:
-        return b"x" if asked.fetch_offset < self.end else b""
+    def _records(self, requested: Any) -> bytes:
+        return b"x" if requested.fetch_offset < self.end else b""
 
     async def start(self, port: int = 0) -> int:
         listener = internal_listener(
@@ -233,9 +233,9 @@ def test_nothing_to_follow_no_task() -> None:
             assert follower.fetching.leaders
             follower.end(other)
             assert not follower.fetching.leaders
-            asked = len(leader.requests)
+            requested = len(leader.requests)
             await asyncio.sleep(0.1)
-            assert len(leader.requests) <= asked + 1
+            assert len(leader.requests) <= requested + 1
 
     run(scenario)
 
@@ -383,9 +383,9 @@ def test_a_session_that_the_leader_forgot_is_begun_anew_at_once() -> None:
             assert not leader.requests[-1].topics
             leader.sessions.clear()
             leader.next_session_id = 6
-            asked = len(leader.requests)
+            requested = len(leader.requests)
             await eventually(lambda: 6 in leader.sessions)
-            full = next(one for one in leader.requests[asked:] if one.session_epoch == 0)
+            full = next(one for one in leader.requests[requested:] if one.session_epoch == 0)
             assert full.session_id == 0
             assert sum(len(topic.partitions) for topic in full.topics) == 3
             # What is on its way is not waited for: nothing was wrong with the connection.

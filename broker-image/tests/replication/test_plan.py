@@ -13,9 +13,9 @@ from chiplog_broker.replication.plan import (
     FIRST_REST_S,
     LONGEST_REST_S,
     SYNC_PATIENCE_S,
-    Asked,
     FetchLimits,
     FetchPlan,
+    PlannedFetch,
     rest_s,
 )
 from chiplog_wire.protocol.messages import (
@@ -59,15 +59,17 @@ def plan_of(*reigns: Reign) -> FetchPlan:
     return plan
 
 
-def order(asked: Asked | None) -> list[tuple[UUID | None, int]]:
-    assert asked is not None
-    return [(topic.topic_id, one.partition) for topic in asked.message.topics for one in topic[2]]
+def order(requested: PlannedFetch | None) -> list[tuple[UUID | None, int]]:
+    assert requested is not None
+    return [
+        (topic.topic_id, one.partition) for topic in requested.message.topics for one in topic[2]
+    ]
 
 
 def test_a_request_says_who_asks_and_what_it_believes() -> None:
-    asked = plan_of(Reign(A, 0, 7), Reign(A, 1), Reign(B, 0)).next_request(2, 9, 0)
-    assert asked is not None
-    message = asked.message
+    requested = plan_of(Reign(A, 0, 7), Reign(A, 1), Reign(B, 0)).next_request(2, 9, 0)
+    assert requested is not None
+    message = requested.message
     assert (message.replica_id, message.replica_epoch) == (2, 9)
     assert (message.max_wait_ms, message.min_bytes, message.max_bytes) == (500, 1, 1000)
     assert [topic.topic_id for topic in message.topics] == [A, B]
@@ -122,19 +124,19 @@ def test_rests_are_spread(chance: float) -> None:
 
 def test_a_sync_that_runs_makes_the_leader_wait_less() -> None:
     plan = plan_of(Reign(A, 0, is_syncing=True), Reign(A, 1))
-    asked = plan.next_request(1, 1, 0)
-    assert order(asked) == [(A, 1)]
-    assert asked is not None
-    assert asked.message.max_wait_ms == int(SYNC_PATIENCE_S * 1000)
+    requested = plan.next_request(1, 1, 0)
+    assert order(requested) == [(A, 1)]
+    assert requested is not None
+    assert requested.message.max_wait_ms == int(SYNC_PATIENCE_S * 1000)
 
 
 def test_the_leader_does_not_wait_past_the_end_of_a_rest() -> None:
     one, other = Reign(A, 0), Reign(A, 1)
     plan = plan_of(one, other)
     plan.taken(following(one), Taken.FAILED, 0)
-    asked = plan.next_request(1, 1, 0)
-    assert asked is not None
-    assert asked.message.max_wait_ms == int(FIRST_REST_S * 1000)
+    requested = plan.next_request(1, 1, 0)
+    assert requested is not None
+    assert requested.message.max_wait_ms == int(FIRST_REST_S * 1000)
 
 
 def test_nothing_to_ask_for() -> None:
@@ -153,22 +155,22 @@ def test_dropping_an_old_reign_leaves_the_new_one() -> None:
     plan.put(following(new))
     plan.drop(following(old))
     plan.taken(following(old), Taken.FAILED, 0)
-    asked = plan.next_request(1, 1, 0)
-    assert asked is not None
-    assert asked.message.topics[0].partitions[0].fetch_offset == 5
+    requested = plan.next_request(1, 1, 0)
+    assert requested is not None
+    assert requested.message.topics[0].partitions[0].fetch_offset == 5
 
 
 def test_only_what_was_asked_for_is_taken_from_an_answer() -> None:
     one = Reign(A, 0)
-    asked = plan_of(one).next_request(1, 1, 0)
-    assert asked is not None
+    requested = plan_of(one).next_request(1, 1, 0)
+    assert requested is not None
     partitions = [FetchPartitionResponse(index, 0, 0) for index in (0, 0, 1)]
     response = FetchResponse(
         [FetchTopicResponse(None, topic_id, partitions) for topic_id in (None, B, A, A)]
     )
-    (answer,) = asked.answers(response)
+    (answer,) = requested.answers(response)
     assert cast("Reign", answer.following) is one
-    assert answer.fetched.asked.offset == 0
+    assert answer.fetched.requested.offset == 0
 
 
 class Leader:
@@ -178,8 +180,8 @@ class Leader:
         self.session_id = 0
         self.positions: dict[tuple[UUID | None, int], int] = {}
 
-    def hears(self, asked: Asked, answered_in: int) -> FetchResponse:
-        message = asked.message
+    def hears(self, requested: PlannedFetch, answered_in: int) -> FetchResponse:
+        message = requested.message
         if message.session_epoch == 0:
             self.positions = {}
         for topic in message.topics:
@@ -201,61 +203,61 @@ def test_a_leader_knows_what_is_asked_for_however_little_is_said(seed: int) -> N
         for one in random.sample(reigns, random.randint(0, 2)):
             one.offset += random.randint(0, 1)
             one.is_syncing = random.random() < 0.3
-        asked = plan.next_request(2, 9, now_s)
-        if asked is None:
+        requested = plan.next_request(2, 9, now_s)
+        if requested is None:
             continue
-        epochs.append(asked.message.session_epoch)
-        assert asked.in_session == (asked.message.session_epoch > 0)
+        epochs.append(requested.message.session_epoch)
+        assert requested.in_session == (requested.message.session_epoch > 0)
         match random.randrange(12):
             case 0:
                 plan.lost()
             case 1:
-                assert not plan.answered(asked, FetchResponse([], error_code=70))
+                assert not plan.answered(requested, FetchResponse([], error_code=70))
                 assert plan.next_request(2, 9, now_s).message[6:8] == (0, 0)  # type: ignore[union-attr]
             case 2:
-                leader.hears(asked, 0)
-                assert plan.answered(asked, FetchResponse([]))
+                leader.hears(requested, 0)
+                assert plan.answered(requested, FetchResponse([]))
             case _:
-                response = leader.hears(asked, leader.session_id or now_s + 1)
-                assert plan.answered(asked, response)
+                response = leader.hears(requested, leader.session_id or now_s + 1)
+                assert plan.answered(requested, response)
                 wanted = {
                     (one.topic_id, one.index): one.offset for one in reigns if not one.is_syncing
                 }
                 assert leader.positions == wanted
-                assert set(order_of(asked)) == set(wanted)
+                assert set(order_of(requested)) == set(wanted)
     assert max(epochs) > 3
 
 
-def order_of(asked: Asked) -> list[tuple[UUID, int]]:
-    return [(UUID(bytes=topic_id), index) for topic_id, index in asked.positions]
+def order_of(requested: PlannedFetch) -> list[tuple[UUID, int]]:
+    return [(UUID(bytes=topic_id), index) for topic_id, index in requested.positions]
 
 
 def test_a_request_in_a_session_says_only_what_changed() -> None:
     moved, still, gone = Reign(A, 0), Reign(A, 1), Reign(B, 0)
     plan = plan_of(moved, still, gone)
-    asked = plan.next_request(1, 1, 0)
-    assert asked is not None
-    plan.answered(asked, FetchResponse([], session_id=77))
+    requested = plan.next_request(1, 1, 0)
+    assert requested is not None
+    plan.answered(requested, FetchResponse([], session_id=77))
     moved.offset = 5
     plan.drop(following(gone))
-    asked = plan.next_request(1, 1, 0)
-    assert asked is not None
-    assert (asked.message.session_id, asked.message.session_epoch) == (77, 1)
-    assert order(asked) == [(A, 0)]
-    assert asked.message.forgotten_topics == [(None, B, [0])]
+    requested = plan.next_request(1, 1, 0)
+    assert requested is not None
+    assert (requested.message.session_id, requested.message.session_epoch) == (77, 1)
+    assert order(requested) == [(A, 0)]
+    assert requested.message.forgotten_topics == [(None, B, [0])]
     # An answer may hold what was not said again.
     answer = FetchResponse(
         [FetchTopicResponse(None, A, [FetchPartitionResponse(1, 0, 0)])], session_id=77
     )
-    (answered,) = asked.answers(answer)
+    (answered,) = requested.answers(answer)
     assert cast("Reign", answered.following) is still
-    plan.answered(asked, answer)
-    asked = plan.next_request(1, 1, 0)
-    assert asked is not None
-    assert asked.message[6:10] == (77, 2, [], [])
+    plan.answered(requested, answer)
+    requested = plan.next_request(1, 1, 0)
+    assert requested is not None
+    assert requested.message[6:10] == (77, 2, [], [])
     # Whoever does not know what was answered says everything, and ends what there was.
     plan.lost()
-    asked = plan.next_request(1, 1, 0)
-    assert asked is not None
-    assert asked.message[6:8] == (77, 0)
-    assert len(order(asked)) == 2
+    requested = plan.next_request(1, 1, 0)
+    assert requested is not None
+    assert requested.message[6:8] == (77, 0)
+    assert len(order(requested)) == 2

@@ -41,9 +41,9 @@ class Clock:
         raise AssertionError
 
 
-def write(folder: Path, password: str, username: str = "chiplog") -> None:
-    (folder / "username").write_text(username)
-    (folder / "password").write_text(password)
+def write(directory: Path, password: str, username: str = "chiplog") -> None:
+    (directory / "username").write_text(username)
+    (directory / "password").write_text(password)
 
 
 def passwords(credentials: FileCredentials) -> list[str]:

@@ -41,8 +41,8 @@ NewLoop = Callable[[], asyncio.AbstractEventLoop]
 class Files:
     """Some files that come, change their names and go."""
 
-    def __init__(self, folder: Path, chance: random.Random) -> None:
-        self.disk = SystemDisk(folder)
+    def __init__(self, directory: Path, chance: random.Random) -> None:
+        self.disk = SystemDisk(directory)
         self.chance = chance
         self.open: dict[str, File] = {}
         self.made = 0
@@ -160,18 +160,18 @@ def frame(key: ApiKey, correlation_id: int) -> bytes:
     return struct.pack(">i", len(header)) + header
 
 
-def open_in(folder: Path) -> list[str]:
+def open_in(directory: Path) -> list[str]:
     found = []
     for link in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
             found.append(str(link.readlink()))
-    return [one for one in found if one.startswith(str(folder))]
+    return [one for one in found if one.startswith(str(directory))]
 
 
-async def exchange(folder: Path, seed: int) -> Service:
+async def exchange(directory: Path, seed: int) -> Service:
     """Everything that is asked for, sent to a slow reader. Raises where it is not what was read."""
     chance = random.Random(seed)  # noqa: S311 - an exchange that can be repeated
-    files = Files(folder, chance)
+    files = Files(directory, chance)
     service = Service(files, chance)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(service, 2**20), "127.0.0.1", 0)
@@ -195,9 +195,9 @@ async def exchange(folder: Path, seed: int) -> Service:
     writer.close()
     await service.gone.wait()
     assert service.unsent_bytes == 0
-    assert len(open_in(folder)) == len(files.open), "all others were given back"
+    assert len(open_in(directory)) == len(files.open), "all others were given back"
     files.close()
-    assert not open_in(folder)
+    assert not open_in(directory)
     server.close()
     await server.wait_closed()
     return service

@@ -58,18 +58,18 @@ async def delete(kit: "Kit", client: "Client") -> None:
     await client.delete("orders")
     directory = kit.broker._directory
     await directory.maintain({})
-    assert not list(kit.folder.glob("data/orders-*"))
+    assert not list(kit.directory.glob("data/orders-*"))
 
 
 def records(answer: Any) -> list[bytes]:
     return [one.records for topic in answer.responses for one in topic.partitions]
 
 
-def open_logs(folder: Path) -> int:
+def open_logs(directory: Path) -> int:
     """How many descriptors of users' segments this process has, deleted ones included."""
     links = Path("/proc/self/fd").iterdir()
     targets = [str(link.readlink()) for link in links if link.is_symlink()]
-    logs = [one for one in targets if one.startswith(str(folder)) and ".log" in one]
+    logs = [one for one in targets if one.startswith(str(directory)) and ".log" in one]
     return sum("__consumer_offsets" not in one for one in logs)
 
 
@@ -122,9 +122,9 @@ def test_records_that_are_deleted_meanwhile_are_sent_whole(kit: "Kit", sendfile:
             await asyncio.sleep(0.1)
             assert 0 < sendfile.sent_bytes < sum(map(len, expected))
             await delete(kit, client)
-            assert open_logs(kit.folder) > 0
+            assert open_logs(kit.directory) > 0
             assert records(await late.receive()) == expected
-            assert open_logs(kit.folder) == 0
+            assert open_logs(kit.directory) == 0
 
     kit.run(scenario)
 
@@ -140,7 +140,7 @@ def test_a_client_that_leaves_gives_the_files_back(kit: "Kit", sendfile: Sendfil
             gone.writer.transport.abort()
             await asyncio.sleep(0.1)
             await delete(kit, client)
-            assert open_logs(kit.folder) == 0
+            assert open_logs(kit.directory) == 0
 
     kit.run(scenario)
 
@@ -157,7 +157,7 @@ def test_a_file_that_ends_too_early_ends_the_connection(
     async def scenario() -> None:
         async with kit.running() as client:
             request = await fill(kit, client)
-            (segment,) = kit.folder.glob("data/orders-2/*.log")
+            (segment,) = kit.directory.glob("data/orders-2/*.log")
             os.truncate(segment, segment.stat().st_size - 1)
             await client.send(ApiKey.FETCH, request)
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

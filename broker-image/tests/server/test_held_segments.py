@@ -100,8 +100,8 @@ async def connected() -> Reader:
 class Model:
     """A log, what was written to it, and who reads it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path = path
         self.chance = random.Random(seed)  # noqa: S311 - a run that can be repeated
         self.clock = ManualClock()
         self.written: dict[int, tuple[bytes, bytes | None]] = {}
@@ -114,7 +114,7 @@ class Model:
         self.log: PartitionLog
 
     async def run(self) -> None:
-        ports = StoragePorts(SystemDisk(self.folder), self.clock, SeededRng())
+        ports = StoragePorts(SystemDisk(self.path), self.clock, SeededRng())
         options = OpenOptions(node_id=1, cluster_id="cluster", config_of=lambda _: CONFIG)
         self.directory = await LogDirectory.open(ports, options, Notified())
         self.log = await self.directory.create(ORDERS, TOPIC_ID, CONFIG)

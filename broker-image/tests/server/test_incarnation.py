@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chiplog_broker.broker import Broker
-from chiplog_broker.folder import folder_ports
+from chiplog_broker.directory_ports import directory_ports
 from chiplog_broker.main import Addresses, serve
 from chiplog_broker.server.health import Health
 from chiplog_broker.server.http import serve_health
@@ -195,5 +195,5 @@ def unused_port() -> int:
 
 
 def test_a_broker_that_runs_alone_has_no_name(tmp_path: Path) -> None:
-    ports = folder_ports("--standalone", tmp_path / "d")
+    ports = directory_ports("--standalone", tmp_path / "d")
     assert Broker(ports, {}, [], str(tmp_path / "d")).health.incarnation is None

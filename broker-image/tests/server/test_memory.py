@@ -37,7 +37,7 @@ class Peer:
         self.is_dropped = True
 
     def asks(self, size_bytes: int) -> bool:
-        return self.account.ask(FREE_BYTES + size_bytes, self.granted)
+        return self.account.claim(FREE_BYTES + size_bytes, self.granted)
 
     def granted(self) -> None:
         self.was_granted = True

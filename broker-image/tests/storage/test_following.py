@@ -15,7 +15,7 @@ from chiplog_broker.metadata.view import PartitionView
 from chiplog_broker.partitions.events import ReplicaEvents
 from chiplog_broker.partitions.follow_steps import FetchedPartition, FetchPosition
 from chiplog_broker.partitions.following import Contact, Following, Taken
-from chiplog_broker.partitions.partition import Partition, Surroundings
+from chiplog_broker.partitions.partition import Partition, PartitionContext
 from chiplog_broker.partitions.proposals import Proposals
 from chiplog_broker.partitions.waiting import FetchWaiters
 from chiplog_broker.ports.clock import Clock
@@ -35,7 +35,7 @@ LAG_MAX_S = 10.0
 
 def replica_of(log: PartitionLog, clock: Clock) -> Partition:
     """The replica of a log that nobody else touches."""
-    context = Surroundings(
+    context = PartitionContext(
         fetch_waiters=FetchWaiters(clock.monotonic_s),
         clock=clock,
         sync_latency=Histogram(),
@@ -80,7 +80,7 @@ class Follower:
         """When there is one again."""
         while (position := self.following.position()) is None:
             contact = Contact()
-            self.following.ask_by(contact)
+            self.following.use_contact(contact)
             await contact.news.wait()
         return position
 
@@ -144,7 +144,7 @@ def test_the_page_cache_is_enough_where_the_topic_says_so(run: Run, kit: "Storag
 def test_who_waits_for_a_sync_is_told(run: Run) -> None:
     async def scenario(one: Follower) -> None:
         contact = Contact()
-        one.following.ask_by(contact)
+        one.following.use_contact(contact)
         await one.give(one.batch(0, b"a"))
         await contact.news.wait()
         assert one.following.position() is not None
@@ -164,9 +164,9 @@ def test_the_high_watermark_is_the_leaders_as_far_as_we_are(run: Run) -> None:
 
 def test_answers_to_something_else_change_nothing(run: Run) -> None:
     async def scenario(one: Follower) -> None:
-        asked = await one.position()
+        requested = await one.position()
         await one.give(one.batch(0, b"a"))
-        late = FetchedPartition(asked, FetchPartitionResponse(0, 0, 5, records=b""))
+        late = FetchedPartition(requested, FetchPartitionResponse(0, 0, 5, records=b""))
         assert await one.following.take(late) is Taken.IGNORED
         await one.position()
         assert await one.following.take(late) is Taken.IGNORED

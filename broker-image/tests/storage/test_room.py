@@ -48,7 +48,7 @@ def log(kit: "StorageKit", directory: LogDirectory, make_batch: "MakeBatch") -> 
     used = kit.disk.usage().total_bytes - kit.disk.usage().free_bytes
     kit.disk.capacity_bytes = used + 5_000
     directory.room.setting = 3_000
-    directory.room.look()
+    directory.room.refresh()
     return log
 
 
@@ -87,8 +87,8 @@ def test_producers_leave_the_reserve_and_followers_half_of_it(
     kit.run(directory.checkpoint({kit.orders: end_offset}))
     kit.disk.capacity_bytes += 5_000
     log.append_as_leader(make_batch([b"x" * 800]), 0, NOW)
-    directory.room.look()
-    directory.room.look()
+    directory.room.refresh()
+    directory.room.refresh()
     assert not is_short(directory)
     kit.run(directory.close({kit.orders: end_offset}, 1))
 
@@ -105,7 +105,7 @@ def test_between_two_looks_appends_are_counted(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(disk, "usage", usage)
     room = DiskRoom(disk)
     room.setting = 3_000
-    room.look()
+    room.refresh()
     for _ in range(2):
         room.for_producer(800)
         room.taken(800)
@@ -122,23 +122,23 @@ def test_a_batch_that_alone_is_too_large_shows(
     """More than the reserve is free, and still somebody is refused again and again."""
     with pytest.raises(DiskFullError):
         log.append_as_leader(make_batch([b"x" * 3_000]), 0, NOW)
-    directory.room.look()
+    directory.room.refresh()
     assert is_short(directory)
-    directory.room.look()
+    directory.room.refresh()
     assert not is_short(directory)
 
 
 def test_a_volume_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     room = DiskRoom(disk)
-    room.look()
+    room.refresh()
     known = room.free_bytes
 
     def fail() -> DiskUsage:
         raise OSError(5, "no answer")
 
     monkeypatch.setattr(disk, "usage", fail)
-    room.look()
+    room.refresh()
     assert room.free_bytes == known
 
 

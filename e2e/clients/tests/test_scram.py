@@ -58,7 +58,7 @@ def test_our_client_logs_in_to_apache_kafka(tmp_path: Path) -> None:
         version = connection.common_version(ApiKey.METADATA)
         assert version == 13
         request = schema.request_class(ApiKey.METADATA, version)
-        answer = await connection.ask(
+        answer = await connection.send_request(
             ApiKey.METADATA,
             version,
             request(

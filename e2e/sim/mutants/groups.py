@@ -8,13 +8,14 @@ from chiplog_broker.coordinator import group_log
 from chiplog_broker.coordinator.coordinator import Coordinator
 from chiplog_broker.coordinator.errors import GroupError
 from chiplog_broker.coordinator.group_log import GroupLog
-from chiplog_broker.coordinator.holding import Safety, Told
+from chiplog_broker.coordinator.holding import Safety
 from chiplog_broker.coordinator.shard import Shard
 from chiplog_broker.groups import forgetting
 from chiplog_broker.groups.fold import GroupsState
 from chiplog_broker.groups.offset_value import CommittedOffset
 from chiplog_broker.handlers.group_offsets import GroupOffsetHandlers
 from chiplog_broker.partitions.partition import Partition
+from chiplog_broker.partitions.waiting import Settled
 from chiplog_broker.storage.names import TopicPartition
 from chiplog_core.groups.codes import Code
 from chiplog_core.groups.group import Group
@@ -86,7 +87,7 @@ def _commit_of_any_generation(group: Membership, identity: Identity, now_ms: int
     return Code.UNKNOWN_MEMBER_ID if is_nobodys and group._group.roster else Code.NONE  # noqa: SLF001
 
 
-def _safe_at_once(_safety: Safety, _group_id: str, then: Told) -> None:
+def _safe_at_once(_safety: Safety, _group_id: str, then: Settled) -> None:
     then(ErrorCode.none)
 
 
@@ -113,8 +114,8 @@ async def _load_one_batch(partition: Partition) -> GroupsState:
     return state
 
 
-async def _told_at_once(_shard: Shard, _group_id: str) -> None:
-    """Whoever asks how far a group has come is told of what may be lost yet."""
+async def _return_at_once(_shard: Shard, _group_id: str) -> None:
+    """Commits are reported that may still be lost."""
 
 
 def _check_nothing(shard: Shard) -> None:
@@ -239,7 +240,7 @@ MUTANTS: Final = (
         "offsets are told before they are replicated",
         mix(5.0, "coordinator cut off", habits={"watch_s": 0.3}),
         LOST,
-        plant(Shard, "until_current", _told_at_once),
+        plant(Shard, "until_current", _return_at_once),
     ),
     Mutant(
         "a coordinator does not ask whether it still is one",

@@ -10,7 +10,7 @@ from chiplog_broker.partitions import followers as followers_module
 from chiplog_broker.partitions import isr
 from chiplog_broker.partitions.followers import Followers
 from chiplog_broker.partitions.isr import InSync, Promise
-from chiplog_broker.partitions.partition import Partition, Surroundings
+from chiplog_broker.partitions.partition import Partition, PartitionContext
 from chiplog_broker.partitions.replicas import Replicas
 from chiplog_broker.storage.log import AppendResult, LogSlice, PartitionLog
 from chiplog_broker.storage.names import TopicPartition
@@ -82,10 +82,10 @@ def _share_waiters(
     name: TopicPartition,
     log: PartitionLog,
     high_watermark: int,
-    around: Surroundings,
+    context: PartitionContext,
 ) -> None:
-    _sound_init(partition, name, log, high_watermark, around)
-    queue = around.fetch_waiters.__dict__.setdefault("shared", deque())
+    _sound_init(partition, name, log, high_watermark, context)
+    queue = context.fetch_waiters.__dict__.setdefault("shared", deque())
     partition._produce_waiters._queue = queue  # noqa: SLF001
 
 

@@ -29,7 +29,7 @@ class DeltaTable:
         self._session = session
         session.conf.set("spark.sql.parquet.compression.codec", compression)
 
-    def append(self, folder: str, commit: Commit, staging: str) -> None:
+    def append(self, directory: str, commit: Commit, staging: str) -> None:
         (
             self._session.read.parquet(staging)
             .select(*COLUMNS, f.col(DATE_COLUMN).cast("date").alias(DATE_COLUMN))
@@ -38,7 +38,7 @@ class DeltaTable:
             .partitionBy(DATE_COLUMN)
             .option("txnAppId", application_of(commit))
             .option("txnVersion", commit.number)
-            .save(folder)
+            .save(directory)
         )
 
 

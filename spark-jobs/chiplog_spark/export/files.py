@@ -7,10 +7,10 @@ from typing import Protocol
 class Files(Protocol):
     """Paths are whole, with a scheme. A folder is there as soon as something is put into it."""
 
-    def names(self, folder: str) -> list[str]:
+    def names(self, directory: str) -> list[str]:
         """What lies in a folder, by name; empty where there is no such folder."""
 
-    def tree(self, folder: str) -> Mapping[str, int]:
+    def tree(self, directory: str) -> Mapping[str, int]:
         """All files below a folder: path relative to it -> size in bytes."""
 
     def exists(self, path: str) -> bool:

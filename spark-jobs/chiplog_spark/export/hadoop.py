@@ -39,14 +39,14 @@ class HadoopFiles:
                 " s3a://bucket/exports, of a file system that the image supports",
             ) from error
 
-    def names(self, folder: str) -> list[str]:
-        system, path = self._at(folder)
+    def names(self, directory: str) -> list[str]:
+        system, path = self._at(directory)
         if not system.exists(path):
             return []
         return sorted(one.getPath().getName() for one in system.listStatus(path))
 
-    def tree(self, folder: str) -> Mapping[str, int]:
-        system, path = self._at(folder)
+    def tree(self, directory: str) -> Mapping[str, int]:
+        system, path = self._at(directory)
         if not system.exists(path):
             return {}
         root = system.makeQualified(path).toUri().getPath()

@@ -35,7 +35,7 @@ class Place(NamedTuple):
     topic: str
 
     @property
-    def folder(self) -> str:
+    def directory(self) -> str:
         """What readers read."""
         return f"{self.target.rstrip('/')}/{self.topic}"
 

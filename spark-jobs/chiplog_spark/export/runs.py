@@ -51,7 +51,7 @@ class Writer(Protocol):
 class Table(Protocol):
     """Takes the files of a commit in one transaction, and no commit twice."""
 
-    def append(self, folder: str, commit: Commit, staging: str) -> None:
+    def append(self, directory: str, commit: Commit, staging: str) -> None:
         """All records below the staging folder; nothing where this commit was appended before."""
 
 
@@ -78,16 +78,16 @@ class Exporter:
     table: Table | None = None
     """What the topic's folder is; a folder of Parquet files where there is none."""
 
-    def run(self, target: str, name: str, look: Callable[[str], Topic]) -> Exported:
+    def run(self, target: str, name: str, describe: Callable[[str], Topic]) -> Exported:
         """Export what is there now and is not exported yet.
 
-        `look` is asked once, after what an earlier run left is in order. Raises `Refused`.
+        `describe` is asked once, after what an earlier run left is in order. Raises `Refused`.
         """
         place = Place(target, name)
         run = self.claim(place)
         self.check_format(place)
         last = self.recover(place)
-        topic = look(name)
+        topic = describe(name)
         todo = self.wanted(topic, last)
         exported = Exported(name, lost=list(todo.lost))
         say("begun", topic=name, run=run, offsets=count(todo.todo), partitions=len(topic.held))
@@ -99,7 +99,7 @@ class Exporter:
             step = next_step(left, size, self.bounds.files_per_commit)
             last = self.step(place, run, topic, step, lost, last)
             left, lost = without(left, step), ()
-            told(exported, last, left)
+            log_progress(exported, last, left)
         return exported
 
     def claim(self, place: Place) -> int:
@@ -114,7 +114,7 @@ class Exporter:
 
     def check_format(self, place: Place) -> None:
         """Raises `Refused` where the topic's folder is not what this run would add to."""
-        is_table = self.files.exists(f"{place.folder}/{places.TABLE_LOG}")
+        is_table = self.files.exists(f"{place.directory}/{places.TABLE_LOG}")
         has_commits = places.newest(self.files.names(place.commits), ".json") > 0
         if self.table is None:
             what = "a Delta table, and job.format is parquet" if is_table else ""
@@ -122,12 +122,12 @@ class Exporter:
             # Its numbers would begin anew, and the table take those that it has for done.
             what = "" if has_commits else f"a Delta table that {place.commits} does not know"
         else:
-            is_folder = self.files.exists(place.folder)
-            what = "a folder of Parquet files, and job.format is delta" if is_folder else ""
+            is_directory = self.files.exists(place.directory)
+            what = "a folder of Parquet files, and job.format is delta" if is_directory else ""
         if what:
             raise Refused(
                 "AnotherFormat",
-                f"{place.folder} is {what}: export to another target, or move that folder and"
+                f"{place.directory} is {what}: export to another target, or move that folder and"
                 f" {place.commits} away",
             )
 
@@ -224,11 +224,11 @@ class Exporter:
             return
         if self.table is not None:
             if commit.files:
-                self.table.append(place.folder, commit, staging)
+                self.table.append(place.directory, commit, staging)
             self.files.remove(staging)
             return
         for one in commit.files:
-            source, path = f"{staging}/{one.staged}", f"{place.folder}/{one.path}"
+            source, path = f"{staging}/{one.staged}", f"{place.directory}/{one.path}"
             if self.files.exists(path):  # an object store copies before it removes
                 self.files.remove(source)
             elif self.files.exists(source):
@@ -252,7 +252,7 @@ def another_run(place: Place) -> Refused:
     )
 
 
-def told(exported: Exported, commit: Commit, left: tuple[OffsetRange, ...]) -> None:
+def log_progress(exported: Exported, commit: Commit, left: tuple[OffsetRange, ...]) -> None:
     """Add a commit to what a run did, and say so."""
     exported.commits += 1
     exported.records += commit.records

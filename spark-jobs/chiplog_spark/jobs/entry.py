@@ -55,7 +55,7 @@ def no_conf(_request: Request) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class JobContext:
     """What a job stands on, so that tests can put something else under it."""
 
     session: Callable[[Request], SparkSession]
@@ -85,22 +85,22 @@ def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
         of_template = orders.template_conf(request.application, key)
         return session_for(request, {**conf(request), **of_template})
 
-    sys.exit(run(kind, work, Path(arguments[0]), Surroundings(session, report, key)))
+    sys.exit(run(kind, work, Path(arguments[0]), JobContext(session, report, key)))
 
 
-def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> int:
+def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
     """Do a job and tell its result; returns the exit code."""
     try:
-        request = orders.read_request(path, surroundings.key)
+        request = orders.read_request(path, context.key)
     except (OSError, UnreadableDocument, Refused) as error:
         log.error("the request cannot be parsed", extra={"path": str(path), "why": str(error)})
         return REFUSED
     about = {"application": request.application, "kind": request.kind.value}
     log.info("begun", extra=about)
-    result, code = done(kind, work, request, surroundings)
+    result, code = done(kind, work, request, context)
     log.info("ended", extra={**about, **facts(result)})
     try:
-        surroundings.report(request, result)
+        context.report(request, result)
     except reporting.NotReported as error:
         log.error("the result could not be written", extra={**about, "why": str(error)})
         leave_behind(result, error)
@@ -108,15 +108,13 @@ def run(kind: JobKind, work: Work, path: Path, surroundings: Surroundings) -> in
     return code
 
 
-def done(
-    kind: JobKind, work: Work, request: Request, surroundings: Surroundings
-) -> tuple[Result, int]:
+def done(kind: JobKind, work: Work, request: Request, context: JobContext) -> tuple[Result, int]:
     """The result of a job, however it ended, and the exit code."""
     if request.kind is not kind:
         message = f"the request is for {request.kind}, and this job is for {kind}"
         return failed(request.application, INVALID_REQUEST, message), REFUSED
     try:
-        session = surroundings.session(request)
+        session = context.session(request)
         try:
             result = work(session, request)
         finally:
@@ -158,10 +156,10 @@ def stop(session: SparkSession) -> None:
 
 def leave_behind(result: Result, error: reporting.NotReported) -> None:
     """In the pod's status, where there is a pod: as much of both as the operator shows."""
-    told = f"{result.reason}: {result.message}"[:500]
-    told += f"; the result could not be written: {error}"[:500]
+    text = f"{result.reason}: {result.message}"[:500]
+    text += f"; the result could not be written: {error}"[:500]
     with suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as file:
-        file.write(told)
+        file.write(text)
 
 
 def facts(result: Result) -> dict[str, object]:

@@ -23,7 +23,7 @@ from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
 from chiplog_spark.wire.facts import EARLIEST, LATEST
 
-MAX_LOST_TOLD = 100
+MAX_REPORTED_LOST = 100
 
 
 def work(session: SparkSession, request: Request) -> Result:
@@ -42,11 +42,13 @@ def work(session: SparkSession, request: Request) -> Result:
         table=DeltaTable(session, job.compression.value) if job.format is Format.DELTA else None,
     )
     access = Access(addresses_of(request.bootstrap), job.login)
-    done = [exporter.run(job.target, name, lambda one: look(access, one)) for name in job.topics]
+    done = [
+        exporter.run(job.target, name, lambda one: describe(access, one)) for name in job.topics
+    ]
     return result_of(done)
 
 
-def look(access: Access, name: str) -> Topic:
+def describe(access: Access, name: str) -> Topic:
     """A topic as it is now. Raises `Refused`."""
     try:
         with Client(access) as client:
@@ -84,7 +86,7 @@ def summary_of(one: Exported) -> dict[str, Any]:
         "lostTotal": len(one.lost),
         "lost": [
             {"partition": gone.partition, "firstOffset": gone.first, "lastOffset": gone.end - 1}
-            for gone in one.lost[:MAX_LOST_TOLD]
+            for gone in one.lost[:MAX_REPORTED_LOST]
         ],
     }
 

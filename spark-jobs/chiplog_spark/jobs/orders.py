@@ -35,9 +35,9 @@ def read_request(path: Path, key: str) -> Request:
 
 
 def template_conf(
-    application: str, key: str, template: Path = TEMPLATE, folder: Path = Path(WORK_FOLDER)
+    application: str, key: str, template: Path = TEMPLATE, directory: Path = Path(WORK_FOLDER)
 ) -> Mapping[str, str]:
-    """Have Spark make executors of a copy in `folder`, which does not change while the job runs.
+    """Have Spark make executors of a copy in `directory`, which does not change while the job runs.
 
     Nothing where there is no template. Raises `Refused`, and `OSError`.
     """
@@ -45,7 +45,7 @@ def template_conf(
         return {}
     text = template.read_bytes()
     _check(template, text, application, key)
-    copy = folder / f"executor-{template.name}"
+    copy = directory / f"executor-{template.name}"
     copy.write_bytes(text)
     return {TEMPLATE_CONF: str(copy)}
 

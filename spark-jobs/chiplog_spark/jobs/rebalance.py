@@ -24,7 +24,7 @@ from chiplog_core.rebalance.settings import RebalanceRefused
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_spark.jobs.entry import main as enter
 from chiplog_spark.jobs.refused import Refused
-from chiplog_spark.jobs.reporting import teller
+from chiplog_spark.jobs.reporting import progress_reporter
 from chiplog_spark.rebalance.counting import Tallies
 from chiplog_spark.rebalance.planning import Inventory, take_inventory
 from chiplog_spark.rebalance.reading import read_tallies
@@ -35,7 +35,7 @@ from chiplog_spark.wire.client import Client
 from chiplog_spark.wire.errors import WireError
 
 MEASURED: Final = "Measured"
-MAX_PARTITIONS_TOLD: Final = 500
+MAX_REPORTED_PARTITIONS: Final = 500
 MAX_SUMMARY_BYTES: Final = 480 * 1024
 """A little less than a result may have."""
 
@@ -63,7 +63,7 @@ def work(spark: SparkSession, request: Request) -> Result:
         raise Refused(error.reason, str(error)) from error
     with _limited(spark, job.time_limit_ms):
         tallies = read_tallies(
-            spark, access, inventory, window, job.bytes_per_second, teller(request)
+            spark, access, inventory, window, job.bytes_per_second, progress_reporter(request)
         )
     figures = measurements(tallies, inventory.reaches, window)
     try:
@@ -131,10 +131,10 @@ def _partitions(
 ) -> list[Json]:
     """The busiest and largest partitions, each with whether its figures are exact."""
     names = sorted(figures, key=lambda name: (-figures[name].weight, -figures[name].bytes, name))
-    told = []
-    for name in names[:MAX_PARTITIONS_TOLD]:
+    reported = []
+    for name in names[:MAX_REPORTED_PARTITIONS]:
         one, tally = figures[name], tallies.get(name)
-        told.append(
+        reported.append(
             {
                 "topic": name.topic,
                 "partition": name.partition,
@@ -148,7 +148,7 @@ def _partitions(
                 "lastTimestampMs": tally.last_timestamp_ms if tally else None,
             }
         )
-    return told
+    return reported
 
 
 @contextmanager

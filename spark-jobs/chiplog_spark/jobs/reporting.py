@@ -21,7 +21,7 @@ from chiplog_kube.api import ApiError, Conflict, KubeApi, Unavailable
 from chiplog_kube.clock import Clock, SystemClock
 from chiplog_kube.connection import NoConnection, find
 from chiplog_kube.http_api import HttpKubeApi
-from chiplog_spark.progress import Tell, to_log_only
+from chiplog_spark.progress import Report, to_log_only
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0, 30.0, 30.0, 30.0)
 takes to start anew, and no driver holds its executors' places for nothing."""
 
 
-TELL_LIMIT_S: Final = 5.0
+REPORT_LIMIT_S: Final = 5.0
 
 
 class NotReported(Exception):  # noqa: N818 - named for what it says
@@ -79,17 +79,17 @@ async def to_config_map(request: Request, result: Result) -> None:
         await write(api, SystemClock(), request, result.to_json(), own_key())
 
 
-def own_key(folder: Path = Path(KEY_FOLDER)) -> str:
+def own_key(directory: Path = Path(KEY_FOLDER)) -> str:
     """What the operator gave this driver to sign with; empty in a job that it did not launch."""
     try:
-        return (folder / KEY_NAME).read_text(encoding="ascii")
+        return (directory / KEY_NAME).read_text(encoding="ascii")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, ValueError) as error:
-        raise NotReported(f"{folder / KEY_NAME}: {error}") from error
+        raise NotReported(f"{directory / KEY_NAME}: {error}") from error
 
 
-def teller(request: Request) -> Tell:
+def progress_reporter(request: Request) -> Report:
     """Writes how far the job is beside its result, where it runs in a pod; else nowhere."""
     try:
         connection = find(None)
@@ -102,7 +102,7 @@ def teller(request: Request) -> Tell:
 
     def tell(progress: RunProgress) -> None:
         text = progress_text(request.application, progress)
-        asyncio.run(asyncio.wait_for(told(text), TELL_LIMIT_S))
+        asyncio.run(asyncio.wait_for(told(text), REPORT_LIMIT_S))
 
     return tell
 

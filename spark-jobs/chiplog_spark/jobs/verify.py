@@ -8,7 +8,7 @@ from chiplog_core.model.spark_result import Result
 from chiplog_core.spark.requests import JobKind, Request
 from chiplog_spark.jobs import entry
 from chiplog_spark.jobs.refused import Refused
-from chiplog_spark.jobs.reporting import teller
+from chiplog_spark.jobs.reporting import progress_reporter
 from chiplog_spark.verify.composition import InSpark
 from chiplog_spark.verify.job import Job, verify
 from chiplog_spark.wire.access import Access, addresses_of
@@ -20,7 +20,7 @@ def work(session: SparkSession, request: Request) -> Result:
     job = request.job_as(Job)
     access = Access(addresses_of(request.bootstrap))
     try:
-        return verify(InSpark(session, teller(request)), access, job)
+        return verify(InSpark(session, progress_reporter(request)), access, job)
     except WireError as error:
         raise Refused(error.reason, str(error)) from error
 

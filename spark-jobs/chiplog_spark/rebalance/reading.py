@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from chiplog_core.rebalance.measured import PartitionName
-from chiplog_spark.progress import Done, Tell, of_split, progress, telling, to_log_only
+from chiplog_spark.progress import Done, Report, of_split, progress, reporting_progress, to_log_only
 from chiplog_spark.rebalance.counting import Tallies, count_batch
 from chiplog_spark.rebalance.planning import Inventory
 from chiplog_spark.rebalance.tally import Tally
@@ -40,11 +40,11 @@ def read_tallies(
     inventory: Inventory,
     window: Window,
     bytes_per_second: int | None = None,
-    tell: Tell = to_log_only,
+    report: Report = to_log_only,
 ) -> Tallies:
     """The tally of every partition with a record, read by all executors together.
 
-    `tell` is told how far it is.
+    `report` is told how far it is.
     """
     splits = splits_in(inventory)
     if not splits:
@@ -58,7 +58,7 @@ def read_tallies(
         .flatMap(_counter(access, window, of_task, done.add))
         .reduceByKey(_together, numPartitions=workers)
     )
-    with telling(lambda: progress(splits, done.value), tell):
+    with reporting_progress(lambda: progress(splits, done.value), report):
         return dict(tallies.collect())
 
 

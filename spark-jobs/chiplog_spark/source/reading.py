@@ -20,7 +20,7 @@ def found_in(client: Client, split: Split, options: Options) -> Iterator[RawBatc
     Where whole batches of one broker are looked at, what that broker cannot give is a finding and
     not the end: offsets that are `Unread`.
     """
-    looks = options.mode is Mode.BATCHES and options.replica != LEADER
+    reads_one_replica = options.mode is Mode.BATCHES and options.replica != LEADER
     offset = split.start
     while offset < split.end:
         try:
@@ -30,19 +30,19 @@ def found_in(client: Client, split: Split, options: Options) -> Iterator[RawBatc
             return
         except errors.OffsetOutOfRange as gone:
             log_start = _log_start(client, split)
-            if log_start <= offset or (options.fails_on_data_loss and not looks):
+            if log_start <= offset or (options.fails_on_data_loss and not reads_one_replica):
                 at = split.at
                 if log_start > offset:
                     raise lost(offset, log_start, at.topic, at.partition) from gone
                 raise
             following = min(log_start, split.end)
-            if looks:
+            if reads_one_replica:
                 at = split.at
                 why = lost(offset, log_start, at.topic, at.partition)
                 yield Unread(offset, following - 1, why)
             offset = following
         except WireError as error:
-            if not looks:
+            if not reads_one_replica:
                 raise
             yield Unread(offset, split.end - 1, error)
             return

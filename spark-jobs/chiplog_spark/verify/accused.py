@@ -24,7 +24,7 @@ def accused(
     for check, topic, partition, replica in accusations:
         if check in REPAIRABLE:
             checks.setdefault((topic, partition, replica), set()).add(check.value)
-    told = [
+    reported = [
         {
             "topic": topic,
             "topicId": facts[topic, partition].topic_id,
@@ -34,4 +34,7 @@ def accused(
         }
         for (topic, partition, replica), of_replica in sorted(checks.items())
     ]
-    return {"accused": told if len(told) <= MAX_ACCUSED else [], "accusedTotal": len(told)}
+    return {
+        "accused": reported if len(reported) <= MAX_ACCUSED else [],
+        "accusedTotal": len(reported),
+    }

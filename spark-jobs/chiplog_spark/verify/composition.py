@@ -15,7 +15,7 @@ from zlib import crc32
 
 from pyspark.sql import SparkSession
 
-from chiplog_spark.progress import Tell, of_split, progress, telling, to_log_only
+from chiplog_spark.progress import Report, of_split, progress, reporting_progress, to_log_only
 from chiplog_spark.source.splits import Split
 from chiplog_spark.sums import Sums
 from chiplog_spark.verify.judge import Judge
@@ -34,10 +34,10 @@ assert ORDER[: len(PLACE)] == PLACE
 class InSpark:
     """Runs the two stages as one job of a session."""
 
-    def __init__(self, session: SparkSession, tell: Tell = to_log_only) -> None:
-        """`tell` is told how far it is."""
+    def __init__(self, session: SparkSession, report: Report = to_log_only) -> None:
+        """`report` is told how far it is."""
         self._context = session.sparkContext
-        self._tell = tell
+        self._report = report
 
     @property
     def parallel_tasks(self) -> int:
@@ -59,8 +59,8 @@ class InSpark:
 
         def merge(pairs: Iterable[tuple[Key, Row]]) -> Iterator[tuple[bool, str]]:
             rows = (Row(*row) for _, row in pairs)
-            for told in merged(rows, task.facts, task.wanted.limit):
-                yield isinstance(told, Read), told.to_json()
+            for reported in merged(rows, task.facts, task.wanted.limit):
+                yield isinstance(reported, Read), reported.to_json()
 
         found = (
             self._context.parallelize(splits, len(splits))
@@ -68,7 +68,7 @@ class InSpark:
             .repartitionAndSortWithinPartitions(self.parallel_tasks, place_of)
             .mapPartitions(merge)
         )
-        with telling(lambda: progress(splits, done.value), self._tell):
+        with reporting_progress(lambda: progress(splits, done.value), self._report):
             collected = found.collect()
         for is_read, text in collected:
             if is_read:

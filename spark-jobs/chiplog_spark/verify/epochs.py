@@ -54,7 +54,7 @@ class EpochOrder:
         )
 
 
-def next_epoch_to_ask(found: list[tuple[int, int]], start_offset: int) -> int:
+def next_epoch_to_request(found: list[tuple[int, int]], start_offset: int) -> int:
     """The epoch to ask for next, going back; -1 at the end.
 
     `found` are answers so far, newest first: an epoch and the offset where it ends.

@@ -12,6 +12,7 @@ from chiplog_core.model.spark_result import MAX_VIOLATIONS, Check, Result, Resul
 from chiplog_core.model.topic import Partitioner
 from chiplog_spark.source.splits import Split
 from chiplog_spark.verify.accused import accused
+from chiplog_spark.verify.inspection import Wanted
 from chiplog_spark.verify.judge import (
     Judge,
     Verdict,
@@ -20,13 +21,12 @@ from chiplog_spark.verify.judge import (
     figures,
     partitioners,
 )
-from chiplog_spark.verify.looking import Wanted
 from chiplog_spark.verify.pace import share_of
 from chiplog_spark.verify.placement import candidates
 from chiplog_spark.verify.plan import (
     TopicPlan,
-    in_turn,
-    looked_after,
+    interleaved,
+    offsets_afterwards,
     planned_topic,
     splits_of_replicas,
 )
@@ -90,7 +90,7 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
         partitioners=candidates(job.partitioner.value),
         limit=job.max_violations,
     )
-    judge, verdict = _look(runner, access, job, wanted, deadline_s)
+    judge, verdict = _run_splits(runner, access, job, wanted, deadline_s)
     findings, counts, accusations = list(verdict.findings), verdict.counts, verdict.accusations
     if verdict.suspects:
         again = _again(runner, access, job, wanted, verdict, deadline_s)
@@ -107,10 +107,12 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
         **accused(accusations, judge.facts),
         "figures": figures(judge.reads, seconds=time.monotonic() - began_s, cores=cores),
     }
-    return told(findings, counts, summary)
+    return result_of_findings(findings, counts, summary)
 
 
-def told(findings: Iterable[Any], counts: Mapping[Check, int], summary: dict[str, Any]) -> Result:
+def result_of_findings(
+    findings: Iterable[Any], counts: Mapping[Check, int], summary: dict[str, Any]
+) -> Result:
     """The result; violations in the order in which a person would look at them."""
     total = sum(counts.values())
     by_check = [
@@ -134,7 +136,7 @@ def told(findings: Iterable[Any], counts: Mapping[Check, int], summary: dict[str
     ).fitted()
 
 
-def _look(
+def _run_splits(
     runner: Runner, access: Access, job: Job, wanted: Wanted, deadline_s: float | None
 ) -> tuple[Judge, Verdict]:
     with Client(access) as client:
@@ -154,7 +156,7 @@ def _look(
         judge = Judge(facts, wanted.checks, wanted.partitioners)
         if splits:
             runner.run(task, splits, judge)
-        verdict = judge.verdict(looked_after(client, facts))
+        verdict = judge.verdict(offsets_afterwards(client, facts))
     return judge, verdict
 
 
@@ -171,9 +173,11 @@ def _again(
     topics = tuple(sorted({topic for (topic, _), _ in first.suspects}))
     log.info("looking again", extra={"topics": topics, "keys": len(keys)})
     narrowed = replace(wanted, keys=keys, checks=frozenset({Check.REPLICA_MISMATCH}))
-    _, second = _look(runner, access, replace(job, topics=topics), narrowed, deadline_s)
+    _, second = _run_splits(runner, access, replace(job, topics=topics), narrowed, deadline_s)
     return confirmed(first, second)
 
 
 def _splits(plans: Sequence[TopicPlan], records_per_split: int) -> list[Split]:
-    return in_turn(split for plan in plans for split in splits_of_replicas(plan, records_per_split))
+    return interleaved(
+        split for plan in plans for split in splits_of_replicas(plan, records_per_split)
+    )

@@ -25,7 +25,7 @@ Accusation: TypeAlias = tuple[Check, str, int, int]
 
 DAMAGED: Final = frozenset({"ReplicaDamaged", "DamagedBatch"})
 """Reasons of a refusal that say that the replica's bytes are not what was written."""
-MAX_TOLD: Final = 200
+MAX_REPORTED: Final = 200
 """Refusals and skipped checks that a summary lists."""
 
 
@@ -95,19 +95,19 @@ class Judge:
     def verdict(self, after: Mapping[Place, After]) -> Verdict:
         """Judge; `after` is what the cluster says when all was read."""
         verdict = Verdict()
-        told = _Told(self._facts, after, self._checks)
+        reported = _Reported(self._facts, after, self._checks)
         whole = self._read_whole()
         for found in self._found:
             place = found.finding.topic, found.finding.partition
             if found.suspicion is None:
-                told.add(found.finding, found.more)
-            elif place in whole and told.holds(found.finding):
+                reported.add(found.finding, found.more)
+            elif place in whole and reported.holds(found.finding):
                 verdict.suspects[place, found.suspicion] = found.finding
-        self._of_records(verdict, told)
-        self._refusals(verdict, told)
+        self._of_records(verdict, reported)
+        self._refusals(verdict, reported)
         self._skips(verdict)
-        verdict.findings, verdict.counts = told.findings, told.counts
-        verdict.accusations = told.accusations
+        verdict.findings, verdict.counts = reported.findings, reported.counts
+        verdict.accusations = reported.accusations
         verdict.coverage = coverage(self._reads)
         return verdict
 
@@ -126,7 +126,7 @@ class Judge:
         known = self._facts[read.topic, read.partition].replica(read.replica)
         return known is not None and known.in_sync
 
-    def _of_records(self, verdict: Verdict, told: "_Told") -> None:
+    def _of_records(self, verdict: Verdict, reported: "_Reported") -> None:
         """Timestamps, and keys by the hash that fits the topic."""
         for topic, tally in self._tallies().items():
             partitions = next(
@@ -135,17 +135,17 @@ class Judge:
             chosen = choose(tally, self._partitioners, partitions)
             verdict.chosen[topic] = chosen
             verdict.notices += notices(topic, chosen, tally)
-        verdict.notices = verdict.notices[:MAX_TOLD]
+        verdict.notices = verdict.notices[:MAX_REPORTED]
         for read in self._reads:
             for finding in read.findings:
-                told.add(finding)
-            told.count_more(read, {Check.TIMESTAMP.value: Check.TIMESTAMP})
+                reported.add(finding)
+            reported.count_more(read, {Check.TIMESTAMP.value: Check.TIMESTAMP})
             judged = verdict.chosen.get(read.topic)
             if judged is None or judged.reason:
                 continue
             for finding in read.misplaced:
-                told.add(finding)
-            told.count_more(read, {Check.KEY_PLACEMENT.value: Check.KEY_PLACEMENT})
+                reported.add(finding)
+            reported.count_more(read, {Check.KEY_PLACEMENT.value: Check.KEY_PLACEMENT})
 
     def _tallies(self) -> dict[str, Tally]:
         """By topic, of one replica of each partition, so that no record counts twice."""
@@ -164,7 +164,7 @@ class Judge:
                 tallies.setdefault(read.topic, Tally()).add(read.tally)
         return tallies
 
-    def _refusals(self, verdict: Verdict, told: "_Told") -> None:
+    def _refusals(self, verdict: Verdict, reported: "_Reported") -> None:
         seen: set[tuple[str, int, int]] = set()
         for read in sorted(self._reads, key=lambda one: one.start):
             if read.refusal is None:
@@ -183,8 +183,10 @@ class Judge:
             verdict.refused.append({**place, "offset": offset, "message": message})
             if reason in DAMAGED:
                 what = f"the broker refuses to serve its replica from offset {offset} on: {message}"
-                told.add(Finding(Check.CRC, read.topic, read.partition, offset, read.replica, what))
-        verdict.refused = verdict.refused[:MAX_TOLD]
+                reported.add(
+                    Finding(Check.CRC, read.topic, read.partition, offset, read.replica, what)
+                )
+        verdict.refused = verdict.refused[:MAX_REPORTED]
 
     def _skips(self, verdict: Verdict) -> None:
         skipped: dict[tuple[str, str], str] = {}
@@ -204,10 +206,10 @@ class Judge:
         verdict.skipped = [
             {"topic": topic, "check": check, "reason": reason}
             for (topic, check), reason in sorted(skipped.items())
-        ][:MAX_TOLD]
+        ][:MAX_REPORTED]
 
 
-class _Told:
+class _Reported:
     """Findings that nothing explains."""
 
     def __init__(
@@ -278,7 +280,7 @@ def coverage(reads: Iterable[Read]) -> dict[str, int]:
 
 def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
     """As the summary tells them."""
-    told = []
+    reported = []
     for topic, one in sorted(chosen.items()):
         others = [other.partitioner for other in one.others]
         entry = {
@@ -286,8 +288,8 @@ def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
             "partitioner": one.partitioner,
             "share": round(one.share_percent, 2),
         }
-        told.append({**entry, "others": others} if others else entry)
-    return told
+        reported.append({**entry, "others": others} if others else entry)
+    return reported
 
 
 def figures(reads: Iterable[Read], *, seconds: float, cores: int) -> dict[str, float | int | bool]:

@@ -77,12 +77,12 @@ class _Partition:
         if self.reads:
             peers = self._peers or self._begin()
             yield from self._kept((None, one) for one in peers.finish())
-        told: dict[tuple[str, int], Finding] = {}
+        reported: dict[tuple[str, int], Finding] = {}
         for one in self._found.kept:
-            told.setdefault((one.check, one.replica), one)
+            reported.setdefault((one.check, one.replica), one)
         for (check, replica), count in self._found.counts.items():
             if count > self._found.limit:
-                yield Found(finding=told[check, replica], more=count - self._found.limit)
+                yield Found(finding=reported[check, replica], more=count - self._found.limit)
 
     def _begin(self) -> Peers:
         ranges: dict[int, list[Range]] = {}

@@ -12,7 +12,7 @@ from chiplog_core.config import topic_keys
 from chiplog_core.ids import TopicId
 from chiplog_spark.source.ranges import Range
 from chiplog_spark.source.splits import Split, splits_of
-from chiplog_spark.verify.epochs import history_of, next_epoch_to_ask
+from chiplog_spark.verify.epochs import history_of, next_epoch_to_request
 from chiplog_spark.verify.facts import UNKNOWN, EpochHistory, PartitionFacts, ReplicaFacts
 from chiplog_spark.verify.judge import After, Place
 from chiplog_spark.wire.client import Client
@@ -52,14 +52,14 @@ def splits_of_replicas(plan: TopicPlan, records_per_split: int) -> Iterator[Spli
         yield from splits_of(plan.topic, broker, ranges, records_per_split)
 
 
-def in_turn(splits: Iterable[Split]) -> list[Split]:
+def interleaved(splits: Iterable[Split]) -> list[Split]:
     """So ordered that an end by time leaves the replicas of a partition equally far."""
     return sorted(
         splits, key=lambda one: (one.at.topic, one.at.partition, one.start, one.at.replica)
     )
 
 
-def looked_after(client: Client, facts: Mapping[Place, PartitionFacts]) -> dict[Place, After]:
+def offsets_afterwards(client: Client, facts: Mapping[Place, PartitionFacts]) -> dict[Place, After]:
     """Ask again. A broker that does not answer any more tells nothing."""
     found: dict[Place, After] = {}
     for name in sorted({topic for topic, _ in facts}):
@@ -68,9 +68,13 @@ def looked_after(client: Client, facts: Mapping[Place, PartitionFacts]) -> dict[
             if of != name or index not in topic.partitions:
                 continue
             brokers = [known.broker for known in one.replicas]
-            starts = {broker: _told(client, topic, index, EARLIEST, broker) for broker in brokers}
+            starts = {
+                broker: _offset_of(client, topic, index, EARLIEST, broker) for broker in brokers
+            }
             cleans = {
-                broker: _told(client, topic, index, CLEAN_POINT, broker) if one.compacts else None
+                broker: _offset_of(client, topic, index, CLEAN_POINT, broker)
+                if one.compacts
+                else None
                 for broker in brokers
             }
             found[of, index] = After(
@@ -89,8 +93,8 @@ def _partition(
         ReplicaFacts(
             broker=broker,
             in_sync=broker in known.isr,
-            start_offset=_or(_told(client, topic, index, EARLIEST, broker), UNKNOWN),
-            clean_offset=_told(client, topic, index, CLEAN_POINT, broker),
+            start_offset=_or(_offset_of(client, topic, index, EARLIEST, broker), UNKNOWN),
+            clean_offset=_offset_of(client, topic, index, CLEAN_POINT, broker),
         )
         for broker in known.replicas
     ]
@@ -120,17 +124,19 @@ def _partition(
 
 
 def _history(client: Client, topic: TopicFacts, index: int, start: int) -> EpochHistory:
-    asked, found = topic.partitions[index].leader_epoch, []
-    while asked != UNKNOWN:
-        epoch, end = client.epoch_end(topic, index, asked)
+    epoch_limit, found = topic.partitions[index].leader_epoch, []
+    while epoch_limit != UNKNOWN:
+        epoch, end = client.epoch_end(topic, index, epoch_limit)
         if epoch == UNKNOWN:
             break
         found.append((epoch, end))
-        asked = next_epoch_to_ask(found, start)
+        epoch_limit = next_epoch_to_request(found, start)
     return history_of(found)
 
 
-def _told(client: Client, topic: TopicFacts, index: int, place: int, broker: int) -> int | None:
+def _offset_of(
+    client: Client, topic: TopicFacts, index: int, place: int, broker: int
+) -> int | None:
     """What a broker says of its replica; None where it does not: reading it will tell why."""
     try:
         return client.offsets(topic, {index: place}, broker)[index]
@@ -142,5 +148,5 @@ def _or(value: int | None, other: int) -> int:
     return other if value is None else value
 
 
-def _known(told: Mapping[int, int | None]) -> dict[int, int]:
-    return {broker: offset for broker, offset in told.items() if offset is not None}
+def _known(offsets: Mapping[int, int | None]) -> dict[int, int]:
+    return {broker: offset for broker, offset in offsets.items() if offset is not None}

@@ -1,6 +1,6 @@
-"""The first stage: a task reads its splits, and looks at each batch while it has it.
+"""The first stage: a task reads its splits and inspects each batch.
 
-Thin: the waiting for limits is here, the judging is `looking`'s. One batch and a bounded number of
+Thin: this module waits for rate limits, and `inspection` judges. One batch and a bounded number of
 rows are in memory.
 """
 
@@ -16,8 +16,8 @@ from chiplog_spark.source.options import Mode, Options
 from chiplog_spark.source.reading import found_in
 from chiplog_spark.source.splits import Split
 from chiplog_spark.verify.facts import Batch, PartitionFacts
+from chiplog_spark.verify.inspection import BatchInspector, Wanted
 from chiplog_spark.verify.judge import Place
-from chiplog_spark.verify.looking import Looker, Wanted
 from chiplog_spark.verify.pace import Pace
 from chiplog_spark.verify.reports import Read, Refusal
 from chiplog_spark.verify.rows import Kind, Row, row_of_batch, row_of_record
@@ -67,7 +67,7 @@ class _Reading:
             end=split.start,
             planned_end=split.end,
         )
-        self._looker = Looker(self._facts, task.wanted, self._read)
+        self._inspector = BatchInspector(self._facts, task.wanted, self._read)
 
     def rows(self, client: Client) -> Iterator[Row]:
         """Read it; the report comes last."""
@@ -83,7 +83,7 @@ class _Reading:
                 continue
             # What a batch that begins in the split before says, that one's task tells.
             if self._split.owns(found.base_offset):
-                yield from self._look(found)
+                yield from self._inspect(found)
             read.end = max(read.end, min(found.last_offset + 1, self._split.end))
             waited_s += self._wait(self._pace.wait_s(len(found.data), time.monotonic()))
         else:
@@ -105,7 +105,7 @@ class _Reading:
         except errors.OffsetOutOfRange as beyond:
             yield Unread(self._read.end, self._split.end - 1, beyond)
 
-    def _look(self, found: RawBatch) -> Iterator[Row]:
+    def _inspect(self, found: RawBatch) -> Iterator[Row]:
         at, header, data = self._split.at, found.header, found.data
         batch = Batch(
             at.replica,
@@ -120,7 +120,7 @@ class _Reading:
             header.max_timestamp_ms,
             digest(header, data),
         )
-        compared = self._looker.look(batch, header, data)
+        compared = self._inspector.inspect(batch, header, data)
         if self._task.wanted.keys is None:
             yield row_of_batch(at.topic, at.partition, batch)
         for record in compared:

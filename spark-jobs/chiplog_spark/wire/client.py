@@ -122,7 +122,7 @@ class Client:
             "topics": (topic(topic_id=None, name=name),),
             "allow_auto_topic_creation": False,
         }
-        answer = self._ask(connection, ApiKey.METADATA, version, layout(**values), name)
+        answer = self._send_request(connection, ApiKey.METADATA, version, layout(**values), name)
         self._brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
         (found,) = answer.topics
         self._check(found.error_code, name, errors.NO_PARTITION, LEADER)
@@ -144,7 +144,9 @@ class Client:
             resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
         )
         values = schema.defaults(layout) | {"resources": (resource,)}
-        answer = self._ask(connection, ApiKey.DESCRIBE_CONFIGS, version, layout(**values), topic)
+        answer = self._send_request(
+            connection, ApiKey.DESCRIBE_CONFIGS, version, layout(**values), topic
+        )
         (found,) = answer.results
         self._check(found.error_code, topic, errors.NO_PARTITION, LEADER)
         return {one.name: one.value for one in found.configs if one.value is not None}
@@ -162,7 +164,9 @@ class Client:
             isolation_level=0,
             topics=(topics(name=topic, partitions=(one,)),),
         )
-        answer = self._ask(connection, ApiKey.LIST_OFFSETS, version, request, topic, partition)
+        answer = self._send_request(
+            connection, ApiKey.LIST_OFFSETS, version, request, topic, partition
+        )
         found = answer.topics[0].partitions[0]
         self._check(found.error_code, topic, partition, replica)
         return int(found.offset)
@@ -179,7 +183,7 @@ class Client:
             replica_id=ORDINARY_CONSUMER_ID, topics=(topics(topic=topic, partitions=(one,)),)
         )
         key = ApiKey.OFFSET_FOR_LEADER_EPOCH
-        answer = self._ask(connection, key, version, request, topic, partition)
+        answer = self._send_request(connection, key, version, request, topic, partition)
         found = answer.topics[0].partitions[0]
         self._check(found.error_code, topic, partition, LEADER)
         return EpochEnd(int(found.leader_epoch), int(found.end_offset))
@@ -242,7 +246,7 @@ class Client:
             found = self._connections[address] = Connection(address, self._access)
         return found
 
-    def _ask(
+    def _send_request(
         self,
         connection: Connection,
         key: ApiKey,
@@ -252,7 +256,7 @@ class Client:
         partition: int = errors.NO_PARTITION,
     ) -> Any:
         with _Watched(self, connection.address, topic, partition):
-            return connection.ask(key, version, request)
+            return connection.send_request(key, version, request)
 
     def lost(self, address: Address, topic: str) -> None:
         """That connection is of no use any more, nor is who was taken for the leader."""

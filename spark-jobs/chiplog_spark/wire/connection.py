@@ -73,7 +73,7 @@ class Connection:
         except NoCommonVersion as none:
             raise self._too_old(none, ours[0]) from none
 
-    def ask(self, key: ApiKey, version: int, message: object) -> Any:
+    def send_request(self, key: ApiKey, version: int, message: object) -> Any:
         """kio's messages of that version. Raises `OSError` and `WireError`."""
         body = self.exchange(key, version, encoded(message))
         try:
@@ -133,7 +133,7 @@ class Connection:
         steps, answer = opening(self._wire, scram_of(login) if login else None), None
         try:
             while True:
-                answer = self.ask(*steps.send(answer))
+                answer = self.send_request(*steps.send(answer))
         except StopIteration:
             return
         except NoCommonVersion as none:

@@ -58,10 +58,10 @@ def asked(broker: BrokerProcess, topic: str, target: Path | str, **job: object) 
 
 def exported(target: Path, topic: str) -> list[Row]:
     """What any reader of the folder sees, in order, with twice what is there twice."""
-    folder = target / topic
-    if not folder.exists():
+    directory = target / topic
+    if not directory.exists():
         return []
-    found = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive")
+    found = pyarrow.dataset.dataset(directory, format="parquet", partitioning="hive")
     table = found.to_table(columns=COLUMNS).to_pylist()
     for one in table:
         assert str(one["date"]) == f"{one['timestamp'].astimezone(UTC):%Y-%m-%d}"

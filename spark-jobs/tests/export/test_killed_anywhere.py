@@ -47,11 +47,11 @@ class Disk:
         else:
             self.content[path] = text
 
-    def names(self, folder: str) -> list[str]:
-        return sorted({path.split("/")[0] for path in self.tree(folder)})
+    def names(self, directory: str) -> list[str]:
+        return sorted({path.split("/")[0] for path in self.tree(directory)})
 
-    def tree(self, folder: str) -> Mapping[str, int]:
-        start = f"{folder}/"
+    def tree(self, directory: str) -> Mapping[str, int]:
+        start = f"{directory}/"
         found = {
             path.removeprefix(start): text
             for path, text in self.content.items()
@@ -66,8 +66,8 @@ class Disk:
         return self.content[path]
 
     def create(self, path: str, text: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        making = f"{folder}/.{name}.1"
+        directory, _, name = path.rpartition("/")
+        making = f"{directory}/.{name}.1"
         self.change(making, text)
         if path in self.content:
             return False
@@ -133,8 +133,8 @@ class MemoryTable:
 
     disk: Disk
 
-    def append(self, folder: str, commit: Commit, staging: str) -> None:
-        path = f"{folder}/{places.TABLE_LOG}/{commit.number}"
+    def append(self, directory: str, commit: Commit, staging: str) -> None:
+        path = f"{directory}/{places.TABLE_LOG}/{commit.number}"
         if path not in self.disk.content:
             texts = [self.disk.content[f"{staging}/{one.staged}"] for one in commit.files]
             self.disk.change(path, "".join(texts))
@@ -180,8 +180,8 @@ class World:
     def visible(self) -> list[tuple[int, int]]:
         """What a reader of the topic's folder has: partition and offset."""
         found = []
-        for path in sorted(self.disk.tree(PLACE.folder)):
-            for line in self.disk.content[f"{PLACE.folder}/{path}"].splitlines():
+        for path in sorted(self.disk.tree(PLACE.directory)):
+            for line in self.disk.content[f"{PLACE.directory}/{path}"].splitlines():
                 partition, offset = map(int, line.split())
                 found.append((partition, offset))
         return found
@@ -264,7 +264,7 @@ def before_all(world: World) -> set[tuple[int, int]]:
 
 def left_behind(disk: Disk) -> list[str]:
     """What a run leaves beside files, commits, and its number."""
-    kept = (f"{PLACE.folder}/", f"{PLACE.commits}/", f"{PLACE.runs}/")
+    kept = (f"{PLACE.directory}/", f"{PLACE.commits}/", f"{PLACE.runs}/")
     return [
         path
         for path in disk.content

@@ -32,13 +32,13 @@ LOCAL = " ".join(
 
 
 @contextmanager
-def driver(request: str, folder: Path, more: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def driver(request: str, directory: Path, more: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """A driver that does what the request says; nothing of it is left afterwards.
 
     `more`: further arguments of spark-submit.
     """
     debian.program("java")
-    (folder / "request.json").write_text(request)
+    (directory / "request.json").write_text(request)
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(one for one in sys.path if one),
@@ -46,9 +46,9 @@ def driver(request: str, folder: Path, more: str = "") -> Iterator[subprocess.Po
         "PYSPARK_SUBMIT_ARGS": f"{LOCAL} {more} pyspark-shell",
     }
     job = (sys.executable, "-m", "chiplog_spark.jobs.export")
-    with (folder / "output").open("ab") as output:
+    with (directory / "output").open("ab") as output:
         child = subprocess.Popen(
-            [*DIE_WITH_US, *job, str(folder / "request.json"), str(folder / "result.json")],
+            [*DIE_WITH_US, *job, str(directory / "request.json"), str(directory / "result.json")],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -62,19 +62,19 @@ def driver(request: str, folder: Path, more: str = "") -> Iterator[subprocess.Po
             child.wait()
 
 
-def kill_when(reached: Callable[[], bool], request: str, folder: Path, more: str = "") -> None:
+def kill_when(reached: Callable[[], bool], request: str, directory: Path, more: str = "") -> None:
     """Start a driver and kill it at the moment when this holds."""
-    with driver(request, folder, more) as child:
+    with driver(request, directory, more) as child:
         deadline_s = time.monotonic() + LIMIT_S
         while not reached():
-            assert child.poll() is None, f"the driver ended by itself:\n{said(folder)}"
-            assert time.monotonic() < deadline_s, f"not in {LIMIT_S} s:\n{said(folder)}"
+            assert child.poll() is None, f"the driver ended by itself:\n{said(directory)}"
+            assert time.monotonic() < deadline_s, f"not in {LIMIT_S} s:\n{said(directory)}"
             time.sleep(0.001)
 
 
-def said(folder: Path) -> str:
+def said(directory: Path) -> str:
     """The end of what the drivers in a folder printed."""
-    return (folder / "output").read_text(errors="replace")[-4_000:]
+    return (directory / "output").read_text(errors="replace")[-4_000:]
 
 
 def test_killed_drivers_leave_each_offset_once(

@@ -30,7 +30,7 @@ DONE = Result(application="?", state=ResultState.SUCCEEDED, reason="Exported")
 class Stage:
     """A job's surroundings, and what was seen of it there."""
 
-    folder: Path
+    directory: Path
     cannot_start: Exception | None = None
     cannot_stop: Exception | None = None
     cannot_report: bool = False
@@ -54,10 +54,10 @@ class Stage:
         self.told.append(result)
 
     def run(self, work: Any, text: str | None = None, kind: JobKind = JobKind.EXPORT) -> int:
-        path = self.folder / "request.json"
+        path = self.directory / "request.json"
         if text != "":
             path.write_text(REQUEST.to_json() if text is None else text)
-        return entry.run(kind, work, path, entry.Surroundings(self.session, self.report))
+        return entry.run(kind, work, path, entry.JobContext(self.session, self.report))
 
     def told_of(self) -> tuple[str, str, str]:
         (result,) = self.told

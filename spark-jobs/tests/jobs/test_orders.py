@@ -23,22 +23,22 @@ POD = '{"kind": "Pod"}'
 
 
 def mounted(
-    folder: Path, files: dict[str, str], key: str = KEY, application: str = "all-1"
+    directory: Path, files: dict[str, str], key: str = KEY, application: str = "all-1"
 ) -> Path:
     """As the kubelet shows the ConfigMap that the operator has made."""
     for name, text in signed(key, application, files).items():
-        (folder / name).write_text(text)
-    return folder
+        (directory / name).write_text(text)
+    return directory
 
 
 def test_what_the_operator_has_written_is_read(tmp_path: Path) -> None:
-    folder = mounted(tmp_path, {REQUEST_KEY: REQUEST.to_json(), TEMPLATE_KEY: POD})
+    directory = mounted(tmp_path, {REQUEST_KEY: REQUEST.to_json(), TEMPLATE_KEY: POD})
     own = tmp_path / "own"
     own.mkdir()
 
-    assert read_request(folder / REQUEST_KEY, KEY) == REQUEST
-    conf = template_conf("all-1", KEY, folder / TEMPLATE_KEY, own)
-    (folder / TEMPLATE_KEY).write_text("later")
+    assert read_request(directory / REQUEST_KEY, KEY) == REQUEST
+    conf = template_conf("all-1", KEY, directory / TEMPLATE_KEY, own)
+    (directory / TEMPLATE_KEY).write_text("later")
     assert Path(conf[TEMPLATE_CONF]).read_text() == POD
 
 
@@ -49,8 +49,8 @@ def test_a_changed_request_is_not_done(tmp_path: Path) -> None:
     def never(*_: object) -> None:
         raise AssertionError("it is done all the same")
 
-    surroundings = entry.Surroundings(never, never, KEY)  # type: ignore[arg-type]
-    assert entry.run(JobKind.VERIFICATION, never, path, surroundings) == entry.REFUSED  # type: ignore[arg-type]
+    context = entry.JobContext(never, never, KEY)  # type: ignore[arg-type]
+    assert entry.run(JobKind.VERIFICATION, never, path, context) == entry.REFUSED  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_pods_that_somebody_else_wants_are_not_made(
 
 
 def test_without_a_key_nothing_is_known_and_all_is_taken(tmp_path: Path) -> None:
-    folder = mounted(tmp_path, {REQUEST_KEY: REQUEST.to_json()}, key="")
+    directory = mounted(tmp_path, {REQUEST_KEY: REQUEST.to_json()}, key="")
 
-    assert read_request(folder / REQUEST_KEY, "") == REQUEST
-    assert [one.name for one in folder.iterdir()] == [REQUEST_KEY]
+    assert read_request(directory / REQUEST_KEY, "") == REQUEST
+    assert [one.name for one in directory.iterdir()] == [REQUEST_KEY]
 
 
 def test_spark_operators_have_the_template_elsewhere(tmp_path: Path) -> None:

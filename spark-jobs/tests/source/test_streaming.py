@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def run(spark: "SparkSession", broker: BrokerProcess, folder: Path, topic: str, **more: str) -> int:
+def run(
+    spark: "SparkSession", broker: BrokerProcess, directory: Path, topic: str, **more: str
+) -> int:
     """Read all that is there by now, add it to what was read before; returns the triggers."""
     stream = spark.readStream.format("chiplog").option("bootstrap.servers", broker.bootstrap)
     rows = stream.option("topic", topic).options(startingOffsets="earliest", **more).load()
     query = (
         rows.select("partition", "offset", "value")
         .writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .option("path", str(folder / "rows"))
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .option("path", str(directory / "rows"))
         .trigger(availableNow=True)
         .start()
     )
@@ -34,8 +36,8 @@ def run(spark: "SparkSession", broker: BrokerProcess, folder: Path, topic: str, 
     return len([one for one in query.recentProgress if one.numInputRows])
 
 
-def read_so_far(spark: "SparkSession", folder: Path) -> list[tuple[int, int, bytes]]:
-    rows = spark.read.parquet(str(folder / "rows")).collect()
+def read_so_far(spark: "SparkSession", directory: Path) -> list[tuple[int, int, bytes]]:
+    rows = spark.read.parquet(str(directory / "rows")).collect()
     return sorted((row.partition, row.offset, bytes(row.value)) for row in rows)
 
 

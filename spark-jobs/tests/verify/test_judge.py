@@ -10,8 +10,8 @@ from chiplog_spark.verify import job
 from chiplog_spark.verify.accused import accused
 from chiplog_spark.verify.facts import UNKNOWN, Batch, PartitionFacts
 from chiplog_spark.verify.findings import Finding
+from chiplog_spark.verify.inspection import BatchInspector, Wanted
 from chiplog_spark.verify.judge import After, Judge, Verdict, confirmed, figures
-from chiplog_spark.verify.looking import Looker, Wanted
 from chiplog_spark.verify.merging import merged
 from chiplog_spark.verify.reports import Found, Read, Refusal
 from chiplog_spark.verify.rows import ORDER, Kind, Row, row_of_batch, row_of_record
@@ -111,7 +111,7 @@ def test_a_limit_tells_the_first_and_counts_all() -> None:
     assert named(verdict.findings) == [("Crc", 0, 2)]
     assert verdict.total == 3
     summary = {"coverage": verdict.coverage, "figures": figures([], seconds=1.0, cores=1)}
-    result = job.told(verdict.findings, verdict.counts, summary)
+    result = job.result_of_findings(verdict.findings, verdict.counts, summary)
     assert result.violations_total == 3
     assert result.summary["byCheck"] == [{"check": "Crc", "count": 3}]
 
@@ -177,8 +177,8 @@ def test_what_a_batch_says_of_its_records(keys: list[bytes]) -> None:
     )
     facts = replace(FACTS, partitions=4, compacts=True, end_offset=10_000)
     read = read_of(1)
-    looker = Looker(facts, Wanted(checks=ALL, partitioners=("murmur2", "crc32")), read)
-    compared = looker.look(one, header, data)
+    looker = BatchInspector(facts, Wanted(checks=ALL, partitioners=("murmur2", "crc32")), read)
+    compared = looker.inspect(one, header, data)
     assert [each.offset for each in compared] == list(range(3, 3 + len(keys)))
     assert read.findings == []
     assert read.records == len(keys)
@@ -186,7 +186,7 @@ def test_what_a_batch_says_of_its_records(keys: list[bytes]) -> None:
     assert len(read.misplaced) == read.tally.unplaced
     assert Read.from_json(read.to_json()) == read
     newer = one._replace(max_timestamp_ms=one.max_timestamp_ms + 1)
-    looker.look(newer, header, data)
+    looker.inspect(newer, header, data)
     assert named(read.findings) == [("Timestamp", 3, 1)]
 
 

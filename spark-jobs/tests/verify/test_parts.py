@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from chiplog_core.model.spark_result import Check
 from chiplog_spark.verify.covered import Covered, Range
-from chiplog_spark.verify.epochs import history_of, next_epoch_to_ask
+from chiplog_spark.verify.epochs import history_of, next_epoch_to_request
 from chiplog_spark.verify.facts import UNKNOWN, EpochStart
 from chiplog_spark.verify.findings import Finding, Findings
 from chiplog_spark.verify.majority import odd_ones
@@ -79,7 +79,7 @@ def test_the_history_that_is_asked_step_by_step(steps: list[tuple[int, int]], st
     start = min(start, offset - 1)
 
     found: list[tuple[int, int]] = [spans[-1]]
-    while (asked := next_epoch_to_ask(found, start)) != UNKNOWN:
+    while (asked := next_epoch_to_request(found, start)) != UNKNOWN:
         known = [one for one in spans if one[0] <= asked]
         if not known:
             break
@@ -93,6 +93,6 @@ def test_the_history_that_is_asked_step_by_step(steps: list[tuple[int, int]], st
 
 
 def test_without_an_answer_nothing_is_known_of_epochs() -> None:
-    assert next_epoch_to_ask([], 0) == UNKNOWN
+    assert next_epoch_to_request([], 0) == UNKNOWN
     assert history_of([]).epoch_at(7) == UNKNOWN
     assert history_of([(0, 10)]).starts == (EpochStart(0, 0),)

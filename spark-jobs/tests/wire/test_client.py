@@ -159,7 +159,7 @@ def test_a_broker_that_comes_back_is_asked_again(tmp_path: Path) -> None:
 
 
 @contextmanager
-def with_scram(folder: Path, user: Credentials) -> Iterator[Address]:
+def with_scram(directory: Path, user: Credentials) -> Iterator[Address]:
     """A broker in a thread of its own, with one listener that wants a login."""
     running = threading.Event()
     over = asyncio.Event()
@@ -168,10 +168,10 @@ def with_scram(folder: Path, user: Credentials) -> Iterator[Address]:
 
     async def serve() -> None:
         keyring = Keyring(FixedCredentials(user), SystemRng())
-        disks = SystemDisk(folder / "data"), SystemDisk(folder / "metadata")
+        disks = SystemDisk(directory / "data"), SystemDisk(directory / "metadata")
         listener = internal_listener("127.0.0.1", keyring, host="127.0.0.1", port=0)
         ports = Ports(SystemClock(), SystemRng(), *disks)
-        broker = Broker(ports, {}, [listener], str(folder))
+        broker = Broker(ports, {}, [listener], str(directory))
         await broker.start()
         found.update(broker.addresses)
         loops.append(asyncio.get_running_loop())

@@ -22,7 +22,7 @@ API_VERSIONS_VERSION: Final = 0
 HANDSHAKE_VERSION: Final = 1
 
 
-class Ask(NamedTuple):
+class OpeningRequest(NamedTuple):
     """One request, as kio's message of that version."""
 
     key: ApiKey
@@ -30,7 +30,7 @@ class Ask(NamedTuple):
     message: Any
 
 
-Opening: TypeAlias = Generator[Ask, Any, None]
+Opening: TypeAlias = Generator[OpeningRequest, Any, None]
 
 
 def opening(client: ClientConnection, new_scram: Callable[[], ScramClient] | None) -> Opening:
@@ -48,24 +48,24 @@ def opening(client: ClientConnection, new_scram: Callable[[], ScramClient] | Non
 
 def learn_versions(client: ClientConnection) -> Opening:
     """Fill `client.versions`."""
-    answer = yield from _ask(ApiKey.API_VERSIONS, API_VERSIONS_VERSION)
+    answer = yield from _request(ApiKey.API_VERSIONS, API_VERSIONS_VERSION)
     client.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
 
 def log_in(client: ClientConnection, scram: ScramClient) -> Opening:
     """Choose the mechanism, then exchange its two pairs of messages."""
-    yield from _ask(ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION, mechanism=scram.mechanism.value)
+    yield from _request(ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION, mechanism=scram.mechanism.value)
     version = client.common_version(ApiKey.SASL_AUTHENTICATE)
-    first = yield from _ask(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=scram.first())
+    first = yield from _request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=scram.first())
     proof = scram.final(bytes(first.auth_bytes))
-    final = yield from _ask(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=proof)
+    final = yield from _request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=proof)
     scram.verify(bytes(final.auth_bytes))
 
 
-def _ask(key: ApiKey, version: int, **values: Any) -> Generator[Ask, Any, Any]:
+def _request(key: ApiKey, version: int, **values: Any) -> Generator[OpeningRequest, Any, Any]:
     from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first connection
 
-    answer = yield Ask(key, version, schema.request_class(key, version)(**values))
+    answer = yield OpeningRequest(key, version, schema.request_class(key, version)(**values))
     if answer.error_code:
         raise OpeningRefused(key, answer.error_code)
     return answer

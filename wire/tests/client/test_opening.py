@@ -7,7 +7,7 @@ import pytest
 
 from chiplog_wire.client.connection import ClientConnection
 from chiplog_wire.client.errors import NoCommonVersion, OpeningRefused
-from chiplog_wire.client.opening import Ask, opening
+from chiplog_wire.client.opening import OpeningRequest, opening
 from chiplog_wire.protocol.apis import ApiKey
 from chiplog_wire.protocol.codec import schema
 from chiplog_wire.protocol.errors import ErrorCode
@@ -38,7 +38,7 @@ class Broker:
         self._tokens: tuple[int, int] | None = options.get("tokens", (0, 2))
         self.asked: list[tuple[ApiKey, int]] = []
 
-    def answer(self, ask: Ask) -> Any:
+    def answer(self, ask: OpeningRequest) -> Any:
         self.asked.append(ask[:2])
         response = schema.response_class(ask.key, ask.version)
         values = schema.defaults(response) | self._values(ask)
@@ -47,7 +47,7 @@ class Broker:
         )
         return response(**values)
 
-    def _values(self, ask: Ask) -> dict[str, Any]:
+    def _values(self, ask: OpeningRequest) -> dict[str, Any]:
         response = schema.response_class(ask.key, ask.version)
         match ask.key:
             case ApiKey.API_VERSIONS:
@@ -121,7 +121,7 @@ def test_a_broker_without_logins() -> None:
 class Impostor(Broker):
     """Lets everybody in without knowing the password."""
 
-    def _values(self, ask: Ask) -> dict[str, Any]:
+    def _values(self, ask: OpeningRequest) -> dict[str, Any]:
         tokens = [key for key, _ in self.asked].count(ApiKey.SASL_AUTHENTICATE)
         if tokens == 2:
             return {"auth_bytes": b"v=" + b"A" * 86 + b"=="}

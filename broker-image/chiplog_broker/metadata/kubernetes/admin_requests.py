@@ -1,9 +1,9 @@
-"""Admin operations on their way to the operator and back.
+"""Forwards admin operations to the operator, and waits for their effect.
 
-A request lies in this broker's status until its client is answered. Success means that this
-broker has seen the effect: the topic of that owner, with leaders, or no topic any more. Past its
-deadline a request is dropped and the client is told that nobody knows; so it is while the API
-server is away.
+A request is in this broker's status until its client is answered. Success means that this broker
+has seen the effect: the topic of that owner, with leaders, or its deletion. After its deadline a
+request is dropped, and the client gets an error that says that the result is unknown; the same
+happens while the API server is unavailable.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ from chiplog_core.manifest.writing import write
 from chiplog_core.model.admin import AdminAnswer, AdminRequest
 from chiplog_wire.protocol.errors import ErrorCode
 
-# A client that does not want to wait has its wish carried out all the same; one that would wait
-# for ever does not keep a place for ever.
+# A request with a timeout of 0 is carried out all the same; one with a very long timeout is dropped
+# after this time.
 SHORTEST_TIMEOUT_MS = 1_000
 LONGEST_TIMEOUT_MS = 300_000
 CONFIG_SEEN_WITHIN_S = 2.0
@@ -58,7 +58,7 @@ TIMED_OUT = Outcome(
 
 @dataclass(slots=True)
 class _Pending:
-    """A request without an answer."""
+    """A request that is not answered yet."""
 
     request: AdminRequest
     size_bytes: int
@@ -79,8 +79,8 @@ class AdminRequests:
         changed: Callable[[], None],
         config: Mapping[str, str],
     ) -> None:
-        """`prefix` keeps the ids of this process apart from those of any other; `changed` is
-        called when `outstanding` is another; `config` is the broker's, as it is now."""
+        """`prefix` makes the ids of this process unique; `changed` is called when `outstanding`
+        changes; `config` is the broker's present configuration."""
         self._cluster = cluster
         self._config = config
         self._clock = clock
@@ -92,30 +92,30 @@ class AdminRequests:
         self._watching: dict[str, set[asyncio.Event]] = {}
 
     def outstanding(self) -> tuple[AdminRequest, ...]:
-        """What the operator is asked for now."""
+        """The open requests to the operator."""
         return tuple(one.request for one in self._pending.values())
 
     def answered(self, answers: Iterable[AdminAnswer]) -> None:
-        """The operator's answers, as they are now."""
+        """The operator's present answers."""
         for one in answers:
             pending = self._pending.get(one.id)
             if pending is not None and not pending.answer.done():
                 pending.answer.set_result(one)
 
     def close(self) -> None:
-        """The broker stops: nobody waits any longer."""
+        """The broker stops: end all waiting requests."""
         self._is_closed = True
         for one in self._pending.values():
             if one.patience is not None and not one.patience.expired():
                 one.patience.reschedule(asyncio.get_running_loop().time())
 
     def topic_changed(self, name: str) -> None:
-        """This broker's view of a topic may be another."""
+        """This broker's view of a topic may have changed."""
         for event in self._watching.get(name, ()):
             event.set()
 
     async def submit(self, operation: Request, principal: str) -> Outcome:
-        """Ask, and wait for the effect. Never longer than the client waits."""
+        """Forward the request and wait for its effect, at most as long as the client waits."""
         if len(self._pending) >= MAX_ADMIN_REQUESTS:
             return TOO_MANY
         if self._is_closed:
@@ -159,14 +159,14 @@ class AdminRequests:
         try:
             verdict = from_answer(answer)
         except ValueError:
-            # A newer operator's code, which this broker passes on without knowing it.
+            # The code of a newer operator that this broker does not know; it is forwarded.
             return Outcome(ErrorCode.unknown_server_error, answer.error_message)
         if verdict.code is not Code.NONE:
             return Outcome(ErrorCode(verdict.code), verdict.message)
         return await self._seen(operation, verdict)
 
     async def _seen(self, operation: Request, verdict: Verdict) -> Outcome:
-        """What was done, once this broker shows it."""
+        """The result, once this broker's view shows it."""
         if isinstance(operation, ElectLeaders):
             await self._effect(operation, verdict)
             return elected(verdict)
@@ -174,7 +174,7 @@ class AdminRequests:
             return self._validated(operation, verdict)
         if isinstance(operation, ConfigureTopic):
             try:
-                # Another client may set the key anew at once; then this state never shows.
+                # Another client may change the key again at once; then this state is never visible.
                 async with asyncio.timeout(CONFIG_SEEN_WITHIN_S):
                     return await self._effect(operation, verdict)
             except TimeoutError:
@@ -182,7 +182,7 @@ class AdminRequests:
         return await self._effect(operation, verdict)
 
     def _validated(self, operation: Request, verdict: Verdict) -> Outcome:
-        """What a topic would be, as Kafka answers a CreateTopics that makes none (KIP-525)."""
+        """The topic that would be created, as Kafka answers validate-only requests (KIP-525)."""
         counts = verdict.would_have
         if not isinstance(operation, CreateTopic) or counts is None:
             return Outcome()
@@ -191,7 +191,7 @@ class AdminRequests:
         return Outcome(planned=PlannedTopic(counts.partitions, counts.replicas, config))
 
     async def _effect(self, operation: Request, verdict: Verdict) -> Outcome:
-        """Wait until this broker's view shows what was done."""
+        """Wait until this broker's view shows the effect."""
         event = asyncio.Event()
         watching = self._watching.setdefault(operation.name, set())
         watching.add(event)
@@ -209,12 +209,13 @@ class AdminRequests:
 
 
 def stored_bytes(request: AdminRequest) -> int:
-    """What a request takes of the 1.5 MiB that an object may have; its body is JSON in JSON."""
+    """Bytes of a request in the Broker object, which etcd limits to 1.5 MiB; its body is escaped
+    JSON."""
     return len(json.dumps(write(request)).encode())
 
 
 def elected(verdict: Verdict) -> Outcome:
-    """What became of each partition of an election."""
+    """The result of each partition of an election."""
     return Outcome(
         partitions={
             one.partition: Outcome(ErrorCode(one.code), one.message or None)
@@ -224,7 +225,7 @@ def elected(verdict: Verdict) -> Outcome:
 
 
 def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> bool:
-    """Whether a topic looks as the operation leaves it."""
+    """Whether a topic is as the operation leaves it."""
     if isinstance(operation, DeleteTopic):
         wanted = operation.topic_id
         return view is None or (wanted is not None and view.topic_id.bytes != wanted.value)
@@ -245,7 +246,7 @@ def is_done(operation: Request, verdict: Verdict, view: TopicView | None) -> boo
 
 
 def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | None) -> bool:
-    """Whether the new reigns are known here, or the topic is gone."""
+    """Whether the new leader epochs are known here, or the topic is gone."""
     wanted = operation.topic_id
     if view is None or (wanted is not None and view.topic_id.bytes != wanted.value):
         return True
@@ -257,7 +258,7 @@ def shows_leaders(operation: ElectLeaders, verdict: Verdict, view: TopicView | N
 
 
 def shows_config(operation: ConfigureTopic, view: TopicView) -> bool:
-    """Whether the changes that name a whole value are in force."""
+    """Whether the configuration has the values that the request sets."""
     wanted = {one.name: one.value for one in operation.changes if one.change is Change.SET}
     unset = {one.name for one in operation.changes if one.change is Change.DELETE}
     own = view.config.own

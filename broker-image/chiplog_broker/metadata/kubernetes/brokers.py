@@ -16,16 +16,16 @@ logger = logging.getLogger(__name__)
 
 
 LINGER_S: Final = 5.0
-"""So long clients are told where a broker was that has ended.
+"""How long clients still get the address of a broker that has ended.
 
-librdkafka (2.x) drops a broker that is not named any more. Where the same answer names a new
-leader for what that broker led, the partition is lost between the two, and found again by a look
-at all partitions a second later: which doubles how long a failover takes.
+librdkafka (2.x) drops a broker that is not listed any more. If the same answer names another leader
+for its partitions, librdkafka loses them for a moment and finds them only in a refresh of all
+partitions a second later, which doubles the time of a failover.
 """
 
 
 class Brokers:
-    """Who there is, and in which session each of them lives."""
+    """The brokers of the cluster, and their sessions."""
 
     def __init__(
         self, cluster_name: str, clock: Clock, on_change: Callable[[Broker], None]
@@ -36,16 +36,16 @@ class Brokers:
         self._brokers: dict[str, Broker] = {}
         self._live: frozenset[ReplicaRef] = frozenset()
         self._ended_s: dict[str, float] = {}
-        """When those that do not live any more were last known to."""
+        """When brokers that are not alive any more were last known to be."""
         self._ended = asyncio.Event()
 
     @property
     def live(self) -> frozenset[ReplicaRef]:
-        """Every broker that may serve, in the session in which it may."""
+        """Every broker that may serve, with its session."""
         return self._live
 
     def seen(self, _before: Manifest | None, manifest: Manifest | None) -> None:
-        """An object as it is now. One that is gone stays as it was: absence means nothing."""
+        """A Broker object changed. A deleted one stays as it was: absence means nothing."""
         if manifest is None:
             return
         try:

@@ -71,7 +71,7 @@ class LeaseKeeper:
                 )
         except NotFound as error:
             # It is known that there is none. The operator may still have to make it.
-            self._outages.heard()
+            self._outages.answered()
             if self._exists:
                 self._exists = False
                 logger.warning("lease_missing", extra={"reason": str(error)})

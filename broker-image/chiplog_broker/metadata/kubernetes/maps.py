@@ -64,7 +64,7 @@ class Maps:
         self.deleted: dict[str, frozenset[TopicId]] = {}
         """Topic -> the tombstones' ids of which everything was deleted here."""
         self.flushed: dict[TopicId, FlushedTopic] = {}
-        self._asking = {topic for topic, spec in applied.items() if asks_for_an_answer(spec)}
+        self._asking = {topic for topic, spec in applied.items() if wants_confirmation(spec)}
         self._seen: dict[str, PartitionMapSpec] = {}
         self._gone: set[str] = set()
         self._stale: set[str] = set(applied)
@@ -93,7 +93,7 @@ class Maps:
         self._gone |= (self.applied.keys() | self._seen.keys()) - names
         self._wake()
 
-    def look_again(self, broker_id: BrokerId | None = None) -> None:
+    def reapply(self, broker_id: BrokerId | None = None) -> None:
         """Who lives has changed: what leaders and in-sync replicas count for may have too."""
         self._stale |= {
             topic
@@ -147,7 +147,7 @@ class Maps:
             self._seen.setdefault(topic, newer.pop(topic))
         self.applied |= newer
         for topic, spec in newer.items():
-            (self._asking.add if asks_for_an_answer(spec) else self._asking.discard)(topic)
+            (self._asking.add if wants_confirmation(spec) else self._asking.discard)(topic)
         stale, self._stale = self._stale | newer.keys(), set()
         # Deletions first: a name may have been given to another topic in the same change.
         for topic in sorted(stale & self.applied.keys()):
@@ -325,7 +325,7 @@ def is_synced_before_ack(spec: PartitionMapSpec, broker_id: BrokerId) -> bool:
     return spec.durability is Durability.FSYNC and broker_id not in spec.unflushed
 
 
-def asks_for_an_answer(spec: PartitionMapSpec) -> bool:
+def wants_confirmation(spec: PartitionMapSpec) -> bool:
     """Whether brokers are to confirm something of the topic in their status."""
     return bool(spec.tombstones or spec.unflushed) or any(
         state.reports_wanted for generation in spec.generations for state in generation.partitions

@@ -39,16 +39,16 @@ class MapsCheck:
         self._reflector = reflector
         self._clock = clock
         self._outages = outages
-        self._tell = answered
-        self._asked = ""
+        self._notify = answered
+        self._requested = ""
         self._news = asyncio.Event()
         self.answer = ""
         """The last name for which all was compared."""
 
-    def asked(self, name: str | None) -> None:
+    def requested(self, name: str | None) -> None:
         """The operator wants to know, by this name."""
-        if name and name != self._asked:
-            self._asked = name
+        if name and name != self._requested:
+            self._requested = name
             self._news.set()
 
     async def run(self) -> None:
@@ -56,12 +56,12 @@ class MapsCheck:
         while True:
             await self._news.wait()
             self._news.clear()
-            name = self._asked
+            name = self._requested
             await self._compare()
-            if name == self._asked:
+            if name == self._requested:
                 self.answer = name
                 logger.info("maps_compared", extra={"check": name, "behind": self._behind()})
-                self._tell()
+                self._notify()
 
     async def _compare(self) -> None:
         backoff_s = FIRST_BACKOFF_S

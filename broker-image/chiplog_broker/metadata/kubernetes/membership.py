@@ -1,7 +1,7 @@
-"""One broker process as a member of a cluster on Kubernetes: its parts, put together.
+"""One broker process as a member of a cluster on Kubernetes: creates and starts its parts.
 
-Begin: an incarnation, and a Lease that is renewed from then on. Join, once the logs are open:
-say what was found, be admitted, follow the maps. Every part that waits has a task of its own.
+Start: an incarnation, and a Lease that is renewed from then on. Join, once the logs are open:
+report what was found, be admitted, apply the maps. Every part that waits has its own task.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ from chiplog_kube.kinds import BROKERS
 
 logger = logging.getLogger(__name__)
 
-ASK_AGAIN_S = 1.0
-ASK_TIMEOUT_S = 10.0
+RETRY_S = 1.0
+REQUEST_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPorts:
-    """The world as a member touches it."""
+    """The ports of a member: disk, network, clock, API server."""
 
     api: KubeApi
     clock: Clock
@@ -66,7 +66,7 @@ class KubernetesMembership:
     def __init__(
         self, process: Process, ports: MemberPorts, config: MutableMapping[str, str]
     ) -> None:
-        """`config` is kept equal to the file's settings overlaid with those of the Broker."""
+        """`config` is kept equal to the settings of the file and the Broker object."""
         self._process = process
         self._ports = ports
         self._config = config
@@ -92,7 +92,7 @@ class KubernetesMembership:
         self._events = events
         self._failed = asyncio.get_running_loop().create_future()
         ports = self._ports
-        self._outages = Outages(ports.clock, events.authority_heard)
+        self._outages = Outages(ports.clock, events.authority_answered)
         ports.machine.leave(str(LastWords(self._process.incarnation)))
         keeper = LeaseKeeper(ports.api, self._process, ports.clock, self._outages, self._renewals)
         self._lease = self.start("lease", keeper.run())
@@ -147,7 +147,7 @@ class KubernetesMembership:
         return store
 
     def listening(self, view: BrokerView) -> None:
-        """Clients are told the addresses that the operator works out."""
+        """Set the bound addresses; clients get the addresses that the operator determines."""
 
     def is_ready(self) -> tuple[bool, str]:
         return self._store.is_ready() if self._store else (False, "the broker is not admitted yet")
@@ -165,7 +165,7 @@ class KubernetesMembership:
             self._store.apply_again(topic)
 
     def disk_failed(self) -> None:
-        # The kubelet shows it also where neither this disk nor the API server remembers it.
+        # The kubelet shows it even if neither this disk nor the API server stores it.
         words = LastWords(self._process.incarnation, has_failed_disk=True)
         self._ports.machine.leave(str(words))
         if self._store is not None:
@@ -192,7 +192,7 @@ class KubernetesMembership:
         return deposed.result() if deposed.done() else self._failed.result()
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task for a part; where it fails, the process must not go on without it."""
+        """Start the task of a part; if it fails, the process must end."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         task.add_done_callback(self._check)
         return task
@@ -205,7 +205,7 @@ class KubernetesMembership:
             self._failed.set_result(f"its task {task.get_name()} failed: {task.exception()!r}")
 
     async def _unless_ended(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Wait for `work`. Raises `CannotStart` if this process may not go on."""
+        """Wait for `work`. Raises `CannotStart` if this process must not continue."""
         loop = asyncio.get_running_loop()
         wanted, ended = loop.create_task(work), loop.create_task(self.deposed())
         try:
@@ -218,11 +218,11 @@ class KubernetesMembership:
             ended.cancel()
 
     async def _own_broker(self) -> tuple[Broker, Manifest]:
-        """This broker's own object; waits for as long as it takes to get it."""
+        """This broker's own object; waits until it can be read."""
         process, said = self._process, False
         while True:
             try:
-                async with asyncio.timeout(ASK_TIMEOUT_S):
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     manifest = await self._ports.api.get(
                         BROKERS, process.namespace, process.broker_name
                     )
@@ -235,10 +235,10 @@ class KubernetesMembership:
                 if not said:
                     logger.warning("broker_object_not_read", extra={"reason": what})
                     said = True
-                await self._ports.clock.sleep(ASK_AGAIN_S)
+                await self._ports.clock.sleep(RETRY_S)
 
     async def _attest(self, node: Node, broker: Broker) -> tuple[SessionRecord, Attested]:
-        """Judge the data, and leave what the next process needs to judge it."""
+        """Attest the data, and store what the next process needs to attest it."""
         storage_uuid = StorageUuid(node.data.storage_uuid.bytes)
         boot_id = self._ports.machine.boot_id()
         is_older = await self._renewals.compare(self._ports.api, self._process, self._outages)
@@ -256,8 +256,8 @@ class KubernetesMembership:
             extra={"tail": verdict.tail.value, "reason": verdict.reason, "intact_since": since},
         )
         if found.went_back:
-            # What the API server said last is newer than this copy, and so are its maps. What
-            # these know and those do not was deleted since: nobody will bury it again.
+            # The API server is newer than this copy, and so are its maps. Topics that are only in
+            # the copy have been deleted since, and no tombstone for them will come.
             await self._files.remove_all()
             self._known = {}
         own = self._process.broker_id
@@ -275,7 +275,7 @@ class KubernetesMembership:
         return record, Attested(storage_uuid, verdict.tail, Session(since), found.went_back)
 
     def _knows_less_than(self, broker: Broker) -> bool:
-        """Whether the disk does not know a session that a process here said to have kept on it."""
+        """Whether a process here reported a session that the disk does not have."""
         if self._left is None:
             return False  # a new volume, or one that has to be taken for one
         return self._left.session < (broker.status.session or 0)

@@ -1,4 +1,4 @@
-"""When the API server was heard last; a line in the log when it goes away, and when it is back."""
+"""When the API server answered last; log lines when it becomes unavailable and available again."""
 
 import logging
 from collections.abc import Callable
@@ -9,39 +9,39 @@ logger = logging.getLogger(__name__)
 
 
 class Outages:
-    """Told of every attempt by everyone who talks to the API server: the `Authority`.
+    """The `Authority` in Kubernetes. Every client of the API server reports its attempts here.
 
-    Only what it does counts. One that answers with errors may itself be cut off from what it
-    serves, and then knows no more than this broker.
+    Only successful requests count. An API server that answers with errors may be cut off from
+    etcd, and then knows no more than this broker.
     """
 
-    def __init__(self, clock: Clock, heard: Callable[[], None]) -> None:
-        """`heard` is called each time the API server was heard. It must not raise."""
+    def __init__(self, clock: Clock, answered: Callable[[], None]) -> None:
+        """`answered` is called each time the API server answered. It must not raise."""
         self._clock = clock
-        self._heard = heard
+        self._on_answer = answered
         self._began_s: float | None = None
-        self.heard_s = float("-inf")
+        self.answered_s = float("-inf")
 
     @property
     def is_out(self) -> bool:
         return self._began_s is not None
 
     def failed(self, error: Exception) -> None:
-        """The API server did not do what was asked."""
+        """A request to the API server failed."""
         if self._began_s is None:
             self._began_s = self._clock.monotonic_s()
             reason = f"{type(error).__name__}: {error}"
             logger.warning("api_server_unavailable", extra={"reason": reason})
 
     def worked(self) -> None:
-        """The API server did what was asked."""
-        self.heard()
+        """A request to the API server succeeded."""
+        self.answered()
         if self._began_s is not None:
             lasted_s = round(self._clock.monotonic_s() - self._began_s, 1)
             self._began_s = None
             logger.info("api_server_available", extra={"after_s": lasted_s})
 
-    def heard(self) -> None:
-        """It told something, if only through a watch."""
-        self.heard_s = self._clock.monotonic_s()
-        self._heard()
+    def answered(self) -> None:
+        """The API server sent something, if only an event of a watch."""
+        self.answered_s = self._clock.monotonic_s()
+        self._on_answer()

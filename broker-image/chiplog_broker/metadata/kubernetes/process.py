@@ -7,12 +7,12 @@ from chiplog_core.ids import BrokerId, Incarnation, ReplicaRef, Session
 from chiplog_core.naming import names
 
 FIELD_MANAGER = "chiplog-broker"
-"""Of what brokers write, in the managedFields of objects."""
+"""The field manager in the managedFields of objects that brokers write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process of one broker; the next process of it has another incarnation."""
+    """One process of a broker; a restarted process has another incarnation."""
 
     cluster: str
     namespace: str
@@ -22,7 +22,7 @@ class Process:
 
     @property
     def broker_name(self) -> str:
-        """Of its Broker object."""
+        """The name of its Broker object."""
         return names.broker(self.cluster, self.broker_id)
 
     @property
@@ -30,10 +30,10 @@ class Process:
         return names.broker_lease(self.cluster, self.broker_id)
 
     def replica(self, session: Session) -> ReplicaRef:
-        """Itself in a session, as leaders and in-sync replicas are named."""
+        """This broker in a session, as leaders and in-sync replicas are named."""
         return ReplicaRef(self.broker_id, session)
 
 
 def new_incarnation(rng: Rng) -> Incarnation:
-    """A name that no other process has."""
+    """A random name for a process."""
     return Incarnation(rng.token(16).hex())

@@ -13,10 +13,10 @@ def behind(
     intact_since: Session,
     damaged: Collection[tuple[str, int]],
 ) -> list[str]:
-    """The replicas that are not in sync under this session and that somebody can bring there.
+    """The replicas that are not in sync in this session although they could be.
 
-    Left out: replicas being added by a move, those whose data is damaged, and those of offline
-    partitions, unless it is this broker that brings them back.
+    Not counted: replicas that a move is adding, damaged ones, and those of offline partitions,
+    unless this broker can bring them online.
     """
     found = []
     for spec in specs:

@@ -24,7 +24,7 @@ Name: TypeAlias = tuple[str, TopicId, PartitionIndex]
 
 
 class Refetches:
-    """The orders to one broker process, and its answers."""
+    """The refetch orders to one broker process, and its answers."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Refetches:
         start: Callable[[Coroutine[Any, Any, None]], None],
         answered: Callable[[], None],
     ) -> None:
-        """`start` runs work beside; `answered` is called when `answers` are others."""
+        """`start` runs work in a task; `answered` is called when `answers` changes."""
         self._cluster = cluster
         self._replicas = replicas
         self._start = start
@@ -44,7 +44,7 @@ class Refetches:
 
     @property
     def answers(self) -> tuple[RefetchAnswer, ...]:
-        """To the orders that stand."""
+        """The answers to the present orders."""
         return tuple(
             RefetchAnswer(
                 run=one.run,
@@ -57,14 +57,14 @@ class Refetches:
         )
 
     def ordered(self, orders: tuple[RefetchOrder, ...]) -> None:
-        """The orders as they are now."""
+        """The present orders of the Broker object."""
         if orders != self._orders:
             self._orders = orders
             self._answered()
-            self.look_again()
+            self.reapply()
 
-    def look_again(self) -> None:
-        """There may be orders for the session in force."""
+    def reapply(self) -> None:
+        """The session has changed, so orders for it may exist: check them."""
         due = [
             one
             for one in self._orders
@@ -86,7 +86,7 @@ class Refetches:
             self._answered()
 
     async def _refetch(self, order: RefetchOrder) -> str:
-        """Why it is not done; empty where it is begun."""
+        """Start a refetch. Returns why it cannot be done; empty if it was started."""
         topic_id = UUID(bytes=order.topic_id.value)
         topic = self._cluster.topic_with_id(topic_id)
         view = None if topic is None else _partition(topic, order.partition)

@@ -19,14 +19,14 @@ Entered = Callable[[Session], None]
 
 
 class Registration:
-    """The session of this process, as the operator gives it."""
+    """The session of this process, as the operator assigns it."""
 
     def __init__(
         self, process: Process, used: Session, remember: Remember, entered: Entered
     ) -> None:
-        """`used` is the last session of this data directory: it and those before are over.
+        """`used` is the last session of this data directory: it and earlier ones have ended.
 
-        `remember` makes a session durable; `entered` is called when it is in force.
+        `remember` makes a session durable; `entered` is called when it takes effect.
         """
         self._process = process
         self._remember = remember
@@ -41,7 +41,7 @@ class Registration:
         self.deposed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def observed(self, broker: Broker) -> None:
-        """This broker's own object, as it is now."""
+        """This broker's own object has changed."""
         if broker.spec.session < self._offered:
             return  # it went back; the status, written anew, tells of the session in force
         if broker.spec.admitted_incarnation == self._process.incarnation:
@@ -56,7 +56,7 @@ class Registration:
             self._depose("another process has registered as this broker")
 
     async def run(self) -> None:
-        """Take every session that is offered, until cancelled."""
+        """Accept every session that the operator assigns, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()

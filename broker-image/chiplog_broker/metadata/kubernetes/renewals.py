@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 RENEWAL_FILE = "renewal"
 PATIENCE_S = 0.2
-"""How long a renewal of the Lease waits for it: a disk that hangs does not end the Lease."""
-ASK_AGAIN_S = 1.0
-ASK_TIMEOUT_S = 10.0
+"""How long a renewal of the Lease waits for the disk: a hanging disk must not end the Lease."""
+RETRY_S = 1.0
+REQUEST_TIMEOUT_S = 10.0
 
 
 class Renewals:
-    """Counts what this process has made durable. `compare` comes first."""
+    """Counts renewals durably on this disk. Call `compare` first."""
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
         self._disk = disk
@@ -41,7 +41,7 @@ class Renewals:
         self._highest = 0
         """The highest number that the disk or the Lease knows."""
         self.durable: int | None = None
-        """What the Lease may say; None before this process has made a number durable."""
+        """The number for the Lease; None before this process has made one durable."""
         self._is_failing = False
         self._is_counting = False
         self._wanted = asyncio.Event()
@@ -49,7 +49,7 @@ class Renewals:
 
     async def compare(self, api: KubeApi, process: Process, outages: Outages) -> bool:
         """Whether the disk is older than the Lease says; waits until the Lease can be read."""
-        # Not before the lock on the data is held: another process may have counted until then.
+        # Not before the lock on the data is held: until then another process may have counted.
         stored = _stored(self._disk)
         published = await self._published(api, process, outages)
         self._highest = max(stored, published)
@@ -60,7 +60,7 @@ class Renewals:
     async def run(self) -> None:
         """Count until cancelled, once for each `count_on`.
 
-        Only an admitted process may, whose disk the operator knows.
+        Only for an admitted process, whose disk the operator knows.
         """
         number = self._highest
         self._is_counting = True
@@ -79,8 +79,8 @@ class Renewals:
             self._wanted.clear()
 
     async def count_on(self) -> None:
-        """Make the next number durable, just before it is published, so that a copy of the volume
-        is noticed that misses more than the time between two renewals."""
+        """Make the next number durable just before it is published. So a copy of the volume is
+        detected if it is older than two renewals."""
         if not self._is_counting:
             return
         self._tried.clear()
@@ -92,20 +92,20 @@ class Renewals:
     async def _published(self, api: KubeApi, process: Process, outages: Outages) -> int:
         while True:
             try:
-                async with asyncio.timeout(ASK_TIMEOUT_S):
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     lease = await api.get(LEASES, process.namespace, process.lease_name)
                 outages.worked()
                 return _number_in(lease)
             except NotFound:
-                outages.heard()
+                outages.answered()
                 return 0  # nothing was published
             except (ApiError, TimeoutError) as error:
                 outages.failed(error)
-                await self._clock.sleep(ASK_AGAIN_S)
+                await self._clock.sleep(RETRY_S)
 
 
 def published_as(number: int | None) -> Mapping[str, object]:
-    """What a renewal of the Lease says beside its spec."""
+    """The annotations of a renewal of the Lease."""
     if number is None:
         return {}
     return {"metadata": {"annotations": {labels.RENEWAL: str(number)}}}
@@ -123,5 +123,5 @@ def _stored(disk: Disk) -> int:
 
 
 def _number(text: str) -> int:
-    """What does not read is as good as none: on a disk it counts as older than any."""
+    """An unreadable number counts as none: on a disk it is older than any other."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

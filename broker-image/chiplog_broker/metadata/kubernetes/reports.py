@@ -1,4 +1,4 @@
-"""What this broker's status says of its replicas, worked out from the maps it has applied."""
+"""What this broker's status reports of its replicas, derived from the maps that it has applied."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
@@ -22,16 +22,16 @@ def replica_reports(
     log_end: FindLogEnd,
 ) -> tuple[list[ReplicaReport], list[ReplicaReport]]:
     """Of every replica here whose map knows less than this disk; and of those whose map asks."""
-    unasked: list[ReplicaReport] = []
-    asked: list[ReplicaReport] = []
+    unrequested: list[ReplicaReport] = []
+    requested: list[ReplicaReport] = []
     for spec in applied:
         is_regressed = spec.topic_name in regressed
         for generation in spec.generations:
             for state in held_by(generation, broker_id):
                 if is_regressed or state.reports_wanted:
                     report = _report(spec, generation, state, log_end)
-                    (unasked if is_regressed else asked).append(report)
-    return unasked, asked
+                    (unrequested if is_regressed else requested).append(report)
+    return unrequested, requested
 
 
 def _report(
@@ -57,9 +57,9 @@ def confirmed_tombstones(
     deleted: Mapping[str, Collection[TopicId]],
     broker_id: BrokerId,
 ) -> tuple[TopicId, ...]:
-    """The deleted topics of which nothing is here, as long as their tombstones are there.
+    """Deleted topics of which this broker has no data, as long as the maps have their tombstones.
 
-    Those the operator has not taken note of come first: they are what the bound may not cut.
+    Those that the operator has not recorded yet come first, because the list is limited.
     """
     found = [
         (broker_id in one.confirmed, one.topic_id)

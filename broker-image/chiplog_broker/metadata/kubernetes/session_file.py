@@ -1,7 +1,7 @@
-"""`session.json`: what a process leaves behind for the next one to judge the data by.
+"""`session.json`: what a process stores so that the next one can attest the data.
 
-It is durable before a session is used. One that does not read is as good as none: the next
-process then cannot attest anything, and asks the operator for everything else.
+It is durable before a session is used. An unreadable file counts as none: the next process then
+cannot attest anything, and asks the operator for everything else.
 """
 
 import logging
@@ -17,7 +17,7 @@ SESSION_FILE = "session.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """The last process that had the data directory."""
+    """The last process that used the data directory."""
 
     cluster_id: str
     broker_id: int
@@ -30,13 +30,13 @@ class SessionRecord:
     """Of the kernel and the pod: `Machine.boot_id`."""
     storage_uuid: str
     fsync_only: bool
-    """Every topic held here was `Fsync` since this process opened the directory."""
+    """Whether every topic here was `Fsync` since this process opened the directory."""
     disk_failed: bool = False
-    """A write or a sync failed: what the page cache held may be gone, whatever survived."""
+    """A write or a sync failed, so records in the page cache may be lost."""
 
 
 def read_session(disk: Disk) -> SessionRecord | None:
-    """What the last process left; None where there was none, or nothing that reads."""
+    """What the last process stored; None if there is nothing readable."""
     if not disk.exists(SESSION_FILE):
         return None
     try:
@@ -54,5 +54,5 @@ def read_session(disk: Disk) -> SessionRecord | None:
 
 
 async def write_session(disk: Disk, record: SessionRecord) -> None:
-    """Durable on return. Raises `OSError`."""
+    """Durable when it returns. Raises `OSError`."""
     await write_json(disk, SESSION_FILE, asdict(record))

@@ -1,4 +1,4 @@
-"""What this broker says of itself, from all its parts."""
+"""The status of this broker, computed from all its parts."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,16 +60,16 @@ class StatusParts:
     requests: tuple[AdminRequest, ...]
     refetches: tuple[RefetchAnswer, ...]
     maps_checked: str
-    """The operator's last look at all maps after which they were compared; empty before."""
+    """The name of the operator's last check of all maps that was completed; empty before."""
 
 
 def broker_status(parts: StatusParts) -> BrokerStatus:
     """The whole status."""
     to_answer, broker_id = parts.maps.to_answer(), parts.process.broker_id
     log_end = parts.node.replicas.log_end
-    unasked, asked = replica_reports(to_answer, parts.maps.regressed, broker_id, log_end)
+    unrequested, requested = replica_reports(to_answer, parts.maps.regressed, broker_id, log_end)
     damaged, halted = _damaged_here(parts), parts.node.replicas.halted()
-    room = room_for(len(unasked) + len(asked), len(damaged) + len(halted))
+    room = room_for(len(unrequested) + len(requested), len(damaged) + len(halted))
     return BrokerStatus(
         incarnation=parts.process.incarnation,
         session=None if parts.session == NEVER_ADMITTED else parts.session,
@@ -80,10 +80,10 @@ def broker_status(parts: StatusParts) -> BrokerStatus:
         proposals=parts.node.replicas.proposals.oldest(room.proposals),
         requests=parts.requests,
         refetches=parts.refetches,
-        # Those that were asked for and find no room follow when others are decided.
-        replica_reports=(*unasked, *asked)[: room.reports],
-        # The answer vouches for the reports beside it: that there is nothing more to tell.
-        maps_checked=parts.maps_checked or None if len(unasked) <= room.reports else None,
+        # Requested reports that do not fit follow when others are answered.
+        replica_reports=(*unrequested, *requested)[: room.reports],
+        # This answer also states that the reports next to it are complete.
+        maps_checked=parts.maps_checked or None if len(unrequested) <= room.reports else None,
         halted_replicas=_halted(halted, room),
         flushed_topics=parts.maps.flushed_topics(),
         confirmed_tombstones=confirmed_tombstones(to_answer, parts.maps.deleted, broker_id),
@@ -109,7 +109,7 @@ def _directory(
 
 
 def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
-    """Damaged replicas of topics that there are; of others nobody waits for the data."""
+    """Damaged replicas of existing topics; nobody waits for the data of others."""
     found = []
     for one in parts.node.replicas.damaged():
         spec = parts.maps.applied.get(one.topic)
@@ -119,7 +119,7 @@ def _damaged_here(parts: StatusParts) -> list[tuple[TopicId, Damaged]]:
 
 
 def _history(parts: StatusParts) -> tuple[PastDamage, ...]:
-    """Of replicas that said whose they are; the newest first."""
+    """The newest damage of replicas whose topic is known."""
     return tuple(
         PastDamage(
             topic=one.partition.topic,
@@ -163,7 +163,7 @@ def _damage(topic_id: TopicId, one: Damaged, room: Room) -> DamagedPartition:
 
 
 def _moment(time_ms: int) -> datetime:
-    """In whole seconds, as Kubernetes keeps them: a status is compared with what was written."""
+    """Whole seconds, as in Kubernetes: a status is compared with the one that was written."""
     return datetime.fromtimestamp(time_ms // 1_000, UTC)
 
 

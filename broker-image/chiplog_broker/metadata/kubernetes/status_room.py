@@ -1,8 +1,8 @@
-"""How much of each list fits into a broker's object, of which etcd takes 1.5 MiB.
+"""Limits the lists in a Broker object, which etcd limits to 1.5 MiB.
 
-A status that is too large is refused whole, again and again, and with it what would make it
-smaller. So the lists share their room: what finds none is said when the operator has dealt with
-what was said before.
+A status that is too large is rejected completely, again and again, so it could not become smaller
+either. So the lists share a limit: entries that do not fit follow when the operator has handled
+earlier ones.
 """
 
 from typing import Final, NamedTuple
@@ -10,19 +10,19 @@ from typing import Final, NamedTuple
 from chiplog_core.limits import MAX_DAMAGED_PARTITIONS
 
 MOST: Final = 4_000
-"""Of reports and proposals together, at 230 bytes each with three replicas."""
+"""Reports and proposals together, at 230 bytes each with three replicas."""
 LEAST: Final = 500
-"""Of reports, and of proposals, there are always so many."""
+"""The least number of reports, and of proposals."""
 MAX_MESSAGE: Final = 1_024
 LEAST_MESSAGE: Final = 64
 MAX_MESSAGES: Final = 128 * 1_024
 """Characters of all messages of damaged and halted replicas."""
 REPORTS_FOR_ONE: Final = 8
-"""What is said of a damaged or halted replica takes the room of so many reports."""
+"""A damaged or halted replica takes the space of this many reports."""
 
 
 class Room(NamedTuple):
-    """Of what there is to say, so much is said now."""
+    """How many entries of each list fit into the status."""
 
     reports: int
     proposals: int
@@ -36,9 +36,9 @@ class Room(NamedTuple):
 
 
 def room_for(reports: int, damaged: int) -> Room:
-    """For so many reports, and so many damaged and halted replicas together.
+    """The limits for this many reports, and this many damaged and halted replicas together.
 
-    Reports come before proposals: without them partitions have no leader.
+    Reports come before proposals: without reports partitions have no leader.
     """
     damaged = min(damaged, 2 * MAX_DAMAGED_PARTITIONS)
     most = max(MOST - REPORTS_FOR_ONE * damaged, LEAST)

@@ -31,7 +31,7 @@ WRITE_TIMEOUT_S = 10.0
 
 
 class StatusWriter:
-    """Keeps `Broker.status` equal to what `desired` says."""
+    """Keeps `Broker.status` equal to what `desired` returns."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class StatusWriter:
         desired: Callable[[], BrokerStatus | None],
         cache: ObjectCache,
     ) -> None:
-        """`desired` is None from a process that may say nothing any more. `cache` is where
-        watches put what they see, and the answers to writes go: there it is decided which of the
-        two is the newer, and `observed` tells."""
+        """`desired` returns None if this process must not write any more. `cache` gets the objects
+        of watches and the answers to writes. It decides which of two is the newer, and then calls
+        `observed`."""
         self._api = api
         self._process = process
         self._clock = clock
@@ -58,20 +58,20 @@ class StatusWriter:
         self._refusal = ""
 
     def changed(self) -> None:
-        """A part of the status may have another value now."""
+        """A part of the status may have changed."""
         self._written.clear()
         self._due.set()
 
     def observed(self, broker: Broker) -> None:
-        """This broker's object as the API server has it, at some time at or after the last write;
-        after a restored backup an older one, whose status has to be written anew."""
+        """This broker's object, as read at or after the last write. After a restored backup it may
+        be an older one; then its status is written again."""
         self._known = write(broker.status)
         meta = broker.metadata
         self._identity = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         self.changed()
 
     async def written(self, timeout_s: float) -> bool:
-        """Wait until everything that changed so far is written, or until it takes too long."""
+        """Wait until all changes so far are written, or until a timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._written.wait()
@@ -87,7 +87,7 @@ class StatusWriter:
             self._due.clear()
             try:
                 async with asyncio.timeout(WRITE_TIMEOUT_S):
-                    await self._write_or_look()
+                    await self._write_or_read()
             except (ApiError, TimeoutError) as error:
                 self._failed(error)
                 self._due.set()
@@ -102,16 +102,16 @@ class StatusWriter:
         if not isinstance(error, Invalid):
             self._outages.failed(error)
         elif str(error) != self._refusal:
-            # Of another version, or a fault: said once, and tried again with every change.
+            # Another version, or a fault: logged once, and retried with every change.
             self._refusal = str(error)
             logger.error("status_refused", extra={"reason": str(error)})
 
-    async def _write_or_look(self) -> None:
-        """Raises `Conflict` where somebody else wrote again and again meanwhile."""
+    async def _write_or_read(self) -> None:
+        """Raises `Conflict` if others wrote in between several times."""
         try:
             await self._write()
         except Conflict:
-            # The operator was first, or the object is not the one it was.
+            # The operator wrote first, or the object was replaced.
             since, process = self._cache.now(), self._process
             found = await self._api.get(BROKERS, process.namespace, process.broker_name)
             self._cache.put(found, since=since)

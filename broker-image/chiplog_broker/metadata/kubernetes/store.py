@@ -1,6 +1,6 @@
-"""The `MetadataStore` on the Kubernetes API: what is seen there, and what is said there.
+"""The `MetadataStore` on the Kubernetes API.
 
-Callbacks of the caches only note what changed and wake the task that acts on it.
+Callbacks of the caches only record what changed, and wake the task that acts on it.
 """
 
 import asyncio
@@ -116,20 +116,20 @@ class KubernetesStore:
     async def submit(self, operation: Request, principal: str = ANONYMOUS) -> Outcome:
         return await self._admin.submit(operation, principal)
 
-    # -- what the replicas notify of
+    # -- notifications of the replicas
 
     def status_changed(self) -> None:
-        """What this broker says of itself may be another."""
+        """The status of this broker may have changed."""
         self._writer.changed()
 
     def apply_again(self, topic: str) -> None:
         """Apply a topic's map as if it had changed."""
         self._maps.apply_again(topic)
 
-    # -- the life of a process
+    # -- start and end of a process
 
     def follow(self, own: Manifest) -> None:
-        """Register, and follow every change from now on. `own` is this broker's object."""
+        """Register, and follow all changes from now on. `own` is this broker's object."""
         self._measure()
         broker = Broker.from_manifest(own)
         self._given_out = broker.spec.session
@@ -145,17 +145,17 @@ class KubernetesStore:
         ]
 
     async def up_to_date(self) -> None:
-        """Wait until every map there is was applied, as far as it can be."""
+        """Wait until every known map was applied, as far as possible."""
         await self._brokers_watch.synced.wait()
         await self._maps_watch.synced.wait()
-        # Only now, so that no map is applied before this process knows who lives.
+        # Only now, so that no map is applied before it is known which brokers are alive.
         self._tasks.append(self._parts.start("maps", self._maps.run()))
-        self._maps.look_again()
+        self._maps.reapply()
         await self._maps.idle()
         self._tasks.append(self._parts.start("maps_check", self._check.run()))
 
     def is_ready(self) -> tuple[bool, str]:
-        """Latched in a session once every replica here is in sync under it."""
+        """True once every replica here was in sync in the present session."""
         session = self.registration.session
         if session == NEVER_ADMITTED:
             return False, "not admitted yet"
@@ -169,12 +169,12 @@ class KubernetesStore:
         return True, "ready"
 
     def _lost(self) -> set[tuple[str, int]]:
-        """The damaged replicas that nobody can give anew."""
+        """Damaged replicas that no other broker can replace."""
         damaged = self._parts.node.replicas.damaged()
         return {(one.topic, one.partition) for one in damaged if not one.is_refetching}
 
     async def drain(self) -> None:
-        """Say that this broker stops, and let others take over what they can."""
+        """Report that this broker stops, and let others take over its leaderships."""
         if not self.registration.deposed.done():
             await self._hand_over()
         self._admin.close()
@@ -189,7 +189,7 @@ class KubernetesStore:
             await self._parts.clock.sleep(DRAIN_STEP_S)
 
     async def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -197,26 +197,26 @@ class KubernetesStore:
         await self._maps.finish()
 
     def disk_failed(self) -> None:
-        """Nothing acknowledged from the page cache can be relied on after this."""
+        """Nothing acknowledged from the page cache can be relied on any more."""
         self._is_online = False
         self._writer.changed()
         remember = partial(self._remember, disk_failed=True)
         self._tasks.append(self._parts.start("disk_failed", _best_effort(remember)))
 
-    # -- what is seen
+    # -- observing
 
     def _broker_changed(self, broker: Broker) -> None:
         self._brokers.show(self._cluster)
         if broker.spec.broker_id == self._parts.process.broker_id:
             self._own_changed(broker)
-        before, self._live = self._live, self._who_lives()
+        before, self._live = self._live, self._find_live()
         for broker_id in {one.broker_id for one in before ^ self._live}:
-            self._maps.look_again(broker_id)
+            self._maps.reapply(broker_id)
 
     def _own_changed(self, broker: Broker) -> None:
         self.registration.observed(broker)
         self._writer.observed(broker)
-        self._check.asked(broker.spec.maps_check)
+        self._check.requested(broker.spec.maps_check)
         self._admin.answered(broker.spec.answers)
         self._refetches.ordered(broker.spec.refetches)
         self._rack = broker.spec.rack
@@ -228,8 +228,8 @@ class KubernetesStore:
             self._parts.config.clear()
             self._parts.config.update(wanted)
 
-    def _who_lives(self) -> frozenset[ReplicaRef]:
-        """Of others as the operator says; of itself as this process knows."""
+    def _find_live(self) -> frozenset[ReplicaRef]:
+        """The live brokers: others as the operator says, this one as the process knows."""
         process, session = self._parts.process, self.registration.session
         others = {one for one in self._brokers.live if one.broker_id != process.broker_id}
         own = set() if session == NEVER_ADMITTED else {process.replica(session)}
@@ -240,7 +240,7 @@ class KubernetesStore:
         self._writer.changed()
 
     def _can_still_hand_over(self) -> bool:
-        """Whether the operator has still to give away what this broker can leave."""
+        """Whether the operator can still move leaderships away from this broker."""
         own = self._parts.process.broker_id
         return any(
             can_be_left(own, partition, topic.min_isr)
@@ -248,7 +248,7 @@ class KubernetesStore:
             for partition in topic.partitions
         )
 
-    # -- what is done about it
+    # -- acting
 
     async def _keep_session(self, session: Session) -> None:
         while True:
@@ -261,9 +261,9 @@ class KubernetesStore:
 
     def _entered(self, session: Session) -> None:
         self._cluster.session = session
-        self._live = self._who_lives()
-        self._maps.look_again(self._parts.process.broker_id)
-        self._refetches.look_again()
+        self._live = self._find_live()
+        self._maps.reapply(self._parts.process.broker_id)
+        self._refetches.reapply()
         self._writer.changed()
         if not self._is_counting:
             # Only now: the operator knows what this start found out about the disk.
@@ -296,16 +296,16 @@ class KubernetesStore:
         except OSError:
             self._usage = None
 
-    # -- what is said
+    # -- reporting
 
     def _status(self) -> BrokerStatus | None:
-        """None where the object is another process's: what is said there is that one's."""
+        """The status; None if another process owns the object."""
         if self.registration.deposed.done():
             return None
         return broker_status(
             StatusParts(
                 process=self._parts.process,
-                session=self._session_to_tell(),
+                session=self._session_to_report(),
                 rack=self._rack,
                 is_draining=self._is_draining,
                 is_online=self._is_online,
@@ -320,24 +320,24 @@ class KubernetesStore:
         )
 
     def _vouched(self) -> Attested:
-        """What can be said for the data, now. A process that was admitted has lost nothing since,
-        so that it can be admitted anew where the operator has forgotten that it ever was."""
+        """Whether the data is intact. A process that was admitted has lost nothing since, so it can
+        be admitted again even if the operator has forgotten its session."""
         is_admitted = self.registration.session != NEVER_ADMITTED
         if not is_admitted:
             return self._attested
         return replace(self._attested, tail=Tail.INTACT, went_back=False)
 
-    def _session_to_tell(self) -> Session:
-        """The one in force; before, only one that the operator has forgotten.
+    def _session_to_report(self) -> Session:
+        """The present session; before admission, only one that the operator has forgotten.
 
-        After a restored backup it would give out again what was used here.
+        After a restored backup it would otherwise assign a session again that was used here.
         """
         used = Session(self._record.session)
         return self.registration.session or (used if used > self._given_out else NEVER_ADMITTED)
 
 
 async def _best_effort(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """For a disk that has failed already."""
+    """A disk write that may fail: the disk has failed already."""
     try:
         await work()
     except OSError as error:

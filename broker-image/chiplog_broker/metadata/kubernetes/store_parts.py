@@ -1,4 +1,4 @@
-"""What the store works with: who it is, and its ports."""
+"""The identity and the ports of a store."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, MutableMapping
@@ -20,7 +20,7 @@ StartTask = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParts:
-    """What the store is made of."""
+    """What the store consists of."""
 
     process: Process
     api: KubeApi

@@ -1,7 +1,7 @@
 """What a PartitionMap means for the clients and the replicas of one broker.
 
-A leader or an in-sync replica counts only in the very session the map names (R1). Of itself a
-process knows its session; of others it knows what their Broker objects say.
+A leader or an in-sync replica counts only in the session that the map names (R1). A process knows
+its own session; those of others are in their Broker objects.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from chiplog_core.topic_name import is_internal
 
 
 def current_generation(spec: PartitionMapSpec) -> Generation | None:
-    """The generation that the name means now; None for a topic that is not there."""
+    """The present generation of the name; None if there is no such topic."""
     return next((one for one in spec.generations if one.topic_id == spec.current), None)
 
 
@@ -24,7 +24,7 @@ def uuid_of(topic_id: TopicId) -> UUID:
 
 
 def topic_view(spec: PartitionMapSpec, live: frozenset[ReplicaRef]) -> TopicView | None:
-    """The topic of that name, given who lives; None where there is none."""
+    """The view of a topic, given the live brokers; None if there is no such topic."""
     generation = current_generation(spec)
     if generation is None:
         return None
@@ -62,7 +62,7 @@ def _partition_view(state: PartitionState, living: Mapping[BrokerId, ReplicaRef]
 
 
 def held_by(generation: Generation, broker_id: BrokerId) -> list[PartitionState]:
-    """Its partitions of which a broker has a replica."""
+    """The partitions of which a broker has a replica."""
     return [one for one in generation.partitions if broker_id in one.replicas]
 
 

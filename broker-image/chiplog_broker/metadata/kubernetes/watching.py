@@ -15,11 +15,11 @@ Listed = Callable[[Iterable[Manifest]], None]
 
 
 def nothing_to_do(_present: Iterable[Manifest]) -> None:
-    """For kinds whose absence says nothing."""
+    """For kinds whose absence has no meaning."""
 
 
 class _Listening:
-    """Tells of complete lists."""
+    """Receives complete lists."""
 
     def __init__(self, cache: ObjectCache, listed: Listed, outages: Outages) -> None:
         self._cache = cache
@@ -27,20 +27,20 @@ class _Listening:
         self._outages = outages
 
     def listed(self) -> None:
-        self._outages.heard()
+        self._outages.answered()
         self._listed(self._cache.values())
 
     def interrupted(self) -> None:
-        """What was known stays in force until the next list."""
+        """What is known stays in force until the next list."""
 
 
 def watch(
     parts: StoreParts, kind: Kind, seen: OnChange, listed: Listed = nothing_to_do
 ) -> Reflector:
-    """A reflector of the cluster's objects of this kind; `seen` is told of every change."""
+    """A reflector of the cluster's objects of this kind; calls `seen` with every change."""
 
     def heard(before: Manifest | None, after: Manifest | None) -> None:
-        parts.outages.heard()
+        parts.outages.answered()
         seen(before, after)
 
     cache = ObjectCache(heard, without_managed_fields)

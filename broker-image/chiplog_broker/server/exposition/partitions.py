@@ -28,7 +28,7 @@ def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
     own, found = cluster.broker_id, []
     for topic in cluster:
         for view in topic.partitions:
-            if topic.leader_to_tell(view) != own:
+            if topic.advertised_leader(view) != own:
                 continue
             partition = replicas.get(topic.name, view.index)
             if partition is not None and partition.is_leader:

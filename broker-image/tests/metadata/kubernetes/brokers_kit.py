@@ -59,11 +59,11 @@ class Member:
 class Brokers:
     """A cluster whose operator is the test."""
 
-    def __init__(self, member: "MemberKit", folder: Path) -> None:
+    def __init__(self, member: "MemberKit", directory: Path) -> None:
         self.kit = member.kit
         self.api = member.api
         self.operator = member.operator
-        self.folder = folder
+        self.directory = directory
         self.up: dict[int, Member] = {}
         self.epoch = 0
         self.unclean_epoch: int | None = None
@@ -84,8 +84,8 @@ class Brokers:
             await self._start(broker_id, {key.replace("_", "."): v for key, v in config.items()})
 
     async def _start(self, broker_id: int, config: dict[str, str]) -> None:
-        folder = self.folder / str(broker_id)
-        data, metadata = SystemDisk(folder / "data"), SystemDisk(folder / "metadata")
+        directory = self.directory / str(broker_id)
+        data, metadata = SystemDisk(directory / "data"), SystemDisk(directory / "metadata")
         clock, rng = SystemClock(), SystemRng()
         process = Process(
             cluster=CLUSTER,

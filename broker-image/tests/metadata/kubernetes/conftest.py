@@ -292,9 +292,9 @@ class Operator:
 class MemberKit:
     """Processes of broker 1, one after another, on one folder."""
 
-    def __init__(self, kit: "Kit", folder: Path) -> None:
+    def __init__(self, kit: "Kit", directory: Path) -> None:
         self.kit = kit
-        self.folder = folder
+        self.directory = directory
         self.api = MemoryApi()
         self.operator = Operator(self.api)
         self.machine = Machine()
@@ -315,7 +315,10 @@ class MemberKit:
 
     def new_process(self) -> Broker:
         self.let_go()
-        data, metadata = SystemDisk(self.folder / "data"), SystemDisk(self.folder / "metadata")
+        data, metadata = (
+            SystemDisk(self.directory / "data"),
+            SystemDisk(self.directory / "metadata"),
+        )
         self._disks = [data, metadata]
         clock, rng = SystemClock(), SystemRng()
         config = {"node.id": "1"}
@@ -405,14 +408,14 @@ class MemberKit:
 
     def kept_session(self) -> dict[str, Any]:
         """What the next process would find of this one."""
-        content = without_checksum((self.folder / "metadata/session.json").read_bytes())
+        content = without_checksum((self.directory / "metadata/session.json").read_bytes())
         found: dict[str, Any] = json.loads(content)
         return found
 
     def change_kept_session(self, **changes: object) -> None:
         """Let the next process find something else, written as brokers write it."""
         text = json.dumps(self.kept_session() | changes) + "\n"
-        path = self.folder / "metadata/session.json"
+        path = self.directory / "metadata/session.json"
         path.write_bytes(with_checksum(text.encode()))
 
     async def crash(self) -> None:

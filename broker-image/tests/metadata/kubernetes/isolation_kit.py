@@ -1,4 +1,4 @@
-"""Three brokers whose clock goes as fast as the test wants, and that look at it when it says so."""
+"""Three brokers with the test's clock: they check for isolation when the test says so."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ class SteppedClock(SystemClock):
 
 
 class SteppedCluster:
-    """Three brokers that look at the clock when the test says so."""
+    """Three brokers that check for isolation when the test says so."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -60,19 +60,19 @@ class SteppedCluster:
         await self.pass_silently(SILENCE_S)
         assert self.replica().is_isolated
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Nothing else runs meanwhile."""
         for watch in self.watches:
-            await watch.look()
+            await watch.check()
 
     async def pass_silently(self, seconds: float) -> None:
-        """A little more than this goes by, and nobody is heard in it."""
-        await self.look()
+        """Let a little more than this pass without any contact."""
+        await self.check()
         passed_s = 0.0
         while passed_s <= seconds:
             SteppedClock.ahead_s += STEP_S
             passed_s += STEP_S
-            await self.look()
+            await self.check()
 
     def cut_api(self) -> None:
         self.brokers.api.away = True
@@ -156,7 +156,7 @@ def stepped_cluster(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Steppe
     one = SteppedCluster(brokers)
     SteppedClock.ahead_s = 0.0
     monkeypatch.setattr(brokers_kit, "SystemClock", SteppedClock)
-    monkeypatch.setattr(housekeeping, "LOOK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(housekeeping, "CHECK_INTERVAL_S", 3600.0)
     init = SilenceWatch.__init__
 
     def kept(watch: SilenceWatch, *given: Any) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 USER = "User:ada"
 
 
-async def asked(member: "MemberKit", operation: "Operation") -> "asyncio.Task[Outcome]":
+async def requested(member: "MemberKit", operation: "Operation") -> "asyncio.Task[Outcome]":
     """Submit it, and wait until the operator sees it."""
     task: asyncio.Task[Outcome] = asyncio.create_task(member.store.submit(operation, USER))
     await member.eventually(lambda: member.operator.status.requests)
@@ -30,7 +30,7 @@ def test_success_is_told_when_the_topic_of_that_owner_has_leaders(member: "Membe
     async def scenario() -> None:
         async with member.admitted(1):
             operation = CreateTopic(name="orders", partitions=2)
-            task = await asked(member, operation)
+            task = await requested(member, operation)
             (request,) = member.operator.status.requests
             assert request.principal == USER
             assert from_body(request.op, request.body).name == "orders"
@@ -56,7 +56,7 @@ def test_success_is_told_when_the_topic_of_that_owner_has_leaders(member: "Membe
 def test_a_refusal_is_passed_on(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
-            task = await asked(member, DeleteTopic(name="orders"))
+            task = await requested(member, DeleteTopic(name="orders"))
             member.operator.answer(member.operator.status.requests[0].id, code=44)
             outcome = await task
             assert (outcome.code, outcome.message) == (ErrorCode.policy_violation, "told so")
@@ -74,7 +74,7 @@ def test_a_validated_creation_says_what_the_topic_would_be(
         async with member.admitted(1):
             member.operator.write_broker(config={"log.retention.hours": "2"})
             config = {"cleanup.policy": "compact"}
-            task = await asked(
+            task = await requested(
                 member, CreateTopic(name="orders", config=config, validate_only=True)
             )
             counts = {} if is_old else {"partitions": 6, "replicas": 3}
@@ -99,7 +99,7 @@ def test_deleted_is_told_when_the_topic_is_gone(member: "MemberKit") -> None:
     async def scenario() -> None:
         member.operator.write_map("orders", [member.partition(1, 0)])
         async with member.admitted(1):
-            task = await asked(member, DeleteTopic(name="orders"))
+            task = await requested(member, DeleteTopic(name="orders"))
             member.operator.answer(member.operator.status.requests[0].id, uid=None)
             await asyncio.sleep(0.05)
             assert not task.done()
@@ -114,7 +114,7 @@ def test_grown_is_told_when_the_new_partitions_have_leaders(member: "MemberKit")
     async def scenario() -> None:
         member.operator.write_map("orders", [member.partition(1, 0)])
         async with member.admitted(1):
-            task = await asked(member, GrowTopic(name="orders", partitions=2))
+            task = await requested(member, GrowTopic(name="orders", partitions=2))
             member.operator.answer(member.operator.status.requests[0].id)
             await asyncio.sleep(0.05)
             assert not task.done()
@@ -134,7 +134,7 @@ def test_a_configuration_is_told_when_it_is_seen_or_was_overwritten(
         member.operator.write_map("orders", [member.partition(1, 0)])
         async with member.admitted(1):
             changes = (ConfigChange(Change.SET, "retention.ms", "5000"),)
-            task = await asked(member, ConfigureTopic(name="orders", changes=changes))
+            task = await requested(member, ConfigureTopic(name="orders", changes=changes))
             member.operator.answer(member.operator.status.requests[0].id)
             await asyncio.sleep(0.05)
             assert not task.done()
@@ -149,7 +149,7 @@ def test_a_configuration_is_told_when_it_is_seen_or_was_overwritten(
 def test_nobody_answers_in_time(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
-            task = await asked(member, CreateTopic(name="orders", timeout_ms=150))
+            task = await requested(member, CreateTopic(name="orders", timeout_ms=150))
             assert (await task).code is ErrorCode.request_timed_out
             await member.eventually(lambda: not member.operator.status.requests)
 
@@ -174,7 +174,7 @@ def test_no_more_wait_than_fit_into_the_status(
 
     async def scenario() -> None:
         async with member.admitted(1):
-            task = await asked(member, CreateTopic(name="orders", timeout_ms=5000))
+            task = await requested(member, CreateTopic(name="orders", timeout_ms=5000))
             outcome = await member.store.submit(CreateTopic(name="more"), USER)
             assert outcome.code is ErrorCode.throttling_quota_exceeded
             # A broker that stops keeps nobody waiting.
@@ -189,7 +189,7 @@ def test_all_requests_together_leave_room_in_the_object(
 ) -> None:
     async def scenario() -> None:
         async with member.admitted(1):
-            first = await asked(member, CreateTopic(name="orders", partitions=1))
+            first = await requested(member, CreateTopic(name="orders", partitions=1))
             (request,) = member.operator.status.requests
             room = admin_requests.stored_bytes(request)
             assert room > len(request.body)
@@ -207,7 +207,7 @@ def test_all_requests_together_leave_room_in_the_object(
 def test_requests_of_the_process_before_go_with_its_registration(member: "MemberKit") -> None:
     async def scenario() -> None:
         async with member.admitted(1):
-            task = await asked(member, CreateTopic(name="orders", partitions=1))
+            task = await requested(member, CreateTopic(name="orders", partitions=1))
             left = member.api.objects["brokers", "c1-1"]["status"]["requests"]
             task.cancel()
             await member.eventually(lambda: not member.operator.status.requests)

@@ -158,7 +158,7 @@ def test_the_page_cache_vouches_for_the_tail_until_the_machine_restarts(
             await member.crash()
             (directory,) = member.operator.status.directories
             assert directory.intact_since == 1
-            mark = member.folder / "data/.kafka_cleanshutdown"
+            mark = member.directory / "data/.kafka_cleanshutdown"
         mark.unlink()
         async with member.starting():
             (directory,) = member.operator.status.directories
@@ -190,7 +190,7 @@ def test_sigterm_says_draining_and_leaves_a_clean_mark(member: "MemberKit") -> N
             pass
         left = member.operator.status
         assert left.draining
-        assert (member.folder / "data/.kafka_cleanshutdown").exists()
+        assert (member.directory / "data/.kafka_cleanshutdown").exists()
         member.machine.boot = "boot-2"
         async with member.admitted(2):
             assert not member.operator.status.draining

@@ -16,7 +16,7 @@ from tests.metadata.kubernetes.brokers_kit import ALL, Brokers, run
 
 async def damaged(brokers: Brokers, broker_id: int) -> None:
     """Stop a broker whose disk then loses a bit of what was durable."""
-    data = brokers.folder / str(broker_id) / "data"
+    data = brokers.directory / str(broker_id) / "data"
     directory = brokers.up[broker_id].broker._directory
     await directory.logs["orders", 0].flush()  # type: ignore[index]
     await directory.checkpoint(brokers.up[broker_id].broker._replicas.high_watermarks())
@@ -54,7 +54,7 @@ def test_what_was_damaged_is_fetched_anew(brokers: Brokers) -> None:
         await brokers.settled(1)
         await brokers.equal(5)
         await brokers.eventually(lambda: told_of(brokers, 3) == [(0, True)])
-        stray = [one.name for one in (brokers.folder / "3/data").glob("orders-0.*-stray")]
+        stray = [one.name for one in (brokers.directory / "3/data").glob("orders-0.*-stray")]
         assert len(stray) == 1
         # It is whole, but that is for its leader to say; no map makes it lead before.
         await brokers.stop(3)
@@ -107,7 +107,7 @@ def test_what_the_leader_deleted_goes_everywhere(brokers: Brokers) -> None:
             await brokers.produce(1, b"x", b"y")
         await brokers.stop(3)
         brokers.fence(3)
-        shutil.rmtree(brokers.folder / "3")
+        shutil.rmtree(brokers.directory / "3")
         brokers._sessions[3] = 7
         brokers.lead(1, isr=(1, 2))
         await brokers.settled(1)

@@ -13,7 +13,7 @@ OFTEN = {"chiplog_scrub_interval_ms": "500"}
 
 def flip(brokers: Brokers, broker_id: int, byte: int = 30) -> None:
     """A bit of what was durable."""
-    path = brokers.folder / str(broker_id) / "data/orders-0" / LOG
+    path = brokers.directory / str(broker_id) / "data/orders-0" / LOG
     with path.open("r+b") as file:
         file.seek(byte)
         (before,) = file.read(1)
@@ -79,12 +79,12 @@ def test_a_leader_that_reads_what_is_damaged_resigns_and_is_rebuilt(brokers: Bro
         assert registry.get_sample_value("chiplog_broker_damaged_replica", labels) == 1
         assert await fetched(brokers, 1) is ErrorCode.kafka_storage_error
         # The map makes it the leader still: nothing is thrown aside before another leads.
-        assert not list((brokers.folder / "1/data").glob("*-stray"))
+        assert not list((brokers.directory / "1/data").glob("*-stray"))
         brokers.lead(2, isr=(2, 3))
         await brokers.settled(2)
         await brokers.equal(5)
         await brokers.eventually(lambda: told_of(brokers, 1) == [(f"orders-0/{LOG}", 0, True)])
-        assert len(list((brokers.folder / "1/data").glob("orders-0.*-stray"))) == 1
+        assert len(list((brokers.directory / "1/data").glob("orders-0.*-stray"))) == 1
         brokers.lead(2, isr=ALL)
         await brokers.eventually(lambda: told_of(brokers, 1) == [])
         assert past_of(brokers, 1) == [(f"orders-0/{LOG}", 0, "Changed", True)]
@@ -108,7 +108,7 @@ def test_a_follower_is_found_damaged_by_the_scrub_and_stays_listed_at_the_floor(
         flip(brokers, 3)
         await brokers.eventually(lambda: brokers.replicas(3)[0] is not before)
         await brokers.eventually(
-            lambda: bool(list((brokers.folder / "3/data").glob("orders-0.*-stray")))
+            lambda: bool(list((brokers.directory / "3/data").glob("orders-0.*-stray")))
         )
         await brokers.eventually(lambda: told_of(brokers, 3) == [])
         await brokers.equal(5)
@@ -128,7 +128,7 @@ def test_of_a_tail_that_is_cut_off_the_first_missing_offset_stays_told(brokers: 
 
     async def scenario() -> None:
         await with_records(brokers, **OFTEN)
-        path = brokers.folder / "3/data/orders-0" / LOG
+        path = brokers.directory / "3/data/orders-0" / LOG
         *_, (last, header) = iter_batches(path.read_bytes())
         assert header.base_offset == 4
         os.truncate(path, last)

@@ -154,8 +154,8 @@ def test_it_ends_with_the_next_use_of_the_fetch_session_of_one_that_rests(
     run(cluster.brokers, scenario)
 
 
-def has_heard_since(followers: Followers, since_s: float) -> bool:
-    return followers.heard_s >= since_s
+def has_fetched_since(followers: Followers, since_s: float) -> bool:
+    return followers.last_fetch_s >= since_s
 
 
 def test_an_outage_of_the_api_server_alone_changes_nothing_also_at_rest(
@@ -169,9 +169,9 @@ def test_an_outage_of_the_api_server_alone_changes_nothing_also_at_rest(
         for _ in range(4 * int(SILENCE_S)):
             SteppedClock.ahead_s += STEP_S
             # Its waiting fetch ends in time, and it sends the next one.
-            is_heard = partial(has_heard_since, followers, SteppedClock().monotonic_s())
-            await cluster.brokers.eventually(is_heard)
-            await cluster.look()
+            has_fetched = partial(has_fetched_since, followers, SteppedClock().monotonic_s())
+            await cluster.brokers.eventually(has_fetched)
+            await cluster.check()
         assert [one.resting is not None for one in followers._counted] == [True, True]
         assert await cluster.told() == [(OK, 1)] * 2
         assert [await cluster.produce(index=index) for index in (0, 1)] == [OK, OK]
@@ -208,7 +208,7 @@ def test_a_stall_of_the_process_is_no_silence(cluster: SteppedCluster) -> None:
         cluster.cut_api()
         cluster.cut_followers()
         SteppedClock.ahead_s += 10 * SILENCE_S
-        await cluster.look()
+        await cluster.check()
         assert not cluster.replica().is_isolated
         await cluster.pass_silently(SILENCE_S)
         assert cluster.replica().is_isolated
@@ -257,7 +257,7 @@ def test_another_reign_is_not_isolated_by_the_silence_of_the_one_before(
         assert await cluster.told() == [(OK, 2)]
         cluster.brokers.lead(1, minIsr=2)
         await cluster.brokers.settled(1)
-        await cluster.look()
+        await cluster.check()
         assert await cluster.produce() == OK
         assert await cluster.told() == [(OK, 1)]
 

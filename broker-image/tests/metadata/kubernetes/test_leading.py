@@ -51,12 +51,12 @@ class FollowerPeer:
     async def ask(
         self, offset: int, last_epoch: int = -1, *, wait_ms: int = 0, **changes: Any
     ) -> FetchPartitionResponse:
-        asked = {"replica_id": self.replica_id, "session": self.session, "epoch": self.epoch}
-        asked |= changes
-        partition = FetchPartition(0, asked["epoch"], offset, last_epoch, 0, 1 << 20)
+        requested = {"replica_id": self.replica_id, "session": self.session, "epoch": self.epoch}
+        requested |= changes
+        partition = FetchPartition(0, requested["epoch"], offset, last_epoch, 0, 1 << 20)
         request = FetchRequest(
-            replica_id=asked["replica_id"],
-            replica_epoch=asked["session"],
+            replica_id=requested["replica_id"],
+            replica_epoch=requested["session"],
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
@@ -391,7 +391,7 @@ def test_who_lags_is_proposed_out_and_who_catches_up_is_proposed_in(member: "Mem
         replica = one.replica
         await one.send(b"a")
         await two.ask(1, EPOCH)
-        replica._around.lag_max_s.__self__._config["replica.lag.time.max.ms"] = "50"
+        replica._context.lag_max_s.__self__._config["replica.lag.time.max.ms"] = "50"
         await asyncio.sleep(0.06)
         await two.ask(1, EPOCH)
         replica.check_followers()

@@ -20,7 +20,7 @@ OTHER_ID = "CCCCCCCCCCCCCCCCCCCCCQ"
 
 def kept(member: "MemberKit", topic: str = "orders") -> Any:
     """The map on disk."""
-    path = member.folder / f"metadata/maps/{topic}.json"
+    path = member.directory / f"metadata/maps/{topic}.json"
     content = without_checksum(path.read_bytes())
     return json.loads(content)["spec"]
 
@@ -116,7 +116,7 @@ def test_a_replica_that_fails_does_not_hold_up_the_others_of_its_topic(
 ) -> None:
     async def scenario() -> None:
         async with member.admitted(1) as client:
-            in_the_way = member.folder / "data/orders-0"
+            in_the_way = member.directory / "data/orders-0"
             in_the_way.mkdir()
             member.operator.write_map("orders", [member.partition(1, 0, one) for one in range(3)])
             await member.eventually(lambda: leads(member, index=2))
@@ -165,7 +165,7 @@ def test_a_missing_map_changes_nothing_and_is_reported(member: "MemberKit") -> N
             (report,) = member.operator.status.replica_reports
             assert (report.log_end_offset, str(report.isr[0])) == (1, "1@1")
             assert member.broker._cluster.topic("orders") is not None
-            assert (member.folder / "data/orders-0").exists()
+            assert (member.directory / "data/orders-0").exists()
 
     member.run(scenario)
 
@@ -193,19 +193,19 @@ def test_a_tombstone_deletes_exactly_its_topic_id(member: "MemberKit") -> None:
             )
             await member.eventually(lambda: member.operator.status.confirmed_tombstones)
             assert member.operator.status.confirmed_tombstones == (TopicId.from_text(OTHER_ID),)
-            assert (member.folder / "data/orders-0").exists()
+            assert (member.directory / "data/orders-0").exists()
             member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
             await member.eventually(
                 lambda: (
                     member.operator.status.confirmed_tombstones == (TopicId.from_text(TOPIC_ID),)
                 )
             )
-            assert not (member.folder / "data/orders-0").exists()
+            assert not (member.directory / "data/orders-0").exists()
             assert member.broker._cluster.topic("orders") is None
             # The map goes last: nothing of it is left, neither here nor in the status.
             member.operator.remove_map("orders")
             await member.eventually(lambda: not member.operator.status.confirmed_tombstones)
-            assert not (member.folder / "metadata/maps/orders.json").exists()
+            assert not (member.directory / "metadata/maps/orders.json").exists()
 
     member.run(scenario)
 
@@ -218,7 +218,7 @@ def test_a_tombstone_that_was_seen_while_the_logs_were_closed(member: "MemberKit
         member.operator.write_map("orders", None, tombstones=[tombstone(TOPIC_ID)])
         async with member.admitted(2):
             await member.eventually(lambda: member.operator.status.confirmed_tombstones)
-            assert not (member.folder / "data/orders-0").exists()
+            assert not (member.directory / "data/orders-0").exists()
 
     member.run(scenario)
 

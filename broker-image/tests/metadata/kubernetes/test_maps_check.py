@@ -135,7 +135,7 @@ def test_maps_on_an_older_copy_of_the_volume_are_not_known_better(member: "Membe
             await member.eventually(lambda: member.replica().is_leader)
             assert member.replica().log.topic_id == uuid_of(TopicId.from_text(other))
             assert not member.store._maps.regressed
-        aside = [one.name for one in (member.folder / "data").iterdir() if "stray" in one.name]
+        aside = [one.name for one in (member.directory / "data").iterdir() if "stray" in one.name]
         assert len(aside) == 1, "what the copy holds of the deleted topic stays, for people"
 
     member.run(scenario)
@@ -150,7 +150,7 @@ def test_an_object_that_went_back_does_not_end_the_process(member: "MemberKit") 
             older = copy.deepcopy(member.api.objects["brokers", "c1-1"])
         await member.crash()
         member.machine.boot = "boot-2"
-        (member.folder / "data/.kafka_cleanshutdown").unlink()
+        (member.directory / "data/.kafka_cleanshutdown").unlink()
         member.change_kept_session(fsync_only=False)
         async with member.starting() as start:
             (directory,) = member.operator.status.directories

@@ -126,22 +126,22 @@ def test_what_the_api_server_does_is_heard_and_its_errors_are_not(member: "Membe
     async def scenario() -> None:
         async with member.admitted(1):
             authority = member.membership.authority
-            begun_s = authority.heard_s
-            await member.eventually(lambda: authority.heard_s > begun_s)
+            begun_s = authority.answered_s
+            await member.eventually(lambda: authority.answered_s > begun_s)
             member.api.away = True
             await member.eventually(lambda: authority.is_out)
-            silent_s = authority.heard_s
+            silent_s = authority.answered_s
             await asyncio.sleep(0.1)
-            assert authority.heard_s == silent_s
+            assert authority.answered_s == silent_s
             member.api.away = False
-            await member.eventually(lambda: authority.heard_s > silent_s)
+            await member.eventually(lambda: authority.answered_s > silent_s)
             # What a watch tells counts, whatever becomes of writes.
             held = member.api.hold_patches("leases")
             await member.eventually(held.is_reached)
             await member.eventually(lambda: len(member.api._watchers["brokers"]) == 1)
-            silent_s = authority.heard_s
+            silent_s = authority.answered_s
             member.operator.write_broker(rack="r")
-            await member.eventually(lambda: authority.heard_s > silent_s)
+            await member.eventually(lambda: authority.answered_s > silent_s)
             held.let_go()
 
     member.run(scenario)
@@ -153,6 +153,6 @@ def test_a_lease_that_is_not_there_was_looked_for(member: "MemberKit") -> None:
             authority = member.membership.authority
             member.api.remove(LEASES, names.broker_lease("c1", BrokerId(1)))
             since_s = asyncio.get_running_loop().time()
-            await member.eventually(lambda: authority.heard_s > since_s)
+            await member.eventually(lambda: authority.answered_s > since_s)
 
     member.run(scenario)

@@ -28,7 +28,7 @@ def answers(brokers: Brokers, broker_id: int) -> list[tuple[str, str]]:
 
 
 def put_aside(brokers: Brokers, broker_id: int) -> int:
-    return len(list((brokers.folder / f"{broker_id}/data").glob("orders-0.*-stray")))
+    return len(list((brokers.directory / f"{broker_id}/data").glob("orders-0.*-stray")))
 
 
 def test_a_follower_is_fetched_anew_once(brokers: Brokers) -> None:

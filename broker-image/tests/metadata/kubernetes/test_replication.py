@@ -57,7 +57,7 @@ def test_a_follower_without_any_data_gets_it_all(brokers: Brokers) -> None:
         await brokers.settled(1)
         await brokers.produce(1, b"one", b"two")
         await brokers.stop(3)
-        shutil.rmtree(brokers.folder / "3")
+        shutil.rmtree(brokers.directory / "3")
         brokers.fence(3)
         brokers._sessions[3] = 7
         brokers.lead(1, isr=(1, 2))

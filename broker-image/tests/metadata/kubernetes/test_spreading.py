@@ -26,9 +26,9 @@ async def create(client: "Client", brokers: Brokers) -> "asyncio.Task[Any]":
     request = types.CreateTopicsRequest(
         topics=(topic,), timeout=brokers.kit.milliseconds(20_000), validate_only=False
     )
-    asked = asyncio.create_task(client.ask(ApiKey.CREATE_TOPICS, request))
+    requested = asyncio.create_task(client.ask(ApiKey.CREATE_TOPICS, request))
     await brokers.eventually(lambda: brokers.status(1).requests)
-    return asked
+    return requested
 
 
 def hold_back(brokers: Brokers, broker_id: int) -> asyncio.Event:
@@ -60,11 +60,11 @@ def test_success_is_told_when_the_other_brokers_know_the_topic(
         brokers.wait_for_others = True
         await brokers.start(*ALL)
         may_go = hold_back(brokers, 3)
-        asked = await create(await brokers.client(1), brokers)
+        requested = await create(await brokers.client(1), brokers)
         await made(brokers)
-        was_done = await done_soon(asked)
+        was_done = await done_soon(requested)
         may_go.set()
-        answer = await asked
+        answer = await requested
         assert not was_done, "broker 3 did not know it"
         assert [one.error_code for one in answer.topics] == [OK]
         assert brokers.up[3].broker._cluster.topic("orders") is not None
@@ -81,9 +81,9 @@ def test_a_broker_that_never_learns_of_it_holds_nobody_up(
         brokers.wait_for_others = True
         await brokers.start(*ALL)
         may_go = hold_back(brokers, 3)
-        asked = await create(await brokers.client(1), brokers)
+        requested = await create(await brokers.client(1), brokers)
         await made(brokers)
-        answer = await asked
+        answer = await requested
         assert [one.error_code for one in answer.topics] == [OK]
         may_go.set()
 
@@ -99,14 +99,14 @@ def test_a_broker_that_cannot_be_reached_holds_nobody_up(
         brokers.wait_for_others = True
         await brokers.start(*ALL)
         await brokers.stop(3)
-        asked = await create(await brokers.client(1), brokers)
+        requested = await create(await brokers.client(1), brokers)
         await made(brokers)
-        answer = await asked
+        answer = await requested
         assert [one.error_code for one in answer.topics] == [OK]
 
     run(brokers, scenario)
 
 
-async def done_soon(asked: "asyncio.Task[Any]") -> bool:
-    done, _ = await asyncio.wait([asked], timeout=0.3)
+async def done_soon(requested: "asyncio.Task[Any]") -> bool:
+    done, _ = await asyncio.wait([requested], timeout=0.3)
     return bool(done)

@@ -36,7 +36,7 @@ def digest_of(data: bytes) -> bytes:
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
-class Looker:
+class BatchInspector:
     """Looks at the batches of one split of one replica; what it finds is in `read`."""
 
     def __init__(self, facts: PartitionFacts, wanted: Wanted, read: Read) -> None:
@@ -52,7 +52,7 @@ class Looker:
         if self._placement is not None:
             read.tally = self._placement.tally
 
-    def look(self, batch: Batch, header: BatchHeader, data: memoryview) -> list[Surviving]:
+    def inspect(self, batch: Batch, header: BatchHeader, data: memoryview) -> list[Surviving]:
         """Judge a batch; returns its records where they are to be compared key by key."""
         read = self._read
         read.bytes += batch.size_bytes

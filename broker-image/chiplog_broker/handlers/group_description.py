@@ -24,7 +24,7 @@ Assigned: TypeAlias = dict[TopicPartition, None]
 """In the order in which they were met."""
 
 
-class Told:
+class GroupDescriber:
     """Knows which topics there are, and where those end that are led here."""
 
     def __init__(self, cluster: ClusterView, leaders: Leaders) -> None:
@@ -35,15 +35,15 @@ class Told:
         self, group: Description, slices: Slices
     ) -> tuple[tuple[Member, ...], Assigned]:
         """As many members as a status shows, and what all of them together consume."""
-        told: list[Member] = []
+        described: list[Member] = []
         assigned: Assigned = {}
         for member in sorted(group.members, key=lambda one: one.member_id):
             theirs = assignment_of(group, member)
             assigned |= dict.fromkeys(theirs)
-            if len(told) < MAX_GROUP_STATUS_MEMBERS:
-                told.append(told_member(member, theirs))
+            if len(described) < MAX_GROUP_STATUS_MEMBERS:
+                described.append(member_status(member, theirs))
             await slices.pause()
-        return tuple(told), assigned
+        return tuple(described), assigned
 
     async def topics(
         self,
@@ -99,7 +99,7 @@ def assignment_of(group: Description, member: MemberDescription) -> tuple[TopicP
     return tuple(TopicPartition(topic, partition) for topic, partition in assigned)
 
 
-def told_member(member: MemberDescription, assignment: Iterable[TopicPartition]) -> Member:
+def member_status(member: MemberDescription, assignment: Iterable[TopicPartition]) -> Member:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(set(assignment)):
         by_topic.setdefault(topic, []).append(partition)
