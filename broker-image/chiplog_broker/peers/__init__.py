@@ -1,1 +1,1 @@
-"""Talking to the other brokers of the cluster, as their client."""
+"""Connections to the other brokers of the cluster, as their client."""

@@ -1,8 +1,8 @@
-"""A connection to another broker: requests out, answers in, many on their way at once.
+"""A connection to another broker, with pipelined requests.
 
-A broker answers a connection's requests in their order. So an answer out of order, or one
-that does not come, leaves nothing to go on with: the connection is closed, whatever waits
-fails with a `PeerError`, and whoever wants more dials anew.
+A broker answers the requests of a connection in order. An answer out of order, or a missing one,
+makes the connection unusable: it is closed, waiting requests fail with a `PeerError`, and the
+caller has to dial again.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from chiplog_wire.protocol.framing import SOCKET_REQUEST_MAX_BYTES
 
 
 class PeerConnection(asyncio.BufferedProtocol):
-    """Both halves of the conversation, once a transport is connected to it.
+    """The protocol and the client of one connection.
 
-    What is said is `wire`'s; here are the transport and those who wait. The answers' bodies belong
-    to the one who asked.
+    The messages are handled by `chiplog_wire`; this class adds the transport and the waiting
+    requests. The bodies of answers belong to the caller.
     """
 
     def __init__(self, client_id: str, max_frame_bytes: int = SOCKET_REQUEST_MAX_BYTES) -> None:
@@ -43,11 +43,11 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """API key -> (lowest, highest version) that the peer speaks, once it has been asked."""
+        """API key -> (lowest, highest version) of the peer, once known."""
         return self.wire.versions
 
     def common_version(self, key: ApiKey) -> int:
-        """The highest version that both ends speak. Raises `PeerError`."""
+        """The highest version that both support. Raises `PeerError`."""
         try:
             return self.wire.common_version(key)
         except NoCommonVersion as none:
@@ -58,7 +58,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     ) -> "asyncio.Future[memoryview]":
         """Send a request, given as pieces of its body; the result is the answer's body.
 
-        Whoever cancels the result only gives up the answer. Raises `PeerLost`.
+        A caller that cancels the result only ignores the answer. Raises `PeerLost`.
         """
         if self._transport is None or self._lost is not None:
             raise self._lost or PeerLost("not connected")
@@ -93,11 +93,11 @@ class PeerConnection(asyncio.BufferedProtocol):
             raise PeerLost(str(violation)) from violation
 
     def allow(self, max_frame_bytes: int) -> None:
-        """The peer is known from now on: its answers may be this large."""
+        """The peer is authenticated: its answers may have this size."""
         self.wire.allow(max_frame_bytes)
 
     def fail(self, why: PeerError) -> None:
-        """Close at once; whatever waits fails with `why`."""
+        """Close at once; waiting requests fail with `why`."""
         if self._lost is None:
             self._lost = why
         if self._transport is not None:
@@ -108,7 +108,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 answer.set_exception(self._lost)
 
     def close(self) -> None:
-        """Close on our own account."""
+        """Close the connection ourselves."""
         self.fail(PeerLost("closed by us"))
 
     # -- asyncio.BufferedProtocol
@@ -128,7 +128,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         try:
             while (answer := self.wire.next_answer()) is not None:
                 waiting = self._waiting.popleft()
-                # Who has given up does not want it any more.
+                # The caller has cancelled and does not want it any more.
                 if not waiting.done():
                     waiting.set_result(answer.body)
         except ProtocolViolation as violation:

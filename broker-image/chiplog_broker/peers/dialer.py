@@ -1,7 +1,7 @@
-"""How a broker gets to another's internal listener: connect, agree on versions, log in.
+"""Opens a connection to another broker's internal listener: connect, agree on versions, log in.
 
-Each end proves to the other that it knows the cluster's password (SCRAM), so what answers
-afterwards belongs to this cluster, whoever has an address by now.
+Each end proves that it knows the cluster's password (SCRAM), so the peer belongs to this cluster
+even if an address is in use by another process now.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from chiplog_wire.scram import (
 
 MECHANISM: Final = Mechanism.SCRAM_SHA_512
 
-# `Net.connect`, or what a test puts in its place. Raises `OSError`.
+# `Net.connect`, or a replacement in tests. Raises `OSError`.
 Connect = Callable[[PeerConnection, str, int], Awaitable[PeerConnection]]
 
 
@@ -48,7 +48,7 @@ class Dialer:
         self._max_answer_bytes = max_answer_bytes
 
     async def dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
-        """A connection that may ask for everything a broker may. Raises `PeerError`."""
+        """A connection with the permissions of a broker. Raises `PeerError`."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._dial(host, port, timeout_s)
@@ -58,7 +58,8 @@ class Dialer:
             ) from None
 
     async def _dial(self, host: str, port: int, timeout_s: float) -> PeerConnection:
-        """With each of the credentials: the peer may know of a new password later than we do."""
+        """Tries each of the credentials: the peer may know a new password earlier or later than we
+        do."""
         *newer, oldest = self._credentials.accepted()
         for one in newer:
             try:
@@ -90,8 +91,8 @@ class Dialer:
 async def open_up(
     connection: PeerConnection, new_scram: Callable[[], ScramClient], timeout_s: float
 ) -> None:
-    """Agree on versions and log in. Raises `PeerError`, `PeerRefused` where either end does not
-    convince the other."""
+    """Agree on versions and log in. Raises `PeerError`, and `PeerRefused` if one end does not
+    accept the other."""
     steps, answer = opening(connection.wire, new_scram), None
     try:
         while True:
@@ -108,7 +109,7 @@ async def open_up(
 
 
 def refusal(refused: OpeningRefused) -> PeerError:
-    """What it means for a broker that another broker answers so."""
+    """What this error code of another broker means."""
     if refused.key is ApiKey.SASL_HANDSHAKE:
         return PeerRefused(f"{MECHANISM.value}: {refused.code.name}")
     if refused.code is ErrorCode.sasl_authentication_failed:

@@ -1,8 +1,8 @@
-"""What can go wrong with another broker. None of it is our fault; all of it may pass."""
+"""Errors of connections to other brokers. None is a fault of this broker; all may be temporary."""
 
 
 class PeerError(Exception):
-    """Another broker cannot be talked to; the connection, if there was one, is closed."""
+    """Another broker cannot be reached; the connection, if there was one, is closed."""
 
 
 class PeerUnreachable(PeerError):  # noqa: N818 - names for what happened
@@ -18,4 +18,4 @@ class PeerTimedOut(PeerError):  # noqa: N818
 
 
 class PeerRefused(PeerError):  # noqa: N818
-    """It does not let us in, or did not prove that it belongs to this cluster."""
+    """It refuses our login, or did not prove that it belongs to this cluster."""

@@ -1,7 +1,7 @@
-"""Whether a new topic is known to the other brokers, before a client is told that it is there.
+"""Waits until the other brokers know a new topic, before a client is answered that it exists.
 
-Each broker learns of topics by itself, some ten milliseconds apart. A client that has just created
-one may be connected to any of them, and would be told that there is no such topic.
+Brokers learn of topics some ten milliseconds apart. A client may be connected to any of them, and
+would get "unknown topic" from one that is later.
 """
 
 import asyncio
@@ -22,14 +22,15 @@ from chiplog_wire.protocol.messages import NodeEndpoint
 logger = logging.getLogger(__name__)
 
 WITHIN_S: Final = 1.0
-"""After that the client is answered all the same: the topic is there, and a broker that does not
-know it by now is slow, or away."""
+"""After this time the client is answered anyway: the topic exists, and a broker that does not know
+it yet is slow or unavailable."""
 RETRY_S: Final = 0.02
 IDS_FROM_VERSION: Final = 10
 
 
 class Spreading:
-    """Asks the other brokers; one connection each, kept for the next topic."""
+    """Sends Metadata requests to the other brokers; one connection each, kept for the next
+    topic."""
 
     def __init__(self, cluster: ClusterView, dialer: Dialer, clock: Clock) -> None:
         self._cluster = cluster
@@ -58,13 +59,13 @@ class Spreading:
             logger.warning("topic_not_known_yet", extra=facts)
 
     async def close(self) -> None:
-        """Nobody waits any more."""
+        """Close all connections; those that wait stop waiting."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     def _forget(self, others: list[NodeEndpoint]) -> None:
-        """Connections to brokers that are gone, or elsewhere."""
+        """Drop connections to brokers that are gone or have another address."""
         for node in self._connections.keys() - set(others):
             self._connections.pop(node).close()
 
@@ -74,7 +75,7 @@ class Spreading:
                 if await self._knows(node, topic):
                     return
             except PeerError as error:
-                # Clients cannot reach it either, and ask another.
+                # Clients cannot reach this broker either, and use another.
                 logger.debug("peer_not_asked", extra={"broker": node.node_id, "error": str(error)})
                 return
             await self._clock.sleep(RETRY_S)
@@ -107,7 +108,7 @@ class Spreading:
 
 
 def metadata_request(version: int, topic_id: UUID) -> Any:
-    """Of one topic, by id: another one of the name would be another topic."""
+    """A request for one topic, by id: the name may belong to another topic."""
     from chiplog_wire.protocol.codec import schema  # noqa: PLC0415 - kio, with the first topic
 
     request = schema.request_class(ApiKey.METADATA, version)

@@ -22,14 +22,14 @@ from chiplog_wire.protocol.errors import ProtocolViolation
 from chiplog_wire.protocol.framing import FrameReader
 from chiplog_wire.protocol.requests import Request, UnsupportedApiVersions, parse_request
 
-# As many Produce requests of one connection as may wait for the disk together.
+# The number of Produce requests of one connection that may wait for the disk together.
 MAX_WAITING: Final = 64
 
 Answer = list[bytes]
 
 
 class Alone(NamedTuple):
-    """A request that is still at work on its frame: nothing may start behind it, whatever it is."""
+    """A request whose frame is still in use: no other request starts before it ends."""
 
     future: asyncio.Future[Answer]
 
@@ -53,20 +53,20 @@ class Service(Protocol):
         """A client connected; None refuses it."""
 
     def unsent(self, change_bytes: int) -> None:
-        """A client that does not take its answers holds so many bytes more, or fewer."""
+        """The unsent bytes of a slow client have changed by this many."""
 
     def disconnected(self, connection: "Connection", why: Exception | None) -> None:
-        """The connection is gone; `why` is a `ProtocolViolation` or the transport's error."""
+        """The connection is closed; `why` is a `ProtocolViolation` or the transport's error."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The transport's other half. Everything runs on the event loop's thread."""
+    """The protocol of one client connection. Runs on the event loop's thread only."""
 
     def __init__(self, service: Service, max_frame_bytes: int) -> None:
         self._service = service
         self._reader = FrameReader(max_frame_bytes, are_requests=True)
         self._waiting: deque[Answer | asyncio.Future[Answer]] = deque()
-        # Whether what waits last lets nothing start behind it.
+        # Whether the last waiting request lets no other request start.
         self._waits_alone = False
         self._waits_for_records = False
         self._may_write = True
@@ -80,14 +80,14 @@ class Connection(asyncio.BufferedProtocol):
         self._violation: ProtocolViolation | None = None
         self._transport: asyncio.Transport
         self.parse: Callable[[memoryview], AnyRequest] = parse_request
-        """What a frame is; a login may have frames of its own kind."""
+        """Parses a frame; a login may have frames of another kind."""
         self.peer: Peer
         self.bytes_in = 0
         self.frames_in = 0
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a request has begun to arrive and is not whole yet."""
+        """Whether a request has been received in part."""
         return self._reading and self._reader.pending_bytes > 0
 
     @property
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._files is not None:
             self._files.close()
         self._count_unsent(0)
-        # At once: what is part of a cycle is freed only when somebody looks for cycles.
+        # Now, because objects in reference cycles are freed only by a garbage collection.
         self._held = None
         self._reader.drop()
         if self._memory is not None:
@@ -152,26 +152,26 @@ class Connection(asyncio.BufferedProtocol):
         return self._files is not None and self._files.busy
 
     def abort(self) -> None:
-        """Drop the connection with whatever waits."""
+        """Close the connection without answering waiting requests."""
         self._transport.abort()
 
     def finish(self) -> None:
-        """Start nothing more; close when what has been started is answered and sent.
+        """Start no more requests; close once those that were started are answered and sent.
 
-        A Fetch that waits for records is not waited for.
+        Fetches that wait for records are not waited for.
         """
         self._finishing = True
         if self._waits_for_records or (self.idle and not self._sends_files):
             self._transport.close()
 
     def open(self, service: Service, max_frame_bytes: int) -> None:
-        """The peer is known from now on, and served by another service."""
+        """The client has logged in; another service handles it from now on."""
         self._service = service
         self._reader.max_frame_bytes = max_frame_bytes
         self.parse = parse_request
 
     def trim(self) -> None:
-        """Give back the read buffer of a connection that is at rest."""
+        """Release the read buffer of an idle connection."""
         if self.idle and self._held is None:
             self._reader.trim()
 
@@ -182,14 +182,15 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.unsent(size_bytes)
 
     def _start_requests(self) -> None:
-        """Start all whole requests that may start; read on only if every one could."""
+        """Start all complete requests that may start; read on only if all could."""
         try:
             while self._may_start():
                 request = self._held or self._next_request()
                 self._held = None
                 if request is None:
                     if self._memory is not None and self._memory.is_wanted:
-                        # A client that is always busy would keep its buffer, and the others out.
+                        # A client that is always busy would keep its buffer, and others would get
+                        # no memory.
                         self._reader.shrink()
                     self._read(on=True)
                     return
@@ -253,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start_requests()
 
     def _answered(self, _: asyncio.Future[Answer]) -> None:
-        """Send every answer that none before it holds back, then go on with the next request."""
+        """Send all answers up to the first that is not ready, then start further requests."""
         ready: Answer = []
         while self._waiting:
             first = self._waiting[0]
@@ -296,13 +297,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _granted(self) -> None:
-        """There is room for the rest of a request."""
+        """There is memory for the rest of a request."""
         self._has_room = True
         self._start_requests()
 
 
 def is_fetch(request: AnyRequest) -> bool:
-    """Whether it waits for what others write, and not for its own effect."""
+    """Whether it waits for records of others, and not for its own effect."""
     return isinstance(request, Request) and request.header.api_key is ApiKey.FETCH
 
 

@@ -1,6 +1,6 @@
-"""From a request to its answer: decode, hand to its handler, encode, count.
+"""From a request to its answer: decode, call the handler, encode, count.
 
-Every API that is advertised has a handler here, and a test holds the two tables together.
+Every advertised API has a handler, which a test checks.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LARGE_BODY_BYTES: Final = 16 * 2**10
-"""From here on a request is read in another thread: it may name thousands of partitions."""
+"""Requests of this size are decoded in another thread: they may name thousands of partitions."""
 LARGE_ANSWER: Final = 256
-"""From so many elements on an answer is written in another thread."""
+"""Answers with this many elements are encoded in another thread."""
 DECODED_ON_LOOP: Final = frozenset(
     {
         ApiKey.PRODUCE,
@@ -41,7 +41,7 @@ DECODED_ON_LOOP: Final = frozenset(
         ApiKey.SASL_AUTHENTICATE,
     }
 )
-"""Large because of their records, read quickly, or without arrays."""
+"""Requests that are large because of their records, decoded quickly, or without arrays."""
 
 
 class Dispatcher:
@@ -56,7 +56,7 @@ class Dispatcher:
     def start(
         self, request: Request | UnsupportedApiVersions, peer: Peer
     ) -> Answer | FileAnswer | asyncio.Future[Answer] | Alone:
-        """Begin a request. Raises `ProtocolViolation`, also for a fault of our own."""
+        """Start a request. Raises `ProtocolViolation`, also for an error in a handler."""
         if isinstance(request, UnsupportedApiVersions):
             return [encode_unsupported_version(request.correlation_id)]
         header = request.header
@@ -71,7 +71,7 @@ class Dispatcher:
         except ProtocolViolation:
             raise
         except Exception as fault:
-            # A fault must cost one connection and not the broker; the client tries again.
+            # An error costs one connection and not the broker; the client retries.
             logger.exception("request_failed", extra={"api": header.api.name})
             raise ProtocolViolation("the request failed") from fault
 
@@ -90,8 +90,8 @@ class Dispatcher:
         return self._encode_now(call, outcome)
 
     async def _large(self, request: Request, peer: Peer) -> Answer:
-        """A request that may name thousands of things: it is read and answered in another thread,
-        one at a time. What handlers do in between, they do in turns."""
+        """A request that may name thousands of partitions: decoded and encoded in another thread,
+        one at a time. Its handler runs in slices."""
         api, began_s = request.header.api, time.perf_counter()
         try:
             async with self._reading:
@@ -123,7 +123,7 @@ class Dispatcher:
         return [in_memory(chunk) for chunk in chunks]
 
     async def drain(self) -> None:
-        """Return when no request runs that changes something."""
+        """Return when no request is running that changes something."""
         while self._running:
             await asyncio.wait(self._running)
 
@@ -141,7 +141,7 @@ class Dispatcher:
         return self._to_its_end(answer())
 
     async def _finish(self, call: Call[Any], slow: Slow) -> Answer:
-        """The answer of a request that takes long; what it waits for then is no work of ours."""
+        """The answer of a slow request; waiting for records is not part of its work."""
 
         async def work() -> asyncio.Future[Answer] | Answer:
             try:
@@ -160,14 +160,15 @@ class Dispatcher:
         return await done if isinstance(done, asyncio.Future) else done
 
     def _to_its_end(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """A client that leaves must not stop half-way what it asked for."""
+        """Run to the end even if the client disconnects: its request must not be carried out in
+        part."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return asyncio.shield(task)
 
     def _encode(self, call: Call[Any], message: object) -> Answer:
-        """An answer that is sent later: files may be gone by then."""
+        """Encode an answer that is sent later: by then files may be deleted."""
         chunks = encode_response(call.header, message)
         self._count(call, chunks)
         answer = [in_memory(chunk) for chunk in chunks]
@@ -188,12 +189,12 @@ class Dispatcher:
 
 
 def is_large(message: object) -> bool:
-    """Whether one of kio's messages has many elements, in all its arrays together."""
+    """Whether a kio message has many elements, in all its arrays together."""
     return elements_left(message, LARGE_ANSWER) < 0
 
 
 def elements_left(message: object, most: int) -> int:
-    """How many there may be still; below 0 as soon as there are more, without looking further."""
+    """How many more elements are allowed; stops counting below 0."""
     if not is_dataclass(message):
         return most
     for one in fields(message):
@@ -208,5 +209,5 @@ def elements_left(message: object, most: int) -> int:
 
 
 async def in_thread(call: Callable[..., T], *given: Any) -> T:
-    """What it returns or raises. Other threads run for some milliseconds at a time meanwhile."""
+    """Run in a thread, and return or raise its result. Threads alternate every few milliseconds."""
     return await asyncio.get_running_loop().run_in_executor(None, call, *given)

@@ -22,7 +22,7 @@ from chiplog_wire.protocol.messages import Chunk
 
 logger = logging.getLogger(__name__)
 
-# A slice that is smaller costs less to read than the system calls that sendfile adds.
+# Smaller slices are read: sendfile's extra system calls would cost more.
 FROM_BYTES: Final = 64 * 1024
 # Bytes of an answer sent in one slice, even if the reader could take more; then other tasks run.
 SLICE_BYTES: Final = 4 * 2**20
@@ -31,17 +31,17 @@ Piece: TypeAlias = bytes | memoryview | LogSlice
 
 
 class FileAnswer(NamedTuple):
-    """An answer with slices that are still in their files: send it before the next await."""
+    """An answer whose slices are still in their files: send it before the next await."""
 
     pieces: list[Piece]
 
     def in_memory(self) -> list[bytes]:
-        """For whoever cannot send from a file."""
+        """For transports that cannot send from a file."""
         return [in_memory(piece) for piece in self.pieces]
 
 
 def with_files(chunks: list[Chunk]) -> list[bytes] | FileAnswer:
-    """An answer whose large slices stay in their files where that is possible."""
+    """An answer whose large slices stay in their files where possible."""
     if len(chunks) == 1 or not any(map(from_file, chunks)):
         return [in_memory(chunk) for chunk in chunks]
     pieces: list[Piece] = []
@@ -54,7 +54,7 @@ def with_files(chunks: list[Chunk]) -> list[bytes] | FileAnswer:
 
 
 def from_file(chunk: Chunk) -> bool:
-    """Whether it pays, and is possible, to send this from its file."""
+    """Whether sending this slice from its file is possible and cheaper."""
     return (
         isinstance(chunk, LogSlice)
         and chunk.size_bytes >= FROM_BYTES
@@ -66,7 +66,7 @@ def in_memory(chunk: Chunk) -> bytes:
     """A piece of an answer as bytes; a slice of a log is read now."""
     if isinstance(chunk, LogSlice):
         data = chunk.read()
-        # Its size is in the answer already: fewer bytes would be filled up with the next answer.
+        # The answer contains its size already: missing bytes would be taken from the next answer.
         assert len(data) == chunk.size_bytes, "a segment is shorter than its log"
         return data
     assert isinstance(chunk, bytes), f"{type(chunk).__name__} in an answer"
@@ -74,7 +74,7 @@ def in_memory(chunk: Chunk) -> bytes:
 
 
 class FileSender:
-    """Sends such answers on one connection, one after the other."""
+    """Sends such answers on one connection, in order."""
 
     def __init__(
         self,
@@ -82,22 +82,22 @@ class FileSender:
         done: Callable[[], None],
         descriptors_below: int = UNBOUNDED,
     ) -> None:
-        """`done` is called when an answer is out that could not be sent at once."""
+        """`done` is called when an answer that could not be sent at once is sent."""
         self._transport = transport
         self._done = done
         self._left: deque[Piece] = deque()
         self._watching = False
-        # Files that must stay open while the socket takes no more.
+        # Files that must stay open while the socket accepts no more.
         self._held: list[File] = []
         self._socket = own_socket(transport, descriptors_below)
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is not out yet."""
+        """Whether an answer is being sent."""
         return bool(self._left)
 
     def send(self, answer: FileAnswer) -> bool:
-        """Whether the transport may be used again; if not, `done` will say when."""
+        """Whether the transport may be used again; if not, `done` is called later."""
         if self._socket is None or self._transport.get_write_buffer_size():
             self._transport.writelines(answer.in_memory())
             return True
@@ -105,7 +105,7 @@ class FileSender:
         return self._advance(self._socket)
 
     def close(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         if self._socket is not None:
             self._watch(self._socket, on=False)
             self._left.clear()
@@ -113,13 +113,13 @@ class FileSender:
             self._socket = None
 
     def _advance(self, to: socket.socket) -> bool:
-        """Send what the socket takes; whether that was all."""
+        """Send what the socket accepts; returns whether that was all."""
         try:
             self._send_some(to)
         except BlockingIOError:
             pass
         except OSError as error:
-            # The peer has left, or the disk does not give what it holds.
+            # The peer disconnected, or the disk failed.
             logger.debug("not_sent", extra={"reason": str(error)})
             self._transport.abort()
             return False
@@ -139,7 +139,7 @@ class FileSender:
                 whole = sent == first.size_bytes
                 rest: Piece = first.after(sent)
             else:
-                # It says what follows, so it should travel with it.
+                # This is the header of what follows, so both should be in one packet.
                 sent = to.send(first, socket.MSG_MORE if len(left) > 1 else 0)
                 whole = sent == len(first)
                 rest = memoryview(first)[sent:]
@@ -150,7 +150,7 @@ class FileSender:
                 left[0] = rest
 
     def _watch(self, to: socket.socket, *, on: bool) -> None:
-        """Wait for the socket to take more, or no longer."""
+        """Start or stop waiting until the socket accepts more."""
         if on == self._watching:
             return
         self._watching = on
@@ -168,7 +168,7 @@ class FileSender:
 
 
 def send_slice(to: socket.socket, piece: LogSlice, most_bytes: int) -> int:
-    """Send the beginning of a slice; how much of it the socket took."""
+    """Send the beginning of a slice; returns how many bytes the socket accepted."""
     descriptor = piece.file.fileno()
     assert descriptor is not None, "what has no descriptor is sent from memory"
     count = min(piece.size_bytes, most_bytes)
@@ -181,10 +181,10 @@ def send_slice(to: socket.socket, piece: LogSlice, most_bytes: int) -> int:
 def own_socket(
     transport: asyncio.Transport, descriptors_below: int = UNBOUNDED
 ) -> socket.socket | None:
-    """The transport's socket under a descriptor that the event loop lets us watch.
+    """A duplicate of the transport's socket, which the event loop can watch.
 
-    None where bytes do not go to a socket as they are, and where descriptors are short: then
-    answers are sent from memory.
+    None if the transport changes bytes (TLS), or if descriptors are short: then answers are sent
+    from memory.
     """
     shared = transport.get_extra_info("socket")
     if shared is None or transport.get_extra_info("sslcontext") is not None:

@@ -19,29 +19,29 @@ Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 HEADER_BYTES: Final = 16 * 1024
 HEADER_TIMEOUT_S: Final = 5.0
-"""From the first byte of a request, or of the connection, until its headers are there."""
+"""From the first byte of a request, or of the connection, to the end of its headers."""
 UNREAD_TIMEOUT_S: Final = 10.0
-"""How long a peer may not take what it is answered."""
+"""How long a peer may not receive its answer."""
 PIPELINED: Final = 4
-"""So many requests may come at once. Nobody who asks here has more."""
+"""Requests that a peer may send without waiting for answers. No legitimate client sends more."""
 REST_S: Final = 0.005
-"""After each answer, for each connection of the same address: it asks 200 times a second at most,
-however many it has."""
+"""After each answer, for all connections of the same address: so it sends at most 200 requests a
+second, whatever the number of its connections."""
 IDLE_TIMEOUT_S: Final = 75.0
-"""Between two requests: those who scrape every minute keep their connection."""
+"""Between two requests: clients that scrape every minute keep their connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one port."""
+    """The limits of one port."""
 
     connections: int
     body_bytes: int = 0
-    """What a request may have behind its headers."""
+    """Maximum bytes of a request's body."""
 
 
 class Guards:
-    """The connections of one port."""
+    """The guards of all connections of one port."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -53,7 +53,7 @@ class Guards:
         return len(self._open)
 
     def enter(self, guard: "Guard", host: str) -> None:
-        """A connection was made; another one may have to go."""
+        """A connection was opened; another one may be closed for it."""
         self._open[guard] = host
         self._of_host[host] += 1
         self._of_transport[guard.transport] = guard
@@ -71,11 +71,11 @@ class Guards:
             del self._of_host[host]
 
     def rest_s(self, guard: "Guard") -> float:
-        """How long nothing is read from a connection that was answered."""
+        """How long nothing is read from a connection after an answer."""
         return REST_S * self._of_host[self._open.get(guard, "")]
 
     async def watched(self, request: "web.Request", handler: Handler) -> "web.StreamResponse":
-        """An aiohttp middleware: tells a connection's guard that its headers are there."""
+        """An aiohttp middleware that notifies a connection's guard of complete headers."""
         guard = None if request.transport is None else self._of_transport.get(request.transport)
         if guard is None:
             return await handler(request)
@@ -87,7 +87,7 @@ class Guards:
 
 
 class Guard(asyncio.Protocol):
-    """Before the library's protocol of one connection."""
+    """The protocol between the transport and the library's protocol, for one connection."""
 
     def __init__(self, guards: Guards, behind: asyncio.Protocol) -> None:
         self._guards = guards
@@ -96,9 +96,9 @@ class Guard(asyncio.Protocol):
         self._rest: asyncio.TimerHandle | None = None
         self._is_answering = False
         self._bytes = 0
-        """Of this request."""
+        """Bytes received of this request."""
         self._requests_since_receive = 0
-        """Requests since something was received."""
+        """Requests since data was received last."""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -137,12 +137,12 @@ class Guard(asyncio.Protocol):
         self._behind.connection_lost(exc)
 
     def abort(self) -> None:
-        """Drop it; it counts no longer."""
+        """Close the connection; it is not counted any more."""
         self._guards.leave(self)
         self.transport.abort()
 
     def began(self) -> None:
-        """A request is there but for its body, and is answered now."""
+        """The headers of a request are complete; it is being answered."""
         self._is_answering = True
         self._within(None)
         self._requests_since_receive += 1
@@ -150,7 +150,7 @@ class Guard(asyncio.Protocol):
             self.abort()
 
     def ended(self) -> None:
-        """It has its answer, which may still be on its way."""
+        """The answer was made; it may not be sent completely yet."""
         self._is_answering = False
         self._bytes = 0
         self._within(IDLE_TIMEOUT_S)
@@ -164,7 +164,7 @@ class Guard(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _within(self, seconds: float | None) -> None:
-        """The connection ends in so much time if nothing happens; None for not at all."""
+        """Close the connection after this time unless something happens; None for no limit."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()

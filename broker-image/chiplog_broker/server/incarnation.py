@@ -1,8 +1,8 @@
-"""`/incarnation`: which process this is, in an answer that goes on for as long as the process does.
+"""`/incarnation`: the incarnation of this process, in an answer that ends only with the process.
 
-The operator reads the name and then waits for the connection to end: the kernel closes it at once
-when the process dies, however it does. There is no limit of time, so the number is limited: of
-too many, the oldest answer ends. Whoever is still there asks again.
+The operator reads the name and then waits for the end of the connection: the kernel closes it at
+once when the process ends, for whatever reason. There is no time limit, so the number of answers is
+limited: if there are too many, the oldest ends, and its client has to request again.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 MAX_OPEN: Final = 8
-"""One is the operator's. One that it left behind when its machine lost power stays for long."""
+"""The operator has one. One whose client's machine lost power stays open for long."""
 
 
 class Incarnation:
@@ -27,11 +27,11 @@ class Incarnation:
 
     def serve_in(self, app: "web.Application") -> None:
         app.router.add_get("/incarnation", self.answer)
-        # The listening socket is closed by then: whoever connects anew is refused.
+        # The listening socket is closed by then, so new connections are refused.
         app.on_shutdown.append(self._end_all)
 
     async def answer(self, request: "web.Request") -> "web.StreamResponse":
-        """The name and a line feed; the rest of the answer never comes."""
+        """Sends the name and a line feed; the answer is never completed."""
         from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
 
         if self._health.incarnation is None:

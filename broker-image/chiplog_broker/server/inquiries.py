@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_READING: Final = 8
-"""Bodies that are read at a time. Whoever sends one may be anybody."""
+"""Bodies that are read at the same time. Their senders are not authenticated yet."""
 MAX_ANSWERING: Final = 2
-"""Inquiries that are answered at a time; they are signed, so it is the operator that waits."""
+"""Inquiries that are answered at the same time; they are signed, so only the operator waits."""
 MAX_WAITING: Final = 16
-"""And those that wait for that."""
+"""Signed inquiries that may wait for an answer."""
 BODY_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 20.0
 LOG_INTERVAL_S: Final = 10.0
@@ -55,18 +55,18 @@ LOG_INTERVAL_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One thing that may be asked."""
+    """One kind of inquiry."""
 
     request_class: type[Any]
-    """What the body must say: a dataclass of `chiplog_core.model.group_exchange`."""
+    """The dataclass of `chiplog_core.model.group_exchange` that the body is parsed into."""
 
     answer: Callable[[Any], Awaitable[object]]
-    """From such a value to that of the answer. It may be cancelled at any await, when whoever asked
-    has hung up: what must not be left half done is shielded there."""
+    """Makes the answer from the parsed body. It may be cancelled at any await if the operator
+    disconnects; it must shield what must not be done in part."""
 
 
 Inquiries = Mapping[str, Inquiry]
-"""By path."""
+"""Inquiries by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Reply:
 
 
 class InquiryServer:
-    """Answers for one process; before `open` and after `close` it asks to come again."""
+    """Answers for one process; before `open` and after `close` clients get a retriable error."""
 
     max_body_bytes: ClassVar = MAX_REQUEST_BYTES
 
@@ -99,14 +99,14 @@ class InquiryServer:
         self._inquiries = inquiries
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Answer none any more."""
         self._inquiries = None
 
     def serve_in(self, app: "web.Application") -> None:
         app.router.add_post("/{inquiry:.+}", self.handle)
 
     async def handle(self, request: "web.Request") -> "web.Response":
-        """Whatever was posted to this port."""
+        """Handle a POST request: check its signature, answer, and sign the answer."""
         from aiohttp import web  # noqa: PLC0415 - a tenth of a second of the log's start
 
         try:
@@ -145,10 +145,10 @@ class InquiryServer:
             self._reading -= 1
 
     def _signed(self, request: "web.Request", body: bytes) -> tuple[Message, str, str]:
-        """What is asked, the secret that was used, the signature. Raises `_Refused`.
+        """The inquiry, the secret that was used, and the signature. Raises `_Refused`.
 
-        For another process it is told so with 409 and without a signature: whoever asks looks up
-        who is here, and trusts nothing else of it.
+        An inquiry for another process gets 409 without a signature: the operator then reads this
+        process's incarnation again, and trusts nothing else in the answer.
         """
         found = message_of(request.method, request.raw_path, request.headers, body)
         if found is None:
@@ -168,7 +168,7 @@ class InquiryServer:
         return message, secret, signature
 
     async def _reply(self, message: Message) -> _Reply:
-        """To somebody who knows the secret."""
+        """Answer an inquiry whose signature is valid."""
         if self._inquiries is None:
             return _Reply.of_text(503, "not serving clients")
         inquiry = self._inquiries.get(message.path)
@@ -200,7 +200,7 @@ class InquiryServer:
             return _Reply.of_text(500, "internal error of the broker; see its log")
 
     def _log_refused(self, request: "web.Request", reply: _Reply) -> None:
-        """Not each: strangers must not fill the log."""
+        """Log some of them only: unauthenticated clients must not fill the log."""
         now_s = self._clock.monotonic_s()
         if now_s - self._logged_s >= LOG_INTERVAL_S:
             self._logged_s = now_s
@@ -209,7 +209,7 @@ class InquiryServer:
 
 
 class _Refused(Exception):  # noqa: N818 - not an error of this process
-    """Answered without a signature: nothing shows that who asked knows the secret."""
+    """An unsigned answer: the sender did not prove that it knows the secret."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -16,14 +16,14 @@ from typing import Final, Protocol
 
 KIB: Final = 1024
 FREE_BYTES: Final = 16 * KIB
-"""Of its buffer, what each connection has for itself: small requests do not need the budget."""
+"""Bytes of its buffer that each connection has without the budget: enough for small requests."""
 COUNTED_FROM_BYTES: Final = 16 * KIB
-"""Smaller answers are not worth counting: a connection has few of them."""
+"""Smaller answers are not counted: a connection has few of them."""
 PATIENCE_S: Final = 0.15
-"""How long a peer waits for room before others are made to leave. Clients next to an attack
-notice no more than this."""
+"""How long a connection waits for memory before others are evicted. Other clients notice no longer
+delay during an attack."""
 MAX_EVICTIONS: Final = 8
-"""Who is evicted comes again, and sends as much again: that takes time from everybody."""
+"""Evicted clients reconnect and send again, which costs time: so only this many at a time."""
 UNBOUNDED: Final = 2**62
 
 
@@ -31,41 +31,42 @@ class Holder(Protocol):
     """A connection, as the budget sees it."""
 
     frames_in: int
-    """How many requests have come. Who completes one is no attacker."""
+    """Number of requests that were received completely. A client that completes requests is no
+    attacker."""
 
     def trim(self) -> None:
-        """Give back what it keeps for later only."""
+        """Release memory that is only kept for later use."""
 
     def abort(self) -> None:
-        """It holds too much: drop it."""
+        """It uses too much memory: close the connection."""
 
 
 class Gone:
-    """Who held something once."""
+    """In place of a connection that is closed."""
 
     frames_in = 0
 
     def trim(self) -> None:
-        """There is nothing."""
+        """Nothing to release."""
 
     def abort(self) -> None:
-        """It is gone."""
+        """It is closed already."""
 
 
 GONE: Final = Gone()
 
 
 class MemoryBudget:
-    """Of all connections of one kind."""
+    """The memory budget of all connections of one kind."""
 
     def __init__(self, limit_bytes: int, answer_bytes: int = UNBOUNDED) -> None:
-        """`answer_bytes` is the most that one answer may be made of in memory."""
+        """`answer_bytes`: the maximum memory for one answer."""
         self.limit_bytes = limit_bytes
         self.answer_bytes = answer_bytes
         self.taken_bytes = 0
         self.evictions = 0
         self._holders: dict[Account, float] = {}
-        """Who holds anything, since when."""
+        """Accounts that use memory, with the time since when."""
         self._waiting: dict[Account, tuple[int, Callable[[], None]]] = {}
         self._newest_first = True
         self._is_short = False
@@ -74,16 +75,16 @@ class MemoryBudget:
 
     @property
     def room_bytes(self) -> int:
-        """What may still be taken."""
+        """Bytes that are still available."""
         return max(self.limit_bytes - self.taken_bytes, 0)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits for room."""
+        """Whether a connection waits for memory."""
         return bool(self._waiting)
 
     def room_for_answer(self) -> int:
-        """How large an answer may be that is made now."""
+        """The maximum size of an answer that is made now."""
         room_bytes = self.room_bytes
         if room_bytes < self.limit_bytes // 8:
             self._is_short = True
@@ -93,7 +94,7 @@ class MemoryBudget:
     # -- for accounts
 
     def changed(self, account: "Account", change_bytes: int) -> None:
-        """An account holds so much more, or less."""
+        """An account uses this much more, or less."""
         self.taken_bytes += change_bytes
         if not account.held_bytes:
             self._holders.pop(account, None)
@@ -103,7 +104,8 @@ class MemoryBudget:
             self._serve()
 
     def reserve(self, account: "Account", size_bytes: int, granted: Callable[[], None]) -> bool:
-        """Take it now; or else later, and call `granted` then."""
+        """Reserve the bytes now and return True; otherwise call `granted` once they are
+        reserved."""
         if self._timer is None and size_bytes > self.room_bytes:
             self._trim()
         if not self._waiting and size_bytes <= self.room_bytes:
@@ -114,16 +116,16 @@ class MemoryBudget:
         return False
 
     def left(self, account: "Account") -> None:
-        """Its connection is gone."""
+        """The connection of this account is closed."""
         self._waiting.pop(account, None)
 
-    # -- where there is no room
+    # -- when memory is short
 
     def _serve(self) -> None:
-        """In turn those that wait for the shortest and for the longest time.
+        """Serve alternately those that wait for the shortest and for the longest time.
 
-        Behind hundreds that will never be done, a newcomer would wait for ever; before hundreds of
-        newcomers, so would who is there already.
+        Otherwise a new request would wait for ever behind hundreds that never complete, or an old
+        one behind hundreds of new ones.
         """
         while self._waiting:
             ends = reversed(self._waiting) if self._newest_first else iter(self._waiting)
@@ -134,11 +136,11 @@ class MemoryBudget:
             self._newest_first = not self._newest_first
             del self._waiting[account]
             account.reserved(size_bytes)
-            # Later: whoever gives something back may be in the middle of anything.
+            # Later: the caller that released memory may be in the middle of other work.
             asyncio.get_running_loop().call_soon(granted)
 
     def _press(self) -> None:
-        """Look again in a moment."""
+        """Check again in a moment."""
         if self._timer is None:
             self._frames_before = {one: one.holder.frames_in for one in self._holders}
             loop = asyncio.get_running_loop()
@@ -152,7 +154,7 @@ class MemoryBudget:
             is_wanted = self._waiting or (
                 self._is_short and self.room_bytes < self.limit_bytes // 4
             )
-            # Any request fits into half of it; who is among the others may be no attacker.
+            # Any request fits into half of the budget, so smaller users may be no attackers.
             if not is_wanted or freed_bytes >= self.limit_bytes // 2:
                 break
             freed_bytes += worst.held_bytes
@@ -164,12 +166,13 @@ class MemoryBudget:
             self._press()
 
     def _trim(self) -> None:
-        """Take back what connections keep only because they may need it again."""
+        """Take back memory that connections only keep for later use."""
         for one in list(self._holders):
             one.holder.trim()
 
     def _stuck(self) -> "list[Account]":
-        """Those that got nothing done meanwhile, the one with the most byte-seconds first."""
+        """Connections that completed nothing since they began to use memory, the largest
+        byte-seconds first."""
         until_s, before = now_s(), self._frames_before
         stuck = [
             one
@@ -181,7 +184,7 @@ class MemoryBudget:
 
 
 class Account:
-    """What one connection holds of its budget."""
+    """The memory of one connection."""
 
     __slots__ = (
         "_budget",
@@ -201,63 +204,64 @@ class Account:
         self._frame = self._promised = self._unsent = 0
         self._is_open = True
         self.is_trusted = False
-        """One of the cluster's own brokers: counted, but it neither waits nor has to go."""
+        """One of the cluster's brokers: its memory is counted, but it neither waits nor is
+        evicted."""
 
     @property
     def budget(self) -> MemoryBudget:
-        """What it is an account of."""
+        """The budget of this account."""
         return self._budget
 
-    # -- requests: the room of a `FrameReader`
+    # -- requests: the memory of a `FrameReader`
 
     def may_grow(self, change_bytes: int) -> bool:
-        """Whether a buffer may grow that need not."""
+        """Whether a buffer may grow although it need not."""
         return change_bytes <= self._budget.room_bytes // 4
 
     def holds(self, capacity_bytes: int) -> None:
-        """The buffer has another size now."""
+        """The size of the buffer has changed."""
         self._set_frame(max(capacity_bytes - FREE_BYTES, 0))
 
     def claim(self, capacity_bytes: int, granted: Callable[[], None]) -> bool:
-        """Whether the buffer, which cannot do without, may have this size. If not, it will be
-        `granted` later."""
+        """Whether the buffer may have this size now; its request cannot be read without it. If not,
+        `granted` is called later."""
         more_bytes = capacity_bytes - FREE_BYTES - self._frame
         if more_bytes <= 0 or self.is_trusted:
             return True
         return self._budget.reserve(self, more_bytes, granted)
 
     def reserved(self, size_bytes: int) -> None:
-        """So much more is granted to the buffer, which is about to grow."""
+        """The buffer may grow by this many bytes, and is about to."""
         self._set_frame(self._frame + size_bytes)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether others wait for what its buffer takes."""
+        """Whether others wait for the memory of this buffer."""
         return self._frame > 0 and self._budget.is_wanted
 
     # -- answers
 
     def promised(self, size_bytes: int) -> None:
-        """An answer of this size was made and waits for those before it."""
+        """An answer of this size was made; it is sent after earlier ones."""
         if size_bytes >= COUNTED_FROM_BYTES and self._is_open:
             self._promised += size_bytes
             self._changed(size_bytes)
 
     def written(self) -> None:
-        """What was promised is with the transport."""
+        """An answer of this size was given to the transport."""
         if self._promised and self._is_open:
             change_bytes, self._promised = -self._promised, 0
             self._changed(change_bytes)
 
     def unsent(self, size_bytes: int) -> None:
-        """So much is with the transport that the peer does not take."""
+        """The bytes in the transport that the peer does not receive."""
         change_bytes = size_bytes - self._unsent
         if change_bytes and self._is_open:
             self._unsent = size_bytes
             self._changed(change_bytes)
 
     def close(self) -> None:
-        """The connection is gone, or as good as gone; nothing is charged after this."""
+        """The connection is closed, or is closing; nothing is counted after this."""
         if self._is_open:
             self._is_open = False
             self._budget.left(self)
@@ -276,5 +280,5 @@ class Account:
 
 
 def now_s() -> float:
-    """Of the running loop's clock."""
+    """The clock of the running loop."""
     return asyncio.get_running_loop().time()

@@ -1,8 +1,8 @@
-"""What of one log is written but not durable yet, and making it so.
+"""Tracks the part of one log that is written but not durable, and syncs it.
 
-One round makes durable, in this order: the bytes of every segment written to, oldest first;
-the names of files that came or went; producer snapshots; the epoch history. Only then does
-the durable end move, so it never covers a record whose segment, name or epoch could vanish.
+One round makes durable, in this order: every segment with new bytes, oldest first; the names of
+files that were created or removed; producer snapshots; the epoch history. Only then the durable end
+offset is raised, so it never covers a record whose segment, name or epoch could be lost.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class LogSync:
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether a round would find everything durable."""
+        """Whether everything is durable."""
         return (
             not (self._unsynced or self._snapshots or self._names_changed)
             and self.epochs_saved
@@ -81,7 +81,7 @@ class LogSync:
         )
 
     def wrote_to(self, segment: Segment, now_ms: int) -> None:
-        """`segment` has bytes that no sync has covered."""
+        """`segment` has bytes that are not synced."""
         if not segment.unsynced:
             segment.unsynced = True
             self._unsynced.append(segment)
@@ -89,15 +89,15 @@ class LogSync:
                 self.unsynced_since_ms = now_ms
 
     def names_changed(self) -> None:
-        """A file came or went in the log's directory."""
+        """A file was created or removed in the log's directory."""
         self._names_changed = True
 
     def add_snapshot(self, offset: int, data: bytes) -> None:
-        """A snapshot to be written with the next round."""
+        """Write this snapshot with the next round."""
         self._snapshots[offset] = data
 
     def cut_at(self, offset: int) -> None:
-        """The log ends at `offset` now; nobody above it may be told of success."""
+        """The log was truncated to `offset`: appends above it must not succeed any more."""
         self._round_end = min(self._round_end, offset)
         self._commit.withdraw(offset, RecordsTruncatedError(f"the log was cut at {offset}"))
         for later in [pending for pending in self._snapshots if pending > offset]:
@@ -108,17 +108,17 @@ class LogSync:
         await self._commit.reach(offset)
 
     async def flush(self) -> None:
-        """Make durable all there is now, names and snapshots too."""
+        """Make everything durable now, including names and snapshots."""
         if not self.nothing_to_do:
             await self._commit.once_more()
 
     async def idle(self) -> None:
-        """Return when nothing of this log is being written out."""
+        """Return when nothing of this log is being written."""
         await self._commit.idle()
         await self._epoch_commit.idle()
 
     async def save_epochs(self) -> None:
-        """Return once the epoch history as it is now is durable."""
+        """Return once the present epoch history is durable."""
         await self._epoch_commit.reach(self._epochs.version)
 
     async def _sync_round(self) -> int:
@@ -137,7 +137,7 @@ class LogSync:
                 await self._disk.sync_directory(self._directory)
         except OSError as error:
             if lacks_descriptors(error):
-                # No sync has failed. All of it is still to be done.
+                # No sync has failed, so everything is still to be done.
                 self._take_back(segments, snapshots, since_ms)
                 self._names_changed |= names_changed
                 self._health.write_failed(error)
@@ -150,7 +150,8 @@ class LogSync:
     def _take_back(
         self, segments: list[Segment], snapshots: dict[int, bytes], since_ms: int | None
     ) -> None:
-        """A round made nothing durable that counts; what was written meanwhile comes last."""
+        """A round failed: its segments and snapshots wait for the next round again, before newer
+        ones."""
         for segment in segments:
             segment.unsynced = True
         self._unsynced = segments + [one for one in self._unsynced if one not in segments]
@@ -168,7 +169,7 @@ class LogSync:
         return version
 
     async def _write_snapshot(self, offset: int, data: bytes) -> None:
-        """A snapshot of records that were cut off meanwhile must not be left behind."""
+        """Write a snapshot, unless its records were truncated in the meantime."""
         path = self._snapshot_path(offset)
         try:
             if offset <= self._round_end:
@@ -180,7 +181,7 @@ class LogSync:
             try:
                 self._health.write_failed(error)
             except DiskFullError:
-                # Recovery only takes longer without it; the next round tries again.
+                # Without it recovery only takes longer; the next round tries again.
                 self._snapshots.setdefault(offset, data)
 
     def _snapshot_path(self, offset: int) -> str:

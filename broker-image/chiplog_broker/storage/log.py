@@ -43,7 +43,7 @@ __all__ = [
 
 
 class PartitionLog:
-    """One replica. Made by `LogDirectory`."""
+    """The log of one replica. Created by `LogDirectory`."""
 
     __slots__ = (
         "_appender",
@@ -67,11 +67,11 @@ class PartitionLog:
         self.topic_id = state.topic_id
         self._state = state
         self.checks = checks = LogChecks(state)
-        """For those who look for damage, or learn of it from elsewhere."""
+        """For code that searches for damage, or is notified of it."""
         self._roller = roller = SegmentRoller(state)
         self._appender = appender = LogAppender(state, roller, checks)
         self._reader = reader = LogReader(state, checks)
-        # What every produce and fetch calls goes straight to the collaborator.
+        # Methods on the path of every produce and fetch, without an extra call.
         self.append_as_leader = appender.append_as_leader
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
@@ -82,7 +82,7 @@ class PartitionLog:
         """For the cleaner."""
         self._announce(state.config)
 
-    # --- what it is --------------------------------------------------------------
+    # --- state -------------------------------------------------------------------
 
     @property
     def config(self) -> LogConfig:
@@ -105,12 +105,12 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> int:
-        """What the checkpoint may say is durable, a truncation under way considered."""
+        """What the checkpoint may record as durable, considering a truncation in progress."""
         return self._state.recovery_point
 
     @property
     def countable_end_offset(self) -> int:
-        """What this replica may vouch for under the topic's durability."""
+        """The end offset that this replica may acknowledge under the topic's durability."""
         return self._state.countable_end_offset
 
     @property
@@ -133,12 +133,13 @@ class PartitionLog:
 
     @property
     def damage(self) -> DamagedLogError | None:
-        """What was found wrong with it since it was opened; nothing is read or added after that."""
+        """The damage found since the log was opened; nothing is read or appended after that."""
         return self._state.damage
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether compaction may have been here, or where this log is copied from."""
+        """Whether compaction may have removed records here, or in the log that this one was fetched
+        from."""
         return self._state.may_have_gaps
 
     def epoch_at(self, offset: int) -> int:
@@ -146,7 +147,7 @@ class PartitionLog:
         return self._state.epochs.epoch_at(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
-        """Where `leader_epoch` ends in this log; (-1, -1) where it cannot say."""
+        """The end offset of `leader_epoch` in this log; (-1, -1) if it is not known."""
         return self._state.epochs.end_offset_for(leader_epoch, self._state.end_offset)
 
     @property
@@ -154,18 +155,18 @@ class PartitionLog:
         return len(self._state.producers)
 
     def producers(self) -> Iterator[tuple[int, ProducerEntry]]:
-        """The producers that are remembered here, by id."""
+        """The known producers, by id."""
         return iter(self._state.producers)
 
     def forget_idle_producers(self, expiration_ms: int) -> None:
-        """Forget the producers that have written nothing here for so long."""
+        """Remove producers that have not written here for this long."""
         self._state.pass_time()
         self._state.producers.forget_idle(expiration_ms)
 
     # --- settings ----------------------------------------------------------------
 
     def configure(self, config: LogConfig) -> None:
-        """Obey these settings from now on."""
+        """Apply these settings."""
         self._state.configure(config)
         self._appender.configure(config)
         self._roller.configure(config)
@@ -176,65 +177,68 @@ class PartitionLog:
             self._state.env.events.log_compacts()
 
     async def allow_gaps(self) -> None:
-        """Remember, durably, that compaction may have been here, before it is."""
+        """Record durably that compaction may have removed records, before it does."""
         await self.compaction.allow_gaps()
 
-    # --- writing -----------------------------------------------------------------
+    # --- appending ---------------------------------------------------------------
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """What follows is written under this epoch, which starts at the log end."""
+        """Following batches have this leader epoch, which starts at the log end offset."""
         self._appender.begin_epoch(leader_epoch)
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log end, unless the newest is empty still."""
+        """Start a new segment at the log end offset, unless the newest one is empty."""
         self._roller.roll(now_ms)
 
     # --- reading -----------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
-        """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
+        """The answer to ListOffsets for a time or a `ListOffset`, limited to records below an
+        offset."""
         return self._reader.offset_for_timestamp(timestamp_ms, up_to_offset)
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
-        """The same in steps; see `LogReader`."""
+        """Like `offset_for_timestamp`, in steps; see `LogReader`."""
         return self._reader.find_timestamp(timestamp_ms, up_to_offset)
 
     # --- durability --------------------------------------------------------------
 
     async def flush(self) -> None:
-        """Make durable all there is now, whatever the topic's durability."""
+        """Make all records durable now, whatever the topic's durability."""
         await self._flushing.flush()
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """Whether `flush.ms`, `flush.messages` or a finished segment ask for a flush."""
+        """Whether `flush.ms`, `flush.messages` or a finished segment require a flush."""
         return self._flushing.is_due(now_ms)
 
-    # --- taking away -------------------------------------------------------------
+    # --- removing ----------------------------------------------------------------
 
     async def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut off what lies at or above `offset`, and the rest of the batch that holds it."""
+        """Remove records at or above `offset`, and the rest of the batch that contains it."""
         await self._surgery.truncate_to(offset, now_ms)
 
     async def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything; the log is empty and begins at `offset`."""
+        """Remove all records; the log is empty and starts at `offset`."""
         await self._surgery.truncate_fully_and_start_at(offset, now_ms)
 
     async def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Raise the log start, durably; returns it. Segments wholly below go with it."""
+        """Raise the log start offset durably and return it. Segments completely below are
+        deleted."""
         return await self._surgery.delete_records_before(offset, now_ms)
 
     async def enforce_retention(self, high_watermark: int, now_ms: int) -> int:
-        """Let expired segments go, none above the high watermark; returns how many."""
+        """Delete expired segments, none above the high watermark; returns how many."""
         return await self._surgery.enforce_retention(high_watermark, now_ms)
 
     def remove_expired_files(self, now_ms: int) -> int:
-        """Remove files of segments that left `file.delete.delay.ms` ago."""
+        """Remove files of segments that were deleted `file.delete.delay.ms` ago."""
         return self._state.segments.remove_retired(now_ms)
 
     # --- the end -----------------------------------------------------------------
 
     async def close(self) -> None:
-        """Make everything durable, so that the next open need not read it; then let go."""
+        """Make everything durable, so that the next start need not read it; then release the
+        files."""
         state = self._state
         async with state.surgery:
             state.check_writable()
@@ -253,11 +257,11 @@ class PartitionLog:
         self.release()
 
     async def stop(self) -> None:
-        """Write nothing more; returns when no sync is under way. Files stay open."""
+        """Stop writing; returns when no sync is running. Files stay open."""
         async with self._state.surgery:
             self._state.is_closed = True
             await self._state.sync.idle()
 
     def release(self) -> None:
-        """Close the files: nobody may be reading any more."""
+        """Close the files: nothing may read any more."""
         self._state.segments.close()

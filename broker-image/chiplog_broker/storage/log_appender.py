@@ -1,8 +1,8 @@
-"""Adding to a log: what producers send to a leader, and what a follower copies from it.
+"""Appending to a log: batches of producers to a leader, and of a leader to a follower.
 
-Appends are synchronous and only touch the page cache. Whatever is refused is refused before the
-first byte is written, and leaves the log as it was. After each append the log has to end where all
-its parts say (`continuity`); where it does not, it ends for good, as one that is damaged.
+Appends are synchronous and go to the page cache. A batch is refused before its first byte is
+written, so the log stays as it was. After each append `continuity` checks the log's end; if it is
+inconsistent, the log is closed like a damaged one.
 """
 
 from typing import NamedTuple
@@ -37,18 +37,18 @@ NO_APPEND_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """Where an append went. A tuple: one is made per produce request."""
+    """The result of an append. A tuple, because one is made for every produce request."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 where the topic keeps the producers' own timestamps."""
+    """-1 if the topic keeps the producers' timestamps."""
     log_start_offset: int
     duplicate: bool
-    """The batch was in the log already; the offsets are those it got then.
+    """The batch was in the log already; the offsets are those of the first append.
 
-    `base_offset` is -1 where it is no longer among its producer's last five: it is stored, at
-    `last_offset` or before.
+    `base_offset` is -1 if the batch is no longer among the last five of its producer: it is
+    stored, at `last_offset` or before.
     """
 
 
@@ -65,7 +65,7 @@ class LogAppender:
         self.configure(state.config)
 
     def configure(self, config: LogConfig) -> None:
-        """These settings are in force from now on."""
+        """Apply these settings."""
         self._limits = config.produce_limits()
         self._rewrites = (
             config.compression_type is not None
@@ -74,7 +74,7 @@ class LogAppender:
         )
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """What follows is written under this epoch, which starts at the log end."""
+        """Following batches have this leader epoch, which starts at the log end offset."""
         state = self._state
         state.check_writable()
         if leader_epoch < state.epochs.last_epoch:
@@ -87,11 +87,11 @@ class LogAppender:
     def append_as_leader(
         self, batch: memoryview, leader_epoch: int, now_ms: int, *, keys_are_checked: bool = False
     ) -> AppendResult:
-        """Check one produced batch, give it its place, write it.
+        """Check a produced batch, assign its offsets, and write it.
 
-        Offset and epoch are set in `batch` itself if it can be written to. Raises
-        `RecordsError` or `StorageError`, and then the log is as it was; also `TakesLong`, unless
-        `check_keys` was found to be content with it before.
+        Offset and epoch are set in `batch` itself if it is writable. Raises `RecordsError` or
+        `StorageError`, and then the log is unchanged; also `TakesLong`, unless `check_keys` has
+        accepted the batch before.
         """
         state = self._state
         state.check_writable()
@@ -129,11 +129,12 @@ class LogAppender:
     def append_as_follower(
         self, batches: memoryview, leader_epoch: int, now_ms: int
     ) -> AppendResult:
-        """Write whole batches as the leader of this epoch has them; they must continue this log.
+        """Write whole batches as fetched from the leader of this epoch; they must continue this
+        log.
 
-        All are checked before the first is written. If the disk fills up on the way, those
-        that fitted stay. Raises `UnexpectedEpochError` where the epochs go back, or beyond
-        the leader's own: no leader has records of an epoch that comes after its own.
+        All are checked before the first is written. If the disk becomes full, those that fitted
+        stay. Raises `UnexpectedEpochError` if their epochs decrease, or exceed the leader's own: no
+        leader has records of a later epoch.
         """
         state, roller = self._state, self._roller
         state.check_writable()
@@ -166,7 +167,7 @@ class LogAppender:
             self._state.sync.wrote_to(segment, now_ms)
 
     def _write_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
-        """One write for many batches; nothing if there are none."""
+        """One write for several batches; does nothing for none."""
         if not run:
             return
         state = self._state
@@ -182,7 +183,8 @@ class LogAppender:
             raise self._discontinuous(segment, run[0].base_offset, header.leader_epoch)
 
     def _discontinuous(self, segment: Segment, offset: int, leader_epoch: int) -> DamagedLogError:
-        """The error to raise after an append from this offset, which is acknowledged to nobody."""
+        """The error to raise after an inconsistent append at this offset, which is not
+        acknowledged."""
         why = what_disagrees(self._state, segment, leader_epoch)
         return self._checks.end_log(segment, offset, why)
 
@@ -221,7 +223,7 @@ class LogAppender:
     def _rewrite(
         self, batch: memoryview, header: BatchHeader, now_ms: int, keys_are_checked: bool
     ) -> tuple[memoryview, BatchHeader]:
-        """What the topic asks of a batch beyond storing it: keys, another codec, our clock."""
+        """Apply the topic's settings to a batch: check keys, recompress, set timestamps."""
         config = self._state.config
         if config.compacts and not keys_are_checked:
             check_keys_quickly(batch, header)

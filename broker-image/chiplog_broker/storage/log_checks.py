@@ -19,12 +19,12 @@ from chiplog_wire.records.errors import CorruptBatchError, DamagedBatchError
 
 _CHUNK_BYTES = 2**20
 _buffer = memoryview(bytearray(_CHUNK_BYTES))
-"""Where chunks are read into. Nothing waits while one is checked, so one is enough; memory that is
-used again and again costs no page faults, which were a third of a check."""
+"""The buffer for chunks. Checking does not wait, so one buffer is enough; reusing memory avoids
+page faults, which were a third of the time of a check."""
 
 
 class LogChecks:
-    """Checks what is read from one log, and ends the log where it is damaged."""
+    """Checks what is read from one log, and closes the log if it is damaged."""
 
     __slots__ = ("_state",)
 
@@ -32,11 +32,11 @@ class LogChecks:
         self._state = state
 
     def scrub(self, offset: int, max_bytes: int) -> tuple[int, int | None]:
-        """Check what is durable from `offset` on, within one segment, one batch at least.
+        """Check durable batches from `offset` on, within one segment, at least one batch.
 
-        Returns how many bytes that were and the offset to go on at; None where the log is through.
-        An offset, since positions are others after a truncation. Raises `DamagedLogError`, and
-        `LogClosedError` where there is nothing to check any more.
+        Returns the bytes checked and the offset to continue at; None at the end of the log. It is
+        an offset because positions change with a truncation. Raises `DamagedLogError`, and
+        `LogClosedError` if the log is closed.
         """
         state = self._state
         state.check_open()
@@ -49,7 +49,7 @@ class LogChecks:
             start = segment.position_of(offset)
             end = segment.position_of(min(durable_end, segment.end_offset))
             if start >= end:
-                # Of what follows in this segment nothing is durable, or nothing is left.
+                # The rest of this segment is not durable yet, or was removed.
                 return 0, None if segment is state.segments.active else segment.end_offset
             position, following = start, offset
             while position < min(start + max_bytes, end):
@@ -61,9 +61,9 @@ class LogChecks:
     def finished_batches(
         self, segment: Segment, offset: int, chunk_bytes: int
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch of a segment nobody writes to, from the one that holds `offset` on, checked.
+        """The checked batches of a finished segment, from the one that contains `offset`.
 
-        Reads so many bytes at a time, or a batch, if it is larger. A view is good until the next
+        Reads this many bytes at a time, or a batch if it is larger. A view is valid until the next
         step. Raises `DamagedBatchError`, `OSError`.
         """
         buffer = memoryview(bytearray(chunk_bytes))
@@ -75,9 +75,9 @@ class LogChecks:
             position, offset = position + checked.size_bytes, checked.next_offset
 
     def condemn(self, why: str) -> None:
-        """Take it for damaged, as somebody says who has compared it with other replicas.
+        """Mark the log as damaged, because a comparison with other replicas proved it.
 
-        From now on it is as after damage that was found here: nothing is read or added any more.
+        The effect is that of damage found here: nothing is read or appended any more.
         """
         self._end(DamagedLogError(why))
 
@@ -94,7 +94,7 @@ class LogChecks:
             self._state.health.read_failed(error)
 
     def check_slice(self, segment: Segment, position: int, size_bytes: int, offset: int) -> None:
-        """Check whole batches of which the first one holds `offset`. Raises `DamagedBatchError`."""
+        """Check whole batches, of which the first contains `offset`. Raises `DamagedBatchError`."""
         state = self._state
         if state.counts_synced and offset >= state.sync.durable_end_offset:
             return
@@ -113,7 +113,7 @@ class LogChecks:
         return data
 
     def found_damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
-        """The error to raise: this log ends here. The first one is remembered and reported."""
+        """Record damage and return the error to raise. Only the first one is reported."""
         state = self._state
         if state.damage is None:
             flaw = self._located(segment, error)
@@ -126,14 +126,16 @@ class LogChecks:
         return state.damage
 
     def end_log(self, segment: Segment, offset: int, why: str) -> DamagedLogError:
-        """The error to raise: this log ends here, as what was appended at `offset` does not fit."""
+        """Record that the append at `offset` left the log inconsistent, and return the error to
+        raise."""
         path = segment.log_path
         return self._end(DamagedLogError(f"{path}: {why}", file=path, offset=offset))
 
     # --- inner workings ------------------------------------------------------------
 
     def _end(self, found: DamagedLogError) -> DamagedLogError:
-        """Nothing is read or added any more, and `LogEvents` reports it; the first error stays."""
+        """Nothing is read or appended any more, and `LogEvents` is notified; the first error
+        stays."""
         state = self._state
         if state.damage is None:
             state.damage = found
@@ -155,9 +157,9 @@ class LogChecks:
         wanted_bytes: int = _CHUNK_BYTES,
         buffer: memoryview = _buffer,
     ) -> tuple[memoryview, Checked]:
-        """Some of the batches between `position` and `end`, which are boundaries, checked.
+        """Check some of the batches between `position` and `end`, which are batch boundaries.
 
-        They are in `buffer`, or in memory of their own where one of them does not fit.
+        They are in `buffer`, or in memory of their own if one does not fit.
         """
         wanted_bytes = min(wanted_bytes, len(buffer), end - position)
         while True:
@@ -182,7 +184,7 @@ class LogChecks:
                 ) from error
             if checked.size_bytes:
                 return data[: checked.size_bytes], checked
-            # One batch that is larger than a chunk, by its own word.
+            # One batch that is larger than a chunk, according to its header.
             wanted_bytes = min(max(batch_end(data), wanted_bytes + 1), end - position)
 
     def _history(self, segment: Segment) -> History:

@@ -1,4 +1,4 @@
-"""What a log offers to compaction: what is dirty, and new segments in the place of old ones."""
+"""The interface of a log for compaction: what is dirty, and replacing segments."""
 
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
@@ -16,7 +16,7 @@ from chiplog_wire.records.errors import CorruptBatchError
 
 
 class LogCompaction:
-    """What compaction sees of one log, and does to it."""
+    """The view of one log that compaction works on."""
 
     __slots__ = ("_checks", "_roller", "_state")
 
@@ -32,23 +32,23 @@ class LogCompaction:
 
     @property
     def cut_count(self) -> int:
-        """How often the end of the log was cut off since it was opened."""
+        """How often the log was truncated since it was opened."""
         return self._state.cut_count
 
     @property
     def cleaner_offset(self) -> int:
-        """Up to where it is compacted."""
+        """The offset up to which the log is compacted."""
         state = self._state
         return state.env.checkpoints.cleaner_offsets.get(state.partition) or 0
 
     async def allow_gaps(self) -> None:
-        """Remember, durably, that compaction may have been here, before it is."""
+        """Record durably that compaction may have removed records, before it does."""
         state = self._state
         if not state.may_have_gaps:
             await state.env.checkpoints.cleaner_offsets.put(state.partition, 0)
 
     def dirt(self, high_watermark: int, now_ms: int) -> Dirt:
-        """What there is to compact. Ends the newest segment where it must be compacted soon."""
+        """What there is to compact. Rolls the newest segment if it must be compacted soon."""
         state = self._state
         if must_roll(state.segments.active, state.config, now_ms):
             self._roller.roll(now_ms)
@@ -62,11 +62,11 @@ class LogCompaction:
         )
 
     def segments_below(self, offset: int) -> list[Segment]:
-        """Those that begin below it."""
+        """The segments that begin below this offset."""
         return [one for one in self._state.segments if one.base_offset < offset]
 
     def groups_below(self, offset: int) -> list[list[Segment]]:
-        """Segments that begin below `offset`, each group to become one segment."""
+        """Segments that begin below `offset`, in groups that become one segment each."""
         state = self._state
         return group_segments(
             self.segments_below(offset),
@@ -75,7 +75,7 @@ class LogCompaction:
         )
 
     def remembered_batches(self) -> frozenset[int]:
-        """The last offsets of the batches by which producers' retries are known."""
+        """The last offsets of the batches that are needed to detect retries of producers."""
         state = self._state
         return frozenset(
             batch.last_offset for _, entry in state.producers for batch in entry.batches
@@ -84,18 +84,19 @@ class LogCompaction:
     def finished_batches(
         self, segment: Segment, offset: int, chunk_bytes: int
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches of a segment nobody writes to; see `LogChecks`."""
+        """The batches of a finished segment; see `LogChecks`."""
         return self._checks.finished_batches(segment, offset, chunk_bytes)
 
     def begin_cleaned(self, base_offset: int) -> Segment:
-        """An empty segment to be filled, outside the log."""
+        """A new empty segment that is not part of the log yet."""
         state = self._state
         segment = state.new_segment(base_offset, CLEANED_SUFFIX)
         segment.create(state.env.clock.now_ms())
         return segment
 
     def check_untouched(self, segments: Sequence[Segment], cut_count: int) -> None:
-        """Raise if a pass may not go on with these: they left, or the log was cut or closed."""
+        """Raise if a pass cannot continue: segments were deleted, or the log truncated or
+        closed."""
         state = self._state
         state.health.check()
         if state.is_closed or state.is_truncating or state.cut_count != cut_count:
@@ -105,23 +106,23 @@ class LogCompaction:
 
     @property
     def newest_segment(self) -> Segment:
-        """The one that is written to."""
+        """The active segment, which is written to."""
         return self._state.segments.active
 
     def found_damaged(self, segment: Segment, error: CorruptBatchError) -> DamagedLogError:
-        """The error to raise; this log ends here, and everybody is told."""
+        """The error to raise for a damaged batch; the log is closed and the damage reported."""
         return self._checks.found_damaged(segment, error)
 
     def disk_failed(self, error: OSError) -> NoReturn:
-        """A pass could not read or write: want of space ends it, anything else the directory."""
+        """A pass could not read or write: a full disk ends the pass, other errors the directory."""
         self._state.health.write_failed(error)
 
     async def replace_segments(
         self, old: Sequence[Segment], cleaned: Segment, cut_count: int
     ) -> None:
-        """Put one segment, whole and durable, in the place of some; durably begun on return.
+        """Replace some segments by one that is complete and durable; started durably on return.
 
-        The steps between the two syncs wait for nothing: others see the log before or after.
+        Nothing waits between the two syncs: others see the log before or after.
         """
         state = self._state
         async with state.surgery:
@@ -138,7 +139,7 @@ class LogCompaction:
             state.sync.names_changed()
 
     async def compacted_up_to(self, offset: int, cut_count: int) -> None:
-        """Remember how far a pass came, durably."""
+        """Record durably how far a pass came."""
         state = self._state
         async with state.surgery:
             self.check_untouched((), cut_count)

@@ -15,17 +15,17 @@ class LogEvents(Protocol):
     """What one log notifies its directory of."""
 
     def log_damaged(self, partition: TopicPartition, found: DamagedLogError) -> None:
-        """An open log turned out to be damaged. Once for each."""
+        """An open log was found damaged. Called once for each log."""
 
     def log_compacts(self) -> None:
-        """A log is to be compacted from now on."""
+        """The topic's configuration now enables compaction."""
 
 
 class DirectoryEvents(LogEvents, Protocol):
-    """What a data directory notifies its broker of: what its logs do, and this."""
+    """The notifications of a data directory to its broker: those of its logs, and these."""
 
     def logs_opened(self, progress: Progress) -> None:
-        """The opening of the directory has come so far."""
+        """The progress of opening the directory."""
 
     def disk_failed(self, failure: OSError) -> None:
-        """The directory went offline. Once."""
+        """The directory went offline. Called once."""

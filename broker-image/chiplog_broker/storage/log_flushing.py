@@ -1,11 +1,11 @@
-"""When what was written to a log is made durable: before it counts, and when a flush is due."""
+"""Decides when records of a log are made durable: before they count, and for flush settings."""
 
 from chiplog_broker.storage.config import Durability
 from chiplog_broker.storage.log_state import LogState
 
 
 class LogFlushing:
-    """Makes one log durable, as its topic's settings ask."""
+    """Makes one log durable as its topic's settings require."""
 
     __slots__ = ("_state",)
 
@@ -13,10 +13,10 @@ class LogFlushing:
         self._state = state
 
     async def make_durable(self, offset: int) -> None:
-        """Return once everything below `offset` may count under the topic's durability.
+        """Return once everything below `offset` may be acknowledged under the topic's durability.
 
-        `Fsync`: once it was synced, in one round with whatever else came meanwhile.
-        `PageCache`: at once, but for the epoch history and `flush.messages`.
+        `Fsync`: once it is synced, together with records that arrived in the meantime. `PageCache`:
+        at once, except for the epoch history and `flush.messages`.
         """
         state = self._state
         state.check_open()
@@ -28,11 +28,11 @@ class LogFlushing:
             await sync.save_epochs()
 
     async def flush(self) -> None:
-        """Make durable all there is now, whatever the topic's durability."""
+        """Make all records durable now, whatever the topic's durability."""
         await self._state.sync.flush()
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether `flush.ms`, `flush.messages` or a finished segment ask for a flush."""
+        """Whether `flush.ms`, `flush.messages` or a finished segment require a flush."""
         sync, config = self._state.sync, self._state.config
         if sync.holds_more_than_tail:
             return True

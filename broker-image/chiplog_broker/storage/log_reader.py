@@ -19,36 +19,36 @@ from chiplog_broker.storage.timestamps import (
 from chiplog_wire.steps import Steps, run_steps
 
 _SEARCHES = 5
-"""How often a search begins again because segments were cut, compacted or deleted meanwhile."""
+"""How often a search starts again because segments were truncated, compacted or deleted."""
 
 
 class LogSlice(NamedTuple):
-    """Whole batches that lie side by side in one file. Use it before the next await."""
+    """Consecutive whole batches in one file. Use it before the next await."""
 
     file: File
     position: int
     size_bytes: int
-    """0: there is nothing at this offset yet."""
+    """0: there is no batch at this offset yet."""
     next_offset: int
-    """Where reading goes on."""
+    """The offset of the next read."""
 
     def read(self) -> bytes:
-        """The batches as bytes of their own."""
+        """The batches, copied to memory."""
         return self.file.read(self.position, self.size_bytes)
 
     def after(self, size_bytes: int) -> "LogSlice":
-        """What is left where so many bytes were sent."""
+        """The rest after this many bytes were sent."""
         return self._replace(
             position=self.position + size_bytes, size_bytes=self.size_bytes - size_bytes
         )
 
     def read_into(self, buffer: memoryview) -> int:
-        """The batches into the beginning of a buffer that is large enough."""
+        """Read the batches into the beginning of a buffer that is large enough."""
         return self.file.read_into(self.position, buffer[: self.size_bytes])
 
 
 class ListOffset(IntEnum):
-    """The timestamps that mean a place, not a time, in ListOffsets."""
+    """The timestamps in ListOffsets that mean a position instead of a time."""
 
     LATEST = -1
     EARLIEST = -2
@@ -67,10 +67,10 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, up_to_offset: int, *, min_one: bool = True
     ) -> LogSlice:
-        """Whole batches from the one that holds `offset` on, out of one segment.
+        """Whole batches of one segment, from the one that contains `offset`.
 
-        They end at or before `up_to_offset` and within `max_bytes`, except that with
-        `min_one` the first batch is given whole.
+        They end at or before `up_to_offset` and within `max_bytes`; with `min_one` the first batch
+        is returned whole.
         """
         state = self._state
         state.check_open()
@@ -90,13 +90,14 @@ class LogReader:
         return LogSlice(segment.log, *found)
 
     def offset_for_timestamp(self, timestamp_ms: int, up_to_offset: int) -> TimestampOffset | None:
-        """What ListOffsets answers for a time or a `ListOffset`, seen up to an offset."""
+        """The answer to ListOffsets for a time or a `ListOffset`, limited to records below an
+        offset."""
         return run_steps(self.find_timestamp(timestamp_ms, up_to_offset))
 
     def find_timestamp(self, timestamp_ms: int, up_to_offset: int) -> Steps[TimestampOffset | None]:
-        """The same in steps: a search may have to look at many batches.
+        """Like `offset_for_timestamp`, in steps: a search may read many batches.
 
-        Raises `RecordsTruncatedError` where the log changes again and again.
+        Raises `RecordsTruncatedError` if the log changes again and again.
         """
         state = self._state
         state.check_open()
@@ -119,7 +120,7 @@ class LogReader:
     # --- inner workings ----------------------------------------------------------
 
     def _search(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
-        """Raises `MovedError` where the log changed meanwhile, `LogClosedError`."""
+        """One search. Raises `MovedError` if the log changed during it, and `LogClosedError`."""
         state = self._state
         cut_count = state.cut_count
 

@@ -1,4 +1,4 @@
-"""When a log begins a new segment, and how."""
+"""When a log starts a new segment, and how."""
 
 from chiplog_broker.storage.config import LogConfig
 from chiplog_broker.storage.log_state import LogState, index_settings
@@ -7,7 +7,7 @@ from chiplog_broker.storage.segment import MAX_RELATIVE_OFFSET
 
 
 class SegmentRoller:
-    """Begins the segments of one log."""
+    """Starts the segments of one log."""
 
     __slots__ = ("_roll_bytes", "_roll_ms", "_state")
 
@@ -16,7 +16,7 @@ class SegmentRoller:
         self.configure(state.config)
 
     def configure(self, config: LogConfig) -> None:
-        """These settings are in force from now on."""
+        """Apply these settings."""
         self._roll_bytes = config.segment_bytes
         self._roll_ms = config.roll_ms - self._jitter_ms()
         self._state.segments.active.index_settings = index_settings(config)
@@ -24,7 +24,7 @@ class SegmentRoller:
     def is_due(
         self, last_offset: int, max_timestamp_ms: int, added_bytes: int, now_ms: int
     ) -> bool:
-        """Kafka's conditions; time is record time, or ours where records carry none."""
+        """Kafka's conditions, by record time, or by our clock if records have no timestamps."""
         segment = self._state.segments.active
         first_ms = segment.first_timestamp_ms
         waited_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
@@ -36,7 +36,7 @@ class SegmentRoller:
         )
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log end, unless the newest is empty still."""
+        """Start a new segment at the log end offset, unless the newest one is empty."""
         state = self._state
         active = state.segments.active
         if active.size_bytes == 0:
@@ -54,7 +54,7 @@ class SegmentRoller:
         self._roll_ms = state.config.roll_ms - self._jitter_ms()
 
     def snapshot_producers(self) -> None:
-        """With the next sync, write down what is known of the producers at the log end."""
+        """Write a snapshot of the producers at the log end offset with the next sync."""
         state = self._state
         state.pass_time()
         snapshot = encode_snapshot(state.producers, state.env.clock.now_ms())

@@ -1,7 +1,7 @@
-"""What one log consists of, as plain data that its collaborators share.
+"""The state of one log, as plain data that its collaborators share.
 
-Nothing here waits, reads a file or writes one. Each field says who changes it; everything else
-only reads it. What the properties say is derived from the fields alone.
+Nothing here waits or accesses files. Each field says which collaborator changes it; all others only
+read it. Properties are derived from the fields alone.
 """
 
 import asyncio
@@ -94,15 +94,15 @@ class LogState:
             end_offset=lambda: self.end_offset,
         )
         self.surgery = asyncio.Lock()
-        """Held while segments are removed or replaced, and while the log is closed."""
+        """Held while segments are removed or replaced, and while the log is being closed."""
         self.truncating_to: int | None = None
-        """While a truncation is under way nobody may append, and what lies above counts as gone
-        already. Changed by surgery."""
+        """Set while a truncation is in progress: nothing may be appended, and records above count
+        as removed. Changed by surgery."""
         self.cut_count = 0
-        """How often the end of the log was cut off since it was opened. Changed by surgery."""
+        """How often the log was truncated since it was opened. Changed by surgery."""
         self.is_closed = False
         self.damage: DamagedLogError | None = None
-        """What was found wrong with the log since it was opened. Set by its checks, once."""
+        """The damage found since the log was opened. Set by its checks, once."""
         for segment in loaded.unsynced:
             self.sync.wrote_to(segment, 0)
             self.sync.names_changed()
@@ -111,7 +111,7 @@ class LogState:
         self.configure(config)
 
     def configure(self, config: LogConfig) -> None:
-        """These settings are in force from now on."""
+        """Apply these settings."""
         self.config = config
         self.counts_synced = config.durability is Durability.FSYNC
 
@@ -122,7 +122,7 @@ class LogState:
 
     @property
     def countable_end_offset(self) -> int:
-        """What this replica may vouch for under the topic's durability."""
+        """The end offset that this replica may acknowledge under the topic's durability."""
         if self.counts_synced:
             return self.sync.durable_end_offset
         if self.sync.epochs_saved:
@@ -131,19 +131,20 @@ class LogState:
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether compaction may have been here, or where this log is copied from."""
+        """Whether compaction may have removed records here, or in the log that this one was fetched
+        from."""
         return self.env.checkpoints.cleaner_offsets.get(self.partition) is not None
 
     @property
     def recovery_point(self) -> int:
-        """What the checkpoint may say is durable, a truncation under way considered."""
+        """What the checkpoint may record as durable, considering a truncation in progress."""
         durable = self.sync.durable_end_offset
         limit = self.truncating_to
         return durable if limit is None else min(durable, limit)
 
     @property
     def is_truncating(self) -> bool:
-        """Whether surgery waits in the middle of a truncation."""
+        """Whether a truncation is in progress."""
         return self.truncating_to is not None
 
     @property
@@ -152,7 +153,7 @@ class LogState:
         return not (self.is_truncating or self.is_closed) and self.damage is None
 
     def new_segment(self, base_offset: int, mark: str = "") -> Segment:
-        """One that has no files yet, under the settings in force; `mark` as `Segment` says."""
+        """A segment without files yet, with the present settings; `mark` as in `Segment`."""
         settings = index_settings(self.config)
         return Segment(self.env.disk, self.directory, base_offset, settings, mark)
 
@@ -167,7 +168,7 @@ class LogState:
             raise LogClosedError(f"{self.partition} is closed")
 
     def check_writable(self) -> None:
-        """As `check_open`, and raises where the disk failed or a truncation is under way."""
+        """Like `check_open`; also raises if the disk failed or a truncation is in progress."""
         if self.health.failure is not None:
             self.health.check()
         if self.is_closed or self.damage is not None:
@@ -176,10 +177,10 @@ class LogState:
             raise RuntimeError(f"{self.partition} is being truncated")
 
     def pass_time(self) -> None:
-        """Producers are idle by the monotonic clock, whatever records or the wall clock say."""
+        """Advance the idle time of producers, by the monotonic clock."""
         self.producers.pass_time(int(self.env.clock.monotonic_s() * 1_000))
 
 
 def index_settings(config: LogConfig) -> IndexSettings:
-    """How the index of a new segment is to be under these settings."""
+    """The settings for the index of a new segment."""
     return IndexSettings.of(config.index_interval_bytes, config.segment_index_bytes)

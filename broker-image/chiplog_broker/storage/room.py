@@ -13,15 +13,15 @@ from chiplog_broker.storage.errors import DiskFullError
 AUTOMATIC = -1
 _MIB = 2**20
 _AUTOMATIC_PART = 33
-"""One in so many: 3 %."""
+"""The automatic reserve is one part in 33, which is 3 %."""
 _AUTOMATIC_LEAST = 4 * _MIB
 _AUTOMATIC_MOST = 1024 * _MIB
 _LARGEST_PART = 4
-"""Of a very small volume no more than one in so many."""
+"""On a very small volume it is at most a quarter."""
 
 
 def reserve_of(total_bytes: int, setting: int) -> int:
-    """The bytes to be kept free of a volume."""
+    """The reserve in bytes on a volume of this size."""
     if setting != AUTOMATIC:
         return setting
     part = min(max(total_bytes // _AUTOMATIC_PART, _AUTOMATIC_LEAST), _AUTOMATIC_MOST)
@@ -78,7 +78,7 @@ class DiskRoom:
             self._check(size_bytes, self.reserve_bytes // 2)
 
     def taken(self, size_bytes: int) -> None:
-        """So many bytes were written."""
+        """This many bytes were written."""
         self.free_bytes -= size_bytes
 
     def _check(self, size_bytes: int, reserve_bytes: int) -> None:
@@ -89,7 +89,7 @@ class DiskRoom:
             )
 
     def _measure(self) -> None:
-        """Ask the file system. Where it does not answer, what was known stays."""
+        """Measure the file system. If it does not answer, the old values stay."""
         try:
             self.usage = self._disk.usage()
         except OSError:

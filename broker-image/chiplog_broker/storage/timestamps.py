@@ -28,19 +28,20 @@ from chiplog_wire.steps import Steps
 
 HEADERS_A_STEP: Final = 200
 MAX_RECORDS: Final = 200_000
-"""Looked at in one search. A batch of 1 MB has fewer, unless it is compressed and they are tiny."""
+"""Records read in one search. A batch of 1 MB has fewer, unless it is compressed and they are
+tiny."""
 RECORDS_A_BATCH: Final = 100
-"""Opening a batch costs as much as looking at so many records."""
+"""Opening a batch costs as much as reading this many records."""
 MAX_INFLATED_BYTES: Final = 8 * 2**20
-"""Of a batch that is looked into; a larger one is one whose records cannot be read."""
+"""The largest decompressed batch that is read; larger ones count as unreadable."""
 
 
 ReadBatch: TypeAlias = Callable[[Segment, int, int, int], bytes]
-"""The batch at a position, of so many bytes, with this base offset; checked."""
+"""Reads and checks the batch of this size and base offset at a position."""
 
 
 class MovedError(Exception):
-    """The log is not any more as it was at the beginning of the search."""
+    """The log changed since the search began."""
 
 
 class TimestampOffset(NamedTuple):
@@ -52,18 +53,18 @@ class TimestampOffset(NamedTuple):
 
 
 class Access:
-    """How one search reads in a log, and how much it may look at still."""
+    """Reads for one search, within its limit."""
 
     __slots__ = ("_read_batch", "check", "records_left")
 
     def __init__(self, read_batch: ReadBatch, check: Callable[[Segment], None]) -> None:
-        """`check` raises `MovedError` where a segment is not as it was at the beginning."""
+        """`check` raises `MovedError` if a segment changed since the search began."""
         self._read_batch = read_batch
         self.check = check
         self.records_left = MAX_RECORDS
 
     def is_over(self) -> bool:
-        """Whether it has looked at enough."""
+        """Whether the limit is reached."""
         return self.records_left <= 0
 
     def read(self, segment: Segment, place: "_Place") -> bytes:
@@ -83,7 +84,7 @@ class _Place(NamedTuple):
 def first_at_or_after(
     segment: Segment, timestamp_ms: int, from_offset: int, log: Access
 ) -> Steps[TimestampOffset | None]:
-    """The first record not older than `timestamp_ms`, at or after `from_offset`."""
+    """The first record at or after `from_offset` with at least `timestamp_ms`."""
     log.check(segment)
     if segment.max_timestamp_ms < timestamp_ms:
         return None
@@ -104,9 +105,11 @@ def first_at_or_after(
 
 
 def may_hold_newest(segments: Sequence[Segment], from_offset: int) -> list[Segment]:
-    """Where the newest record at or after an offset can be; of equals it is in the first.
+    """The segments that can contain the newest record at or after an offset; of equal ones the
+    first.
 
-    The segment that holds the offset is one of them, since its newest may lie before that.
+    The segment that contains the offset is one of them, as its newest record may be before the
+    offset.
     """
     left = [one for one in segments if one.end_offset > from_offset and one.max_timestamp_ms >= 0]
     whole = [one for one in left if one.base_offset >= from_offset]
@@ -115,7 +118,7 @@ def may_hold_newest(segments: Sequence[Segment], from_offset: int) -> list[Segme
 
 
 def newest_in(segment: Segment, from_offset: int, log: Access) -> Steps[TimestampOffset | None]:
-    """The first record with the largest timestamp, of those at or after an offset."""
+    """The first record with the largest timestamp at or after an offset."""
     log.check(segment)
     best: TimestampOffset | None = None
     places = yield from _newest_batches(segment, from_offset, log)
@@ -127,7 +130,8 @@ def newest_in(segment: Segment, from_offset: int, log: Access) -> Steps[Timestam
 
 
 def _newest_batches(segment: Segment, from_offset: int, log: Access) -> Steps[list[_Place]]:
-    """The batch that holds the offset, of which only a part counts; and the newest after it."""
+    """The batch that contains the offset, of which only a part counts, and the newest one after
+    it."""
     if segment.base_offset >= from_offset:
         position = segment.position_of(segment.max_timestamp_offset)
         return [_Place(position, segment.header_at(position))]
@@ -150,7 +154,7 @@ def _newest_batches(segment: Segment, from_offset: int, log: Access) -> Steps[li
 def _first_in(
     segment: Segment, place: _Place, timestamp_ms: int, from_offset: int, log: Access
 ) -> Steps[TimestampOffset | None]:
-    """The first record of a batch that is not older, or that is not looked at any more."""
+    """The first record of a batch that is new enough, or that is beyond the limit of the search."""
     header = place.header
     if log.is_over():
         return _whole(header, from_offset)
@@ -175,7 +179,7 @@ def _first_in(
 def _newest_of(
     segment: Segment, place: _Place, from_offset: int, log: Access
 ) -> Steps[TimestampOffset | None]:
-    """The first of the newest records of a batch, of those at or after an offset."""
+    """The first of the newest records of a batch, at or after an offset."""
     header = place.header
     best: TimestampOffset | None = None
     batch = log.read(segment, place)
@@ -197,13 +201,13 @@ def _newest_of(
 
 
 def _whole(header: BatchHeader, from_offset: int) -> TimestampOffset:
-    """What is answered where the header has to be taken at its word."""
+    """The answer by the batch header alone."""
     offset = max(header.base_offset, from_offset)
     return TimestampOffset(header.max_timestamp_ms, offset, header.leader_epoch)
 
 
 def _payload(batch: bytes, header: BatchHeader) -> Steps[Buffer]:
-    """The records of a batch, inflated. Raises `RecordsError`."""
+    """The decompressed records of a batch. Raises `RecordsError`."""
     packed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.codec is Codec.NONE:
         return bytes(packed)
@@ -212,9 +216,9 @@ def _payload(batch: bytes, header: BatchHeader) -> Steps[Buffer]:
 
 
 def _records(payload: Buffer, header: BatchHeader) -> Iterator[list[tuple[int, int]]]:
-    """Offsets and timestamps of a batch's records, some at a time.
+    """Offsets and timestamps of a batch's records, in portions.
 
-    A record that says it lies behind the end of its batch lies at the end.
+    A record whose offset is beyond the end of its batch counts as its last record.
     """
     base_offset, last_delta = header.base_offset, header.last_offset_delta
     base_ms = header.base_timestamp_ms

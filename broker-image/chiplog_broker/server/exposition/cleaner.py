@@ -1,4 +1,4 @@
-"""What is told of compaction: Kafka's LogCleaner and LogCleanerManager, and totals beside them."""
+"""The metrics of compaction: Kafka's LogCleaner and LogCleanerManager, and totals."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from chiplog_broker.partitions.replicas import Replicas
 
 
 class CleanerCollector(Collector):
-    """Makes the families when they are asked for."""
+    """Collects these families at each scrape."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas

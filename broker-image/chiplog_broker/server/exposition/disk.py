@@ -1,4 +1,4 @@
-"""What is told of the volume, and of what was found damaged on it."""
+"""The metrics of the volume, and of damage that was found on it."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from chiplog_broker.partitions.replicas import Replicas
 
 
 class DiskCollector(Collector):
-    """Makes the families when they are asked for."""
+    """Collects these families at each scrape."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas

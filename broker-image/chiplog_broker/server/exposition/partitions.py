@@ -1,7 +1,7 @@
-"""What is told of each partition, where somebody asked for it.
+"""The metrics of each partition, if they are enabled.
 
-Only leaders tell of a partition, so that it is told once. The names are those of the exporter that
-people know; only the size of a log is told by whoever has one.
+Only the leader exposes a partition, so that it is counted once; every replica exposes the size of
+its log. The names are those of a widely used exporter.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class Led(NamedTuple):
 
 
 def led_rows(cluster: ClusterView, replicas: Replicas) -> Rows[Led]:
-    """Those that clients are told to find here."""
+    """Partitions whose leader this broker is, as clients see it."""
     own, found = cluster.broker_id, []
     for topic in cluster:
         for view in topic.partitions:

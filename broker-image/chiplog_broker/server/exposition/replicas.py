@@ -1,4 +1,4 @@
-"""What is told of the replicas here as a whole, and of this broker among others."""
+"""The metrics of all replicas here together, and of this broker in its cluster."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from chiplog_broker.server.metrics import RequestMetrics
 
 
 class ReplicaCollector(Collector):
-    """Makes the families when they are asked for."""
+    """Collects these families at each scrape."""
 
     def __init__(self, cluster: ClusterView, replicas: Replicas, requests: RequestMetrics) -> None:
         self._cluster = cluster
@@ -124,7 +124,7 @@ class ReplicaCollector(Collector):
             yield CounterMetricFamily(f"{prefix}_{name}", text, count)
 
     def _info(self) -> Metric:
-        """Where clients find this broker; nothing while it is no member of its cluster."""
+        """The addresses of this broker; no series before it is a member of its cluster."""
         family = GaugeMetricFamily(
             "kafka_broker_info",
             "1 for this broker, with the address of its first listener.",

@@ -1,4 +1,4 @@
-"""What is told of requests, connections and fetch sessions."""
+"""The metrics of requests, connections and fetch sessions."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from chiplog_wire.protocol.apis import APIS
 
 
 class RequestCollector(Collector):
-    """Makes the families when they are asked for."""
+    """Collects these families at each scrape."""
 
     def __init__(self, requests: RequestMetrics, fetch_sessions: FetchSessionCache) -> None:
         self._requests = requests

@@ -1,4 +1,4 @@
-"""All that Prometheus is told, as one text."""
+"""All metrics for Prometheus, as one text."""
 
 import asyncio
 import time
@@ -29,11 +29,11 @@ from chiplog_core.telemetry.build_info import BUILD_INFO, BUILD_INFO_ABOUT, BUIL
 from chiplog_core.telemetry.series import written
 
 FRESH_S: Final = 1.0
-"""Who scrapes more often is told the same again."""
+"""More frequent scrapes get the same text again."""
 
 
 class Exposition:
-    """What one broker tells of itself."""
+    """The metrics of one broker."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Exposition:
         fetch_sessions: FetchSessionCache,
         config: Mapping[str, str],
     ) -> None:
-        """`config` is the broker's, which may change while it runs."""
+        """`config` is the broker's configuration, which may change at run time."""
         self._cluster = cluster
         self._replicas = replicas
         self._config = config
         self.registry = CollectorRegistry()
-        """All but what is told of each topic and partition."""
+        """All metrics except those of single topics and partitions."""
         self.registry.register(RequestCollector(requests, fetch_sessions))
         self.registry.register(ReplicaCollector(cluster, replicas, requests))
         self.registry.register(DiskCollector(replicas))
@@ -57,11 +57,12 @@ class Exposition:
         build = Gauge(BUILD_INFO, BUILD_INFO_ABOUT, tuple(BUILD_LABELS), registry=self.registry)
         build.labels(**BUILD_LABELS).set(1)
         self._making: asyncio.Task[bytes] | None = None
-        """The last text, or the one that is being made."""
+        """Makes the current text; the last one once it is done."""
         self._made_s = 0.0
 
     async def scraped(self) -> bytes:
-        """The text, for so many as ask for it: made once at a time, and once a second."""
+        """The text for a scrape. It is made once a second at most, and concurrent scrapes share
+        it."""
         now_s = time.monotonic()
         if self._making is None or (self._making.done() and now_s - self._made_s >= FRESH_S):
             self._made_s = now_s

@@ -1,7 +1,7 @@
-"""What is told of each topic: traffic since the broker started, size, partitions.
+"""The metrics of each topic: traffic since the broker started, size, partitions.
 
-Traffic is that of the replicas that are here now: of a topic that is deleted, or has moved away,
-nothing is told any more.
+Traffic is that of the replicas that are here now; a topic that was deleted or moved away has no
+series.
 """
 
 from collections.abc import Iterable
@@ -15,25 +15,25 @@ from chiplog_core.telemetry.series import Rows, Series, labels
 
 
 class TopicTotals(PartitionCounters):
-    """One topic on this broker."""
+    """The totals of one topic on this broker."""
 
     __slots__ = ("partitions", "size_bytes")
 
     def __init__(self) -> None:
         super().__init__()
         self.size_bytes: int | None = None
-        """None where no replica is here."""
+        """None if there is no replica here."""
         self.partitions: int | None = None
-        """Of the whole topic; None where that is for another broker to tell."""
+        """Partitions of the whole topic; None if another broker exposes this number."""
 
     def count(self, partition: Partition) -> None:
-        """Another replica."""
+        """Add a replica."""
         self.add(partition.counters)
         self.size_bytes = (self.size_bytes or 0) + partition.log.size_bytes
 
 
 def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[TopicTotals]:
-    """All topics of which this broker has something to tell."""
+    """All topics for which this broker exposes metrics."""
     totals: dict[str, TopicTotals] = {}
     for partition in replicas:
         topic = partition.name.topic
@@ -47,8 +47,8 @@ def topic_rows(cluster: ClusterView, replicas: Iterable[Partition]) -> Rows[Topi
 
 
 def speaker(topic: TopicView) -> int:
-    """The one broker that tells of a topic as a whole, so that all brokers' words can be added up:
-    the leader of its first partition that has one."""
+    """The one broker that exposes a topic as a whole, so that the values of all brokers can be
+    added: the leader of its first partition that has one."""
     return next(
         (one.leader_id for one in topic.partitions if one.leader_id != NO_LEADER), NO_LEADER
     )

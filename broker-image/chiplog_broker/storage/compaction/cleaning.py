@@ -1,8 +1,8 @@
-"""One pass over one log: learn where each dirty key stands last, write what is left anew.
+"""One compaction pass over one log: find the last offset of each dirty key, write what remains.
 
-Everything runs on the event loop's thread in steps of about half a millisecond. Between steps
-others append, read, delete and truncate; after each the pass looks whether it may go on. It
-reads segments that nobody writes to any more, and writes files that are nobody's yet.
+Everything runs on the event loop's thread in steps of about half a millisecond. Between steps other
+tasks append, read, delete and truncate; after each step the pass checks whether it may continue. It
+reads finished segments only, and writes files that are not part of the log yet.
 """
 
 from collections.abc import Generator, Sequence
@@ -24,7 +24,7 @@ from chiplog_wire.records.errors import CorruptBatchError
 _READ_BYTES: Final = 256 * 1024
 _WRITE_BYTES: Final = 256 * 1024
 _SYNC_BYTES: Final = 8 * 2**20
-"""Written bytes go to the device bit by bit: one sync of a GiB would hold up every other."""
+"""Written bytes are synced in portions: one sync of a GiB would block all others."""
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, None]
@@ -32,7 +32,7 @@ Steps: TypeAlias = Generator[None, None, None]
 
 @dataclass(slots=True)
 class PassResult:
-    """What a pass has done."""
+    """The result of a pass."""
 
     end_offset: int = 0
     """The first offset that is dirty now."""
@@ -58,10 +58,10 @@ class CleaningPass:
         self.result = PassResult()
 
     async def run(self, now_ms: int) -> PassResult:
-        """Compact what is dirty, as far as the map holds its keys.
+        """Compact the dirty part, as far as the key map can hold its keys.
 
-        Raises `CompactionAbortedError` where it may not go on, `DamagedLogError` where a batch
-        is not what was written, `DiskFullError`, or `DirectoryOfflineError`.
+        Raises `CompactionAbortedError` if it cannot continue, `DamagedLogError` for a damaged
+        batch, `DiskFullError`, or `DirectoryOfflineError`.
         """
         log, result = self._log, self.result
         try:
@@ -150,7 +150,7 @@ class CleaningPass:
     # --- both ------------------------------------------------------------------------
 
     def _paced(self, work: Generator[int, None, T]) -> Generator[None, None, T]:
-        """Do work that tells after how many records it could pause; pause when it is time."""
+        """Run work that yields numbers of records, and pause when it is time."""
         while True:
             try:
                 records = next(work)
@@ -166,7 +166,7 @@ class CleaningPass:
 
 
 class _Output:
-    """A segment that is being filled."""
+    """The segment that a pass writes."""
 
     def __init__(self, segment: Segment, pace: Pace) -> None:
         self.segment = segment
@@ -179,7 +179,7 @@ class _Output:
         self._synced_bytes = 0
 
     def take(self, batch: Buffer, header: BatchHeader, left: Buffer | None) -> None:
-        """Write what is left of a batch, sooner or later."""
+        """Add what remains of a batch; it is written by `flush` at the latest."""
         if left is not batch:
             self.is_changed = True
         if left is None:
@@ -193,7 +193,7 @@ class _Output:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the batches that are buffered."""
         segment = self.segment
         if self._headers:
             segment.write(self._waiting)
@@ -203,13 +203,13 @@ class _Output:
         self._waiting = bytearray()
 
     async def sync_some(self) -> None:
-        """Make durable what was written, if it is much."""
+        """Sync written bytes, if there are many."""
         if self.segment.size_bytes - self._synced_bytes >= _SYNC_BYTES:
             self._synced_bytes = self.segment.size_bytes
             await self.segment.log.sync()
 
     async def make_whole(self, last_source: Segment) -> None:
-        """All is written: complete the indexes, make everything durable."""
+        """Complete the segment: write its indexes and make everything durable."""
         self.segment.seal()
         self.segment.take_over(last_source)
         await self.segment.sync()
