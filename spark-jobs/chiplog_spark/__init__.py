@@ -1,5 +1,5 @@
-"""Spark jobs on the data of real brokers: proof, export, balance, and the source that they read.
+"""Spark jobs on the data of real brokers: verification, export, rebalance, and a data source.
 
-What decides is pure and needs no Spark; what runs in executors is thin and only composes it.
-Executors speak to brokers as any client does, by the Kafka protocol.
+Decisions are pure and need no Spark; code that runs in executors is thin and combines them.
+Executors are ordinary clients of the Kafka protocol.
 """

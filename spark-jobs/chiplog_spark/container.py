@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 USAGE: Final = 64
-"""`EX_USAGE` of sysexits.h: started by something else than Spark."""
+"""`EX_USAGE` of sysexits.h: it was not started by Spark."""
 
 BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 BACKEND_OPTIONS: Final = {
@@ -73,7 +73,7 @@ def _executor(environment: Mapping[str, str]) -> list[str]:
 
 
 def class_path(environment: Mapping[str, str]) -> str:
-    """Configuration first, so that it wins over what jars hold."""
+    """The configuration directory comes first, so that its files override those in jars."""
     parts = (
         environment.get("SPARK_CONF_DIR", ""),
         environment.get("SPARK_CLASSPATH", ""),
@@ -90,7 +90,7 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
 
 
 def main() -> NoReturn:
-    """Become that program."""
+    """Replace this process by that program."""
     try:
         found = command(sys.argv[1:], os.environ)
     except NotByUs as problem:

@@ -1,7 +1,8 @@
-"""How far a job is, told while it works: a line in the driver's log and what the operator shows.
+"""Reports the progress of a running job: in the driver's log, and in the object that the operator
+shows.
 
-Tasks add up what they have done when they end; a thread of the driver looks at the sums. That it
-cannot be told harms no job.
+Tasks add up their work when they end, and a thread of the driver reads the sums. A failure to
+report does not affect the job.
 """
 
 import logging
@@ -27,21 +28,20 @@ Report: TypeAlias = Callable[[RunProgress], None]
 
 
 def name_of(topic: str, partition: int) -> str:
-    """No topic's name ends like this and is `OFFSETS` or `BYTES`."""
+    """A key for a partition: it cannot be equal to `OFFSETS` or `BYTES`."""
     return f"{topic}-{partition}"
 
 
 def of_split(split: Split, bytes_read: int) -> Done:
-    """What a task adds that has read a split."""
+    """What a task adds when it has read a split."""
     name = name_of(split.at.topic, split.at.partition)
     return Counter({BYTES: bytes_read, OFFSETS: split.end - split.start, name: 1})
 
 
 def progress(splits: Sequence[Split], done: Done) -> RunProgress:
-    """How much of the splits is done. A task that ran twice counts twice, and never above all.
+    """The progress over all splits. A task that ran twice counts twice, but the total is a limit.
 
-    How many bytes there are in all nobody says before they are read: it is inferred from the
-    offsets that are left.
+    The total of bytes is unknown before they are read: it is estimated from the remaining offsets.
     """
     planned = Counter(name_of(one.at.topic, one.at.partition) for one in splits)
     total = sum(one.end - one.start for one in splits)
@@ -59,7 +59,8 @@ def progress(splits: Sequence[Split], done: Done) -> RunProgress:
 def reporting_progress(
     current: Callable[[], RunProgress], report: Report, every_s: float = EVERY_S
 ) -> Iterator[None]:
-    """Within the block, tell what changed, every so often, and at last how far it came."""
+    """In this context, call `report` at intervals when the progress changed, and once at the
+    end."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -82,7 +83,7 @@ def reporting_progress(
 
 
 def report_safely(now: RunProgress, report: Report) -> None:
-    """Into the log in any case."""
+    """Log the progress and report it; errors of `report` are logged."""
     facts = {
         "bytes_read": now.bytes,
         "bytes_total_about": now.bytes_total,
@@ -98,4 +99,4 @@ def report_safely(now: RunProgress, report: Report) -> None:
 
 
 def to_log_only(_progress: RunProgress) -> None:
-    """Where nobody reads it but people."""
+    """A `Report` that does nothing: progress is logged in any case."""

@@ -1,4 +1,4 @@
-"""What tasks have done, added up by Spark: an accumulator."""
+"""An accumulator in which Spark adds up the work of tasks."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What `spark-submit` starts: a job is told by a request file and answers in a ConfigMap.
+"""The programs of `spark-submit`: a job reads a request file and writes its result to a ConfigMap.
 
-`entry` is what all of them share; each kind has a module whose `main()` its main file calls.
+`entry` is common to all; each kind of job has a module with a `main()`.
 """

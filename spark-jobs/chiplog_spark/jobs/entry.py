@@ -37,17 +37,17 @@ BROKEN: Final = 1
 REFUSED: Final = 3
 
 TERMINATION_LOG: Final = Path("/dev/termination-log")
-"""What is written there stands in the ended pod's status (`terminationMessagePath`)."""
+"""Its content appears in the status of the ended pod (`terminationMessagePath`)."""
 
 INVALID_REQUEST: Final = "InvalidRequest"
-"""Reason of a result whose request did not read: operator and image are of different versions."""
+"""Reason if the request cannot be parsed: operator and image have different versions."""
 
 Work: TypeAlias = Callable[[SparkSession, Request], Result]
-"""A job. Raises `Refused` or `UnreadableDocument` where only a person can help; any other error is
-a crash. The result's `application` is set here."""
+"""A job. Raises `Refused` or `UnreadableDocument` if a user must act; any other error is a crash.
+The result's `application` is set by the caller."""
 
 Conf: TypeAlias = Callable[[Request], Mapping[str, str]]
-"""What a session must begin with, by the request."""
+"""The Spark configuration of a session, from the request."""
 
 
 def no_conf(_request: Request) -> Mapping[str, str]:
@@ -56,16 +56,16 @@ def no_conf(_request: Request) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What a job stands on, so that tests can put something else under it."""
+    """The services that a job uses; tests replace them."""
 
     session: Callable[[Request], SparkSession]
     report: Callable[[Request, Result], None]
     key: str = field(default="", repr=False)
-    """With which the operator has signed what it told this driver; empty where it has not."""
+    """The operator's key for signing what it sends to this driver; empty if there is none."""
 
 
 def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
-    """Do a job as the command line says, and exit. `conf`: what its session must begin with."""
+    """Run a job from the command line, and exit. `conf`: Spark configuration of the session."""
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.stdout.write(f"chiplog-spark {VERSION}\n")
@@ -89,7 +89,7 @@ def main(kind: JobKind, work: Work, conf: Conf = no_conf) -> NoReturn:
 
 
 def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
-    """Do a job and tell its result; returns the exit code."""
+    """Run a job and report its result; returns the exit code."""
     try:
         request = orders.read_request(path, context.key)
     except (OSError, UnreadableDocument, Refused) as error:
@@ -109,7 +109,7 @@ def run(kind: JobKind, work: Work, path: Path, context: JobContext) -> int:
 
 
 def done(kind: JobKind, work: Work, request: Request, context: JobContext) -> tuple[Result, int]:
-    """The result of a job, however it ended, and the exit code."""
+    """The result of a job, whatever its outcome, and the exit code."""
     if request.kind is not kind:
         message = f"the request is for {request.kind}, and this job is for {kind}"
         return failed(request.application, INVALID_REQUEST, message), REFUSED
@@ -136,18 +136,18 @@ def done(kind: JobKind, work: Work, request: Request, context: JobContext) -> tu
 
 
 def crashed(request: Request, error: Exception) -> Result:
-    """The result of a job that ended by an error of its own."""
+    """The result of a job that ended with an unexpected error."""
     return failed(request.application, CRASHED, f"{type(error).__name__}: {without_calls(error)}")
 
 
 def without_calls(error: Exception) -> str:
-    """What an error says, and every cause: an error of Java's holds pages of calls as well."""
+    """The messages of an error and its causes, without the stack trace of a Java error."""
     lines = str(error).splitlines()
     return "\n".join(line for line in lines if not line.startswith("\t"))
 
 
 def stop(session: SparkSession) -> None:
-    """End a session; one whose JVM is gone changes nothing about what the job did."""
+    """End a session; a failure does not change the result."""
     try:
         session.stop()
     except Exception:
@@ -155,7 +155,7 @@ def stop(session: SparkSession) -> None:
 
 
 def leave_behind(result: Result, error: reporting.NotReported) -> None:
-    """In the pod's status, where there is a pod: as much of both as the operator shows."""
+    """Write the result and the error to the pod's status, as far as the operator shows them."""
     text = f"{result.reason}: {result.message}"[:500]
     text += f"; the result could not be written: {error}"[:500]
     with suppress(OSError), TERMINATION_LOG.open("r+", encoding="utf-8") as file:
@@ -163,7 +163,7 @@ def leave_behind(result: Result, error: reporting.NotReported) -> None:
 
 
 def facts(result: Result) -> dict[str, object]:
-    """What a line of the log says of a result."""
+    """The fields of a result for a log line."""
     return {
         "state": result.state.value,
         "reason": result.reason,
@@ -173,7 +173,7 @@ def facts(result: Result) -> dict[str, object]:
 
 
 def session_for(request: Request, conf: Mapping[str, str]) -> SparkSession:
-    """The session that `spark-submit`'s configuration describes, with what the job needs."""
+    """The session with `spark-submit`'s configuration and what the job needs."""
     builder = SparkSession.builder.appName(request.application)
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -192,7 +192,7 @@ def to_file(path: Path) -> Callable[[Request, Result], None]:
 
 
 def set_up_logging() -> None:
-    """One line of JSON an event, to standard error; py4j tells every call below a warning."""
+    """Log JSON lines to standard error; below a warning py4j would log every call."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

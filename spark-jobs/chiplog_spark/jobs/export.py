@@ -49,7 +49,7 @@ def work(session: SparkSession, request: Request) -> Result:
 
 
 def describe(access: Access, name: str) -> Topic:
-    """A topic as it is now. Raises `Refused`."""
+    """The present state of a topic. Raises `Refused`."""
     try:
         with Client(access) as client:
             facts = client.topic(name)
@@ -92,7 +92,8 @@ def summary_of(one: Exported) -> dict[str, Any]:
 
 
 def conf_for(request: Request) -> Mapping[str, str]:
-    """What the session must begin with; what does not read is told when the work begins."""
+    """The Spark configuration of the session; an unreadable job is reported when the work
+    starts."""
     return CONF if request.job.get("format") == Format.DELTA.value else {}
 
 

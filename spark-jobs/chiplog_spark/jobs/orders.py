@@ -17,13 +17,13 @@ from chiplog_core.spark.signing import is_signed, signature_of
 from chiplog_spark.jobs.refused import Refused
 
 TEMPLATE: Final = Path(TEMPLATE_FOLDER, TEMPLATE_KEY)
-"""Of executors' pods, where Spark operators do not take it from elsewhere."""
+"""The pod template of executors, for launchers that do not set it otherwise."""
 
 TEMPLATE_CONF: Final = "spark.kubernetes.executor.podTemplateFile"
 
 
 FORGED: Final = "Forged"
-"""Reason of a result that somebody else's words kept from coming about."""
+"""Reason if a signature is wrong: somebody else changed the request or the template."""
 
 
 def read_request(path: Path, key: str) -> Request:
@@ -37,9 +37,10 @@ def read_request(path: Path, key: str) -> Request:
 def template_conf(
     application: str, key: str, template: Path = TEMPLATE, directory: Path = Path(WORK_FOLDER)
 ) -> Mapping[str, str]:
-    """Have Spark make executors of a copy in `directory`, which does not change while the job runs.
+    """Make Spark create executors from a copy of the template, which does not change during the
+    job.
 
-    Nothing where there is no template. Raises `Refused`, and `OSError`.
+    Empty if there is no template. Raises `Refused`, and `OSError`.
     """
     if not template.exists():
         return {}

@@ -37,7 +37,7 @@ from chiplog_spark.wire.errors import WireError
 MEASURED: Final = "Measured"
 MAX_REPORTED_PARTITIONS: Final = 500
 MAX_SUMMARY_BYTES: Final = 480 * 1024
-"""A little less than a result may have."""
+"""A little less than the maximum of a result."""
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def work(spark: SparkSession, request: Request) -> Result:
 
 
 def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
-    """Without the lists that are only to be looked at, as far as the whole is too large."""
+    """The summary without its informational lists, as far as it is too large otherwise."""
     fitting = dict(summary)
     for name in ("partitions", "skew"):
         if len(json.dumps(fitting)) <= limit_bytes:
@@ -101,7 +101,7 @@ def fitted(summary: Json, limit_bytes: int = MAX_SUMMARY_BYTES) -> Json:
 
 
 def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
-    """What was read, under the names that all jobs use."""
+    """What was read, with the names that all jobs use."""
     return {
         "topics": len({name.topic for name in inventory.reaches}),
         "partitions": len(inventory.reaches),
@@ -112,7 +112,7 @@ def _coverage(inventory: Inventory, tallies: Tallies) -> Json:
 
 
 def _sampling(job: RebalanceJob, inventory: Inventory, tallies: Tallies, window: Window) -> Json:
-    """How the figures came about."""
+    """How the figures were measured."""
     over = covered(window, tallies.values())
     errors = [100 * one.keys.error / one.records for one in tallies.values() if one.records]
     return {
@@ -153,7 +153,7 @@ def _partitions(
 
 @contextmanager
 def _limited(spark: SparkSession, time_limit_ms: int | None) -> Iterator[None]:
-    """End all reading when the time is over; raises `Refused` then."""
+    """Stop all reading after the time limit; then raises `Refused`."""
     if time_limit_ms is None:
         yield
         return

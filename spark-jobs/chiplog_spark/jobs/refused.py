@@ -1,10 +1,10 @@
-"""What a job raises where only a person can help: no other attempt would end otherwise."""
+"""The error of a job that a user must correct: another attempt would fail in the same way."""
 
 import re
 
 
 class Refused(Exception):  # noqa: N818 - named for what it says
-    """The job cannot be done as it was asked.
+    """The job cannot be done as requested.
 
     `reason` is one word in CamelCase, like `TopicUnknown` or `OffsetOutOfRange`; the message is a
     sentence that names the field or the setting and the remedy.

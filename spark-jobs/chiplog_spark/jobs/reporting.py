@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 FIELD_MANAGER: Final = "chiplog-spark"
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0, 30.0, 30.0, 30.0)
-"""Between attempts. With time for each to fail it is about five minutes: longer than an API server
-takes to start anew, and no driver holds its executors' places for nothing."""
+"""Pauses between attempts. With timeouts they take about five minutes: longer than a restart of an
+API server, and not so long that the driver occupies its executors for nothing."""
 
 
 REPORT_LIMIT_S: Final = 5.0
@@ -80,7 +80,7 @@ async def to_config_map(request: Request, result: Result) -> None:
 
 
 def own_key(directory: Path = Path(KEY_FOLDER)) -> str:
-    """What the operator gave this driver to sign with; empty in a job that it did not launch."""
+    """The operator's key for this driver; empty in a job that the operator did not launch."""
     try:
         return (directory / KEY_NAME).read_text(encoding="ascii")
     except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +90,7 @@ def own_key(directory: Path = Path(KEY_FOLDER)) -> str:
 
 
 def progress_reporter(request: Request) -> Report:
-    """Writes how far the job is beside its result, where it runs in a pod; else nowhere."""
+    """A `Report` that writes progress next to the result, if the job runs in a pod."""
     try:
         connection = find(None)
     except NoConnection:
@@ -108,7 +108,7 @@ def progress_reporter(request: Request) -> Report:
 
 
 async def write_progress(api: KubeApi, request: Request, text: str) -> None:
-    """Once; raises `ApiError`s, since how far a job is, is told again soon."""
+    """Without retries; raises `ApiError`s, since the next report follows soon."""
     patch = {"data": {PROGRESS_KEY: text}}
     place = request.result.config_map
     await api.patch(kinds.CONFIG_MAPS, request.namespace, place, patch, field_manager=FIELD_MANAGER)

@@ -1,4 +1,4 @@
 """The data source `chiplog` for PySpark: records or whole batches of one topic, as columns.
 
-`register.register(spark)` makes it known to a session; `options` says what it is told.
+`register.register(spark)` registers it with a session; its options are in `options`.
 """

@@ -18,9 +18,9 @@ from chiplog_wire.records.errors import RecordsError
 
 CHUNK_ROWS: Final = 20_000
 CHUNK_BYTES: Final = 8 * 2**20
-"""A chunk is handed on when it holds this much; it may be larger by one batch."""
+"""A chunk is passed on when it has this size; it may be larger by one batch."""
 
-# What a timestamp in microseconds can hold.
+# The range of timestamps in microseconds.
 _LAST_MS: Final = (2**63 - 1) // 1000
 _FIRST_MS: Final = -(2**63) // 1000 + 1
 _PLACE: Final = struct.Struct(">qi")
@@ -66,9 +66,9 @@ def new_chunk(names: tuple[str, ...]) -> Chunk:
 
 
 def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
-    """The records of a batch that are the split's. Raises `DamagedBatch`.
+    """Add the records of a batch that belong to the split. Raises `DamagedBatch`.
 
-    A control batch holds none: what is in it is of transactions and not for readers.
+    A control batch has none: its records concern transactions, not readers.
     """
     header = batch.header
     check_crc(batch, split.at)
@@ -109,7 +109,7 @@ def add_records(chunk: Chunk, batch: RawBatch, split: Split) -> None:
 
 
 def add_batch(chunk: Chunk, batch: RawBatch, at: Place, *, with_payload: bool) -> None:
-    """One batch as it is; a wrong checksum is a value, not an error."""
+    """Add one batch as it is; a wrong checksum is a value, not an error."""
     header, data = batch.header, batch.data
     payload = bytes(data) if with_payload else None
     row = (
@@ -124,7 +124,7 @@ def add_batch(chunk: Chunk, batch: RawBatch, at: Place, *, with_payload: bool) -
 
 
 def add_unread(chunk: Chunk, unread: Unread, at: Place) -> None:
-    """Where nothing could be read, and why."""
+    """Add a row for offsets that could not be read, with the reason."""
     known = (at.topic, at.partition, at.replica, unread.first_offset, unread.last_offset)
     rest = (None,) * (len(BATCH_COLUMNS) - len(known) - 1)
     _add_row(chunk, (*known, *rest, str(unread.why)))
@@ -137,7 +137,8 @@ def _add_row(chunk: Chunk, row: tuple[Any, ...]) -> None:
 
 
 def digest(header: BatchHeader, data: memoryview) -> bytes:
-    """SHA-256 of what is equal on all replicas: base offset, epoch, all that has a checksum."""
+    """SHA-256 of what is equal on all replicas: base offset, epoch, and everything under the
+    checksum."""
     found = hashlib.sha256(_PLACE.pack(header.base_offset, header.leader_epoch))
     found.update(data[CRC_START:])
     return found.digest()
@@ -152,14 +153,14 @@ def check_crc(batch: RawBatch, at: Place) -> None:
 
 
 def microseconds(timestamp_ms: int) -> int:
-    """What Spark takes for a timestamp; what it cannot hold is as near as it gets."""
+    """A timestamp for Spark; values out of its range become the nearest one."""
     return min(max(timestamp_ms, _FIRST_MS), _LAST_MS) * 1000
 
 
 def chunks_of(
     found: Iterator[RawBatch | Unread], split: Split, *, batches: bool, with_payload: bool = False
 ) -> Iterator[Chunk]:
-    """All that a split has, a chunk at a time. Raises `WireError`."""
+    """The chunks of a split, one at a time. Raises `WireError`."""
     names = BATCH_COLUMNS if batches else RECORD_COLUMNS
     chunk = new_chunk(names)
     for one in found:

@@ -28,7 +28,7 @@ class Decoded:
 
 
 def decoded(batch: memoryview, header: BatchHeader) -> Decoded:
-    """All records of a whole batch, whose checksum is the caller's business.
+    """All records of a whole batch; the caller checks the checksum.
 
     Raises `RecordsError`.
     """
@@ -120,7 +120,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915 (hot: a call per number would doubl
 
 def _headers(payload: bytes, at: int) -> tuple[list[tuple[str, bytes | None]], int]:
     count, at = _signed(payload, at)
-    # Each header needs two bytes at least, so the count is bounded before anything is made.
+    # Each header needs at least two bytes, so the count is bounded before memory is allocated.
     if not 0 <= count <= len(payload) - at:
         raise InvalidRecordError(f"{count} headers do not fit into their record")
     found: list[tuple[str, bytes | None]] = []

@@ -1,6 +1,6 @@
-"""What a user says about a read, as values; whatever is wrong is refused by name.
+"""The options of a read as values; a wrong option is refused by its name.
 
-The names are those of Spark's own Kafka source and of Kafka's clients, wherever these have one.
+The names are those of Spark's Kafka source and of Kafka's clients, if these have one.
 """
 
 import json
@@ -46,7 +46,7 @@ Value = TypeVar("Value")
 
 
 class BadOption(ValueError):  # noqa: N818 - the reason that a user reads
-    """An option that cannot be meant. Names the option and the remedy."""
+    """An option with an invalid value. Names the option and the remedy."""
 
     reason = "InvalidOption"
 
@@ -85,12 +85,12 @@ class Options:
 
 
 def mode_of(options: Mapping[str, str]) -> Mode:
-    """What the schema depends on; nothing else is looked at."""
+    """The mode alone, which determines the schema; other options are not checked."""
     return _taken(_known(options), MODE, _mode, Mode.RECORDS)
 
 
 def with_payload(options: Mapping[str, str]) -> bool:
-    """Likewise."""
+    """Whether the schema has the payload; other options are not checked."""
     return _taken(_known(options), WITH_PAYLOAD, _boolean, False)
 
 
@@ -148,7 +148,7 @@ def bound_of(topic: str) -> Callable[[str], Bound]:
 
 
 def offsets_in(text: str, topic: str) -> dict[int, int]:
-    """`{"topic":{"0":23,"1":-2}}` by partition. Raises `ValueError`."""
+    """Parses `{"topic":{"0":23,"1":-2}}` by partition. Raises `ValueError`."""
     try:
         said = json.loads(text)
     except json.JSONDecodeError as error:
@@ -176,7 +176,7 @@ def _offset(index: str, value: Any) -> int:
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
-    """By the names as they are written here. Spark hands them in lower case."""
+    """The options by their names as written here. Spark passes them in lower case."""
     given = {}
     for name, value in options.items():
         known = _BY_LOWER_CASE.get(name.lower())

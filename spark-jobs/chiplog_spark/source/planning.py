@@ -1,4 +1,4 @@
-"""Asking the cluster what there is, so that ranges can be made of it."""
+"""Reads log start offsets and high watermarks for planning."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,9 @@ from chiplog_spark.wire.facts import EARLIEST, LATEST, TopicFacts
 
 
 def held_now(client: Client, topic: TopicFacts, partitions: Iterable[int]) -> dict[int, Held]:
-    """Log start and high watermark of each partition, as its leader says. Raises `WireError`."""
+    """Log start offset and high watermark of each partition from its leader. Raises `WireError`."""
     wanted = list(partitions)
-    # The starts come first: between the two questions logs may grow, and lose their beginning.
+    # Start offsets are requested first: logs may grow, and be truncated at their start, in between.
     starts = client.offsets(topic, dict.fromkeys(wanted, EARLIEST))
     ends = client.offsets(topic, dict.fromkeys(wanted, LATEST))
     return {index: Held(starts[index], max(starts[index], ends[index])) for index in wanted}

@@ -1,4 +1,4 @@
-"""From what a user says to ranges of offsets, checked against what there is."""
+"""From options to ranges of offsets, checked against the offsets that partitions have."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from chiplog_spark.wire.verdicts import LEADER, out_of_range
 
 
 class Held(NamedTuple):
-    """What a partition holds: from the log start up to the high watermark."""
+    """The offsets of a partition, from log start offset to high watermark."""
 
     start: int
     end: int
 
 
 class Range(NamedTuple):
-    """Offsets of one partition that are to be read; the end is not."""
+    """Offsets of one partition to be read, from `start` to `end`, exclusive."""
 
     partition: int
     start: int
@@ -44,7 +44,7 @@ def chosen(topic: TopicFacts, wanted: frozenset[int] | None, replica: int) -> li
 def places(option: str, bound: Bound, partitions: Iterable[int]) -> dict[int, int]:
     """`EARLIEST`, `LATEST` or an offset for each partition. Raises `BadOption`.
 
-    As in Spark's Kafka source none may be left out: what is not named would not be read.
+    As in Spark's Kafka source every partition must be named.
     """
     if isinstance(bound, int):
         return dict.fromkeys(partitions, bound)
@@ -82,7 +82,7 @@ def ranges_between(
 
 
 def resolved(place: int, held: Held) -> int:
-    """An offset for a place."""
+    """The offset that a position means."""
     return {EARLIEST: held.start, LATEST: held.end}.get(place, place)
 
 
@@ -94,9 +94,9 @@ def ranges_of_stream(
     *,
     fails_on_data_loss: bool,
 ) -> list[Range]:
-    """The ranges of one trigger; partitions that are new begin at their log start.
+    """The ranges of one trigger; new partitions begin at their log start offset.
 
-    Raises `OffsetOutOfRange` where records are gone that were not read.
+    Raises `OffsetOutOfRange` if records were deleted before they were read.
     """
     found = []
     for partition in sorted(ends):
@@ -112,7 +112,7 @@ def ranges_of_stream(
 
 
 def lost(offset: int, log_start: int, topic: str, partition: int) -> errors.OffsetOutOfRange:
-    """Records from `offset` on were deleted before they were read."""
+    """The error for records from `offset` on that were deleted before they were read."""
     return errors.OffsetOutOfRange(
         f"records from offset {offset} on were deleted; the log now starts at {log_start}",
         "raise the topic's retention, or set failOnDataLoss=false to continue from there",
@@ -124,9 +124,10 @@ def lost(offset: int, log_start: int, topic: str, partition: int) -> errors.Offs
 def ends_of_trigger(
     topic: str, starts: Mapping[int, int], held: Mapping[int, Held], max_records: int | None
 ) -> dict[int, int]:
-    """Where the next trigger ends, with at most so many offsets, shared out by what is waiting.
+    """The end offsets of the next trigger, with at most this many offsets, in proportion to the
+    lag.
 
-    Raises `OffsetOutOfRange` where a partition ends before what was read of it.
+    Raises `OffsetOutOfRange` if a partition ends below what was read of it.
     """
     begins = {index: max(starts.get(index, one.start), 0) for index, one in held.items()}
     for index, one in held.items():
@@ -155,7 +156,8 @@ def ends_of_trigger(
 
 
 def shared_out(room: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """At most `room` in all, to each in proportion to what waits there; nothing is left over."""
+    """Distribute at most `room` in proportion to what waits in each partition, without a
+    remainder."""
     total = sum(waiting.values())
     if total <= room:
         return dict(waiting)

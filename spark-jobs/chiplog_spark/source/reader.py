@@ -1,4 +1,4 @@
-"""The batch read: its ends are fixed when it is planned."""
+"""The batch read: its end offsets are fixed when it is planned."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SplitPartition(InputPartition):
-    """A split as Spark carries it to an executor."""
+    """A split as Spark sends it to an executor."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(split)
@@ -26,8 +26,8 @@ class SplitPartition(InputPartition):
 def rows_of_partition(
     options: Options, partition: InputPartition, schema: StructType
 ) -> "Iterator[pa.RecordBatch]":
-    """None for the one empty partition that Spark makes where nothing is to be read."""
-    # Arrow is what only executors need.
+    """Empty for the one empty partition that Spark makes if nothing is to be read."""
+    # Only executors need Arrow.
     from chiplog_spark.source.arrow import rows_of  # noqa: PLC0415
 
     if isinstance(partition, SplitPartition):
@@ -35,7 +35,7 @@ def rows_of_partition(
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads in executors; what is in it travels there by pickle."""
+    """Plans on the driver and reads in executors, so it is pickled."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Reading one split from the replica that it is to be read from."""
+"""Reading one split from the leader or from a given replica."""
 
 import time
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from chiplog_spark.wire.verdicts import LEADER, behind
 
 
 def found_in(client: Client, split: Split, options: Options) -> Iterator[RawBatch | Unread]:
-    """The batches of a split in their order. Raises `WireError`.
+    """The batches of a split in order. Raises `WireError`.
 
-    Where whole batches of one broker are looked at, what that broker cannot give is a finding and
-    not the end: offsets that are `Unread`.
+    When whole batches of one broker are read, offsets that this broker cannot return do not end the
+    read: they become `Unread`.
     """
     reads_one_replica = options.mode is Mode.BATCHES and options.replica != LEADER
     offset = split.start
@@ -51,7 +51,7 @@ def found_in(client: Client, split: Split, options: Options) -> Iterator[RawBatc
 def _batches_from(
     client: Client, split: Split, offset: int, patience_s: float
 ) -> Iterator[RawBatch]:
-    """Whatever has offsets from `offset` up to the end of the split."""
+    """All batches with offsets from `offset` to the end of the split."""
     waits_since_s = time.monotonic()
     while offset < split.end:
         fetched = client.fetch(split.at, offset)

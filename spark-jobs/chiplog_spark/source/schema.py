@@ -1,4 +1,4 @@
-"""The columns as Spark knows them. What is common with Spark's Kafka source has its types."""
+"""The columns as Spark types. Those that Spark's Kafka source has, have the same types."""
 
 from typing import Final
 
@@ -55,7 +55,7 @@ _ERROR: Final = StructField("error", StringType())
 
 
 def schema_for(mode: Mode, *, with_payload: bool) -> StructType:
-    """What a read gives; `payload` is there only where it is asked for."""
+    """The schema of a read; `payload` is included only on request."""
     if mode is Mode.RECORDS:
         return RECORDS
     return StructType([*_BATCHES, *([_PAYLOAD] if with_payload else []), _ERROR])

@@ -9,30 +9,33 @@ from chiplog_spark.source.ranges import Range
 from chiplog_spark.wire.facts import Place, TopicFacts
 
 MAX_SPLITS: Final = 10_000
-"""Tasks of one read. Spark's driver holds them all; larger splits are what it gets instead."""
+"""Tasks of one read. Spark's driver keeps all of them in memory, so more offsets make larger
+splits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one task reads."""
+    """The part of a partition that one task reads."""
 
     at: Place
     start: int
     end: int
     begins_range: bool
-    """Whether a batch that begins before `start` is this split's, and not of the one before."""
+    """Whether a batch that begins before `start` belongs to this split, and not to the previous
+    one."""
 
     def owns(self, base_offset: int) -> bool:
-        """Whether a batch is this split's row: each batch is of exactly one split of a range."""
+        """Whether a batch belongs to this split: each batch belongs to exactly one split of a
+        range."""
         return base_offset < self.end and (self.begins_range or base_offset >= self.start)
 
 
 def splits_of(
     topic: TopicFacts, replica: int, ranges: Iterable[Range], records_per_split: int
 ) -> list[Split]:
-    """Splits of nearly the same size in each partition, none above `records_per_split`.
+    """Splits of similar size in each partition, none larger than `records_per_split`.
 
-    Offsets are counted, as nobody knows how many of them compaction left.
+    The size is in offsets: how many of them compaction has removed is unknown.
     """
     wanted = [one for one in ranges if one.start < one.end]
     total = sum(one.end - one.start for one in wanted)

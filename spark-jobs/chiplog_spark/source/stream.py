@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans each trigger on the driver; a trigger's ends are the high watermarks it finds."""
+    """Plans each trigger on the driver; a trigger ends at the present high watermarks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._last: dict[int, int] | None = None
-        """Where the query ends, with the trigger availableNow."""
+        """The end offsets of the query with the trigger availableNow."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         with Client(self._options.access) as client:
@@ -100,7 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of_partition(self._options, partition, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: the checkpoint is all the memory there is, as with Spark's Kafka source."""
+        """Does nothing: the checkpoint is the only state, as in Spark's Kafka source."""
 
     def _held(self, client: Client) -> tuple[TopicFacts, dict[int, Held]]:
         topic = client.topic(self._options.topic)

@@ -1,7 +1,7 @@
-"""Which replicas are proven to be damaged, for whoever has them fetched anew.
+"""The replicas that are proven to be damaged, for automatic repair.
 
-Violations are listed one by one and only the first of them; this is by replica, and either whole
-or empty with the number of what it would hold.
+The list of violations contains only the first ones. This list is by replica, and complete or empty;
+its total is always given.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,8 @@ def accused(
 ) -> dict[str, Any]:
     """The summary's `accused` and `accusedTotal`.
 
-    A violation of no replica in particular is told without one: whoever repairs has to know that
-    nobody can say which copy is right.
+    A violation that accuses no particular replica has an entry without a replica: a repair must
+    know that the undamaged replica is unknown.
     """
     checks: dict[tuple[str, int, int], set[str]] = {}
     for check, topic, partition, replica in accusations:

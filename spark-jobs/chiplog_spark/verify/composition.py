@@ -25,7 +25,7 @@ from chiplog_spark.verify.reports import Found, Read
 from chiplog_spark.verify.rows import ORDER, PLACE, Kind, Row
 
 Key: TypeAlias = tuple[str, int, bytes, int, int, int]
-"""What rows are sorted by: the first columns."""
+"""The first columns of a row, by which rows are sorted."""
 
 assert Row._fields[: len(ORDER)] == ORDER
 assert ORDER[: len(PLACE)] == PLACE
@@ -35,7 +35,7 @@ class InSpark:
     """Runs the two stages as one job of a session."""
 
     def __init__(self, session: SparkSession, report: Report = to_log_only) -> None:
-        """`report` is told how far it is."""
+        """`report` gets the progress."""
         self._context = session.sparkContext
         self._report = report
 
@@ -44,7 +44,7 @@ class InSpark:
         return self._context.defaultParallelism
 
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
-        """Read and check some splits, at least one; what comes of it is told to `judge`."""
+        """Read and check at least one split, and add the findings to `judge`."""
 
         done = self._context.accumulator(Counter(), Sums())
 
@@ -78,5 +78,5 @@ class InSpark:
 
 
 def place_of(key: Key) -> int:
-    """The same for rows of one place, in every process."""
+    """The same number for rows of one place, in every process."""
     return crc32(repr(key[: len(PLACE)]).encode())

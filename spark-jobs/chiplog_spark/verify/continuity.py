@@ -16,22 +16,22 @@ from chiplog_spark.verify.findings import Finding
 
 @dataclass(slots=True)
 class Continuity:
-    """One replica, batch after batch in the order in which they are stored."""
+    """Checks one replica, batch after batch in stored order."""
 
     facts: PartitionFacts
     replica: int
     expected: int
-    """The offset that belongs next."""
+    """The expected base offset of the next batch."""
     may_have_gaps: bool = False
     is_first: bool = True
     """Whether the next batch is the first of a range: the range may begin within it."""
 
     def begin(self, offset: int) -> None:
-        """What follows was not read from where the last batch ended: a new range begins."""
+        """A new range begins: what follows does not continue the last batch."""
         self.expected, self.is_first = offset, True
 
     def see(self, batch: Batch) -> Iterator[Finding]:
-        """Judge the next batch."""
+        """Check the next batch."""
         self.may_have_gaps |= batch.was_compacted
         base, last, expected = batch.base_offset, batch.last_offset, self.expected
         if last < base:
@@ -51,7 +51,7 @@ class Continuity:
         self.expected = max(expected, last + 1)
 
     def hole(self, until: int) -> Finding:
-        """The finding for offsets that are not there, up to `until`, exclusive."""
+        """The finding for missing offsets up to `until`, exclusive."""
         message = f"offsets {self.expected} to {until - 1} are missing"
         return self._finding(Check.OFFSET_GAP, self.expected, message, until)
 

@@ -1,4 +1,4 @@
-"""Which offsets of a replica were read: what was not read is no loss."""
+"""The offsets of a replica that were read: what was not read is not a loss."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class Range(NamedTuple):
 
 
 class Covered:
-    """The ranges that were read of one replica, joined where they meet."""
+    """The ranges that were read of one replica; adjacent ones are joined."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
         joined: list[tuple[int, int]] = []
@@ -28,7 +28,7 @@ class Covered:
         self.ranges = tuple(joined)
 
     def around(self, offset: int) -> tuple[int, int] | None:
-        """The range that holds an offset; None for one that was not read."""
+        """The range that contains an offset; None if it was not read."""
         at = bisect_right(self.ranges, offset, key=lambda one: one[0]) - 1
         if at < 0 or offset >= self.ranges[at][1]:
             return None
@@ -41,5 +41,5 @@ class Covered:
 
     @property
     def end(self) -> int:
-        """Behind the last offset that was read; 0 for none."""
+        """The end of the last range; 0 for none."""
         return self.ranges[-1][1] if self.ranges else 0

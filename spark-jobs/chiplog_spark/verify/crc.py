@@ -8,7 +8,7 @@ from chiplog_spark.verify.findings import Finding
 
 
 def check_crc(facts: PartitionFacts, batch: Batch) -> Iterator[Finding]:
-    """Whether the bytes are what was written."""
+    """Yields a finding if the stored checksum differs from the computed one."""
     if batch.stored_crc != batch.computed_crc:
         yield Finding(
             Check.CRC,

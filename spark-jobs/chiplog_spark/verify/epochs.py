@@ -14,20 +14,20 @@ from chiplog_spark.verify.facts import UNKNOWN, Batch, EpochHistory, EpochStart,
 from chiplog_spark.verify.findings import Finding
 
 MAX_EPOCHS: Final = 10_000
-"""Of one partition's history. Whoever has more is checked for monotony alone."""
+"""Epochs of one partition's history. Of longer ones only the order is checked."""
 
 
 @dataclass(slots=True)
 class EpochOrder:
-    """One replica, batch after batch in the order of offsets."""
+    """Checks one replica, batch after batch in the order of offsets."""
 
     facts: PartitionFacts
     replica: int
     epoch: int = UNKNOWN
 
     def see(self, batch: Batch) -> Iterator[Finding]:
-        """Judge the next batch. One that is wrong does not make those after it wrong."""
-        # A log may begin within a batch; of what lies below nobody remembers the epochs.
+        """Check the next batch. A wrong one does not affect those after it."""
+        # A log may begin within a batch; the epochs of deleted records are not known.
         offset = max(batch.base_offset, self.facts.start_offset)
         belongs = UNKNOWN
         if batch.last_offset >= self.facts.start_offset:
@@ -55,9 +55,9 @@ class EpochOrder:
 
 
 def next_epoch_to_request(found: list[tuple[int, int]], start_offset: int) -> int:
-    """The epoch to ask for next, going back; -1 at the end.
+    """The next epoch to request, backwards; -1 at the end.
 
-    `found` are answers so far, newest first: an epoch and the offset where it ends.
+    `found` are the answers, newest first: an epoch and its end offset.
     """
     if not found or len(found) >= MAX_EPOCHS:
         return UNKNOWN
@@ -66,9 +66,9 @@ def next_epoch_to_request(found: list[tuple[int, int]], start_offset: int) -> in
 
 
 def history_of(found: list[tuple[int, int]]) -> EpochHistory:
-    """From answers, newest first: an epoch begins where the one before it ends.
+    """The history from answers, newest first: an epoch begins where the previous one ends.
 
-    Where the oldest begins is not told, so it is taken to have written all before.
+    The start of the oldest epoch is unknown, so it is assumed to be the start of the log.
     """
     if not found or len(found) >= MAX_EPOCHS:
         return EpochHistory()

@@ -16,16 +16,16 @@ from chiplog_spark.verify.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What the leader holds of the offsets before a replica begins."""
+    """The leader's records below the log start offset of a replica."""
 
     newest_ms: int
-    """The largest timestamp there; -1 where records have none."""
+    """The largest timestamp of these; -1 if they have none."""
     replica_bytes: int
-    """What the replica holds itself, as far as was read."""
+    """The bytes of the replica, as far as it was read."""
 
 
 def check_front(facts: PartitionFacts, replica: ReplicaFacts, front: Front) -> Iterator[Finding]:
-    """Whether the first segments of a replica are missing."""
+    """Yields a finding if the first segments of a replica are missing."""
     begins_later = replica.start_offset > max(facts.start_offset, 0)
     if not (replica.in_sync and begins_later) or replica.broker == facts.leader:
         return
@@ -43,8 +43,8 @@ def check_front(facts: PartitionFacts, replica: ReplicaFacts, front: Front) -> I
 
 
 def may_be_expired(facts: PartitionFacts, front: Front) -> bool:
-    """Whether retention may have deleted a replica's front while the leader still has it."""
+    """Whether retention may have deleted these records here while the leader still has them."""
     if facts.retention_ms >= 0 and front.newest_ms < facts.planned_ms - facts.retention_ms:
         return True
-    # A segment goes only if what stays is enough. Half of that allows for what was not read.
+    # Retention by size deletes a segment only if enough remains. Half allows for unread bytes.
     return facts.retention_bytes >= 0 and front.replica_bytes >= facts.retention_bytes // 2

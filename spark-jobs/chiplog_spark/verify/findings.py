@@ -1,4 +1,4 @@
-"""What a check found: one violation of one place. Few are kept, all are counted."""
+"""Violations that checks have found. Only some are kept, all are counted."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from chiplog_spark.verify.facts import UNKNOWN
 
 
 class Finding(NamedTuple):
-    """A violation before it is told."""
+    """A violation, before it is part of a result."""
 
     check: Check
     topic: str
@@ -20,10 +20,10 @@ class Finding(NamedTuple):
     replica: int
     message: str
     until: int = UNKNOWN
-    """Of a hole: the first offset after it. Retention may yet explain it."""
+    """For a hole: the first offset after it. Retention may explain it later."""
 
     def violation(self) -> Violation:
-        """As a result tells it."""
+        """The violation as it appears in a result."""
         return Violation(
             check=self.check,
             topic=self.topic,
@@ -36,15 +36,15 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """The first of each check and replica; how many there are of each."""
+    """The first findings of each check and replica, and the number of all."""
 
     limit: int
-    """So many of one check on one replica are kept."""
+    """Findings of one check on one replica that are kept."""
     kept: list[Finding] = field(default_factory=list)
     counts: Counter[tuple[Check, int]] = field(default_factory=Counter)
 
     def add(self, finding: Finding) -> None:
-        """Keep it, or count it at least."""
+        """Keep the finding, or only count it."""
         which = finding.check, finding.replica
         self.counts[which] += 1
         if self.counts[which] <= self.limit:
@@ -56,9 +56,9 @@ class Findings:
 
 
 def explained_by_retention(finding: Finding, start_offset_after: int) -> bool:
-    """Whether a hole lies in what retention has deleted by the end of the read.
+    """Whether a hole is in a range that retention has deleted by the end of the read.
 
-    A replica deletes from its log start on only; so a hole that ends at or below where its log
-    begins afterwards may be that, and nobody can look any more.
+    A replica deletes only from its log start. So a hole that ends at or below the log start after
+    the read may have been caused by retention, which cannot be checked any more.
     """
     return finding.until != UNKNOWN and finding.until <= start_offset_after

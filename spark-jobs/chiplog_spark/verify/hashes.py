@@ -51,14 +51,14 @@ def by_crc32(key: bytes, partitions: int) -> int:
 
 def by_fnv1a(key: bytes, partitions: int) -> int:
     found = fnv1a(key)
-    # A negative number's remainder keeps its sign in Go: what counts is the distance from zero.
+    # In Go the remainder of a negative number is negative; its absolute value counts.
     return (found if found <= _BITS_31 else _BITS_32 + 1 - found) % partitions
 
 
 PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
     {"murmur2": by_murmur2, "crc32": by_crc32, "fnv1a": by_fnv1a}
 )
-"""By the names that a Verification knows; from a key and the number of partitions."""
+"""By the names in a Verification; functions of a key and the number of partitions."""
 
 IGNORES_EMPTY_KEY: Final = frozenset({"crc32"})
 """librdkafka's `consistent_random` spreads records with an empty key as if they had none."""

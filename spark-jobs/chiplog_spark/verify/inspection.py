@@ -1,4 +1,4 @@
-"""Opening a batch: what its records say, of themselves and for the comparison of replicas."""
+"""Inspects batches: checks their records, and returns those that must be compared."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ COMPARING: Final = frozenset({Check.REPLICA_MISMATCH, Check.COMPACTION_ORDER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What of a partition is looked at."""
+    """What is checked of a partition."""
 
     checks: frozenset[Check]
     partitioners: tuple[str, ...] = ()
     keys: frozenset[bytes] | None = None
     """Only records of these (digests of) keys are compared, and nothing else is checked."""
     limit: int = 100
-    """So many findings of one check of one split are told."""
+    """Findings of one check of one split that are reported."""
 
 
 def digest_of(data: bytes) -> bytes:
@@ -37,7 +37,7 @@ def digest_of(data: bytes) -> bytes:
 
 
 class BatchInspector:
-    """Looks at the batches of one split of one replica; what it finds is in `read`."""
+    """Inspects the batches of one split of one replica; findings are added to `read`."""
 
     def __init__(self, facts: PartitionFacts, wanted: Wanted, read: Read) -> None:
         self._facts = facts
@@ -53,7 +53,7 @@ class BatchInspector:
             read.tally = self._placement.tally
 
     def inspect(self, batch: Batch, header: BatchHeader, data: memoryview) -> list[Surviving]:
-        """Judge a batch; returns its records where they are to be compared key by key."""
+        """Check a batch; returns its records if they must be compared key by key."""
         read = self._read
         read.bytes += batch.size_bytes
         read.records += batch.record_count
@@ -110,7 +110,7 @@ class BatchInspector:
             name = digest_of(key)
             if keys is not None and name not in keys:
                 continue
-            # Behind its time, which is told relative to a base that compaction changes.
+            # Without the timestamp delta: its base changes with compaction.
             _, rest = rest_of(payload, start)
             digest = digest_of(payload[rest:stop])
             offset = batch.base_offset + delta

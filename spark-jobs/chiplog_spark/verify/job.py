@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 RECORDS_A_SPLIT: Final = 100_000
 PATIENCE_MS: Final = 20_000
-"""How long a replica may lag behind the end that was fixed, or not answer."""
+"""How long a replica may lag behind the fixed end offset, or not answer."""
 MAX_TOPICS: Final = 10_000
 
 
@@ -68,19 +68,19 @@ class Runner(Protocol):
 
     @property
     def parallel_tasks(self) -> int:
-        """How many splits are read at the same time at most."""
+        """How many splits are read in parallel."""
 
     def run(self, task: Task, splits: Sequence[Split], judge: Judge) -> None:
-        """Read and check; what comes of it is told to `judge`."""
+        """Read and check, and add the findings to `judge`."""
 
 
 def access_of(access: Access) -> Access:
-    """As the job asks: it does not wait long for a replica."""
+    """The access for this job: it does not wait long for a replica."""
     return replace(access, patience_ms=min(access.patience_ms, PATIENCE_MS))
 
 
 def verify(runner: Runner, access: Access, job: Job) -> Result:
-    """Do it. Raises `WireError` where there is nothing to be read at all."""
+    """Run the verification. Raises `WireError` if nothing can be read."""
     began_s = time.monotonic()
     access = access_of(access)
     checks = frozenset(job.checks or Check)
@@ -113,7 +113,7 @@ def verify(runner: Runner, access: Access, job: Job) -> Result:
 def result_of_findings(
     findings: Iterable[Any], counts: Mapping[Check, int], summary: dict[str, Any]
 ) -> Result:
-    """The result; violations in the order in which a person would look at them."""
+    """The result; violations are in the order in which a person would examine them."""
     total = sum(counts.values())
     by_check = [
         {"check": check.value, "count": count} for check, count in sorted(counts.items()) if count
@@ -168,7 +168,7 @@ def _again(
     first: Verdict,
     deadline_s: float | None,
 ) -> list[Any]:
-    """What was suspected, looked at once more: only those keys, up to an end that is newer."""
+    """Read suspected records again: only their keys, up to a newer end offset."""
     keys = frozenset(suspicion.key for _, suspicion in first.suspects)
     topics = tuple(sorted({topic for (topic, _), _ in first.suspects}))
     log.info("looking again", extra={"topics": topics, "keys": len(keys)})

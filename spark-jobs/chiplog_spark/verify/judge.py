@@ -1,8 +1,8 @@
-"""The last word, on the driver: what of all that was found is a violation, and what was covered.
+"""Decides on the driver which findings are violations, and what was covered.
 
-What tasks find they judge by what was known when the read was planned. Meanwhile retention may
-have deleted, and replicas may have left the ISR or been fetched anew: what that explains is no
-violation.
+Tasks check by what was known when the read was planned. Since then retention may have deleted
+records, and replicas may have left the ISR or been refetched: findings that this explains are not
+violations.
 """
 
 from collections import Counter
@@ -24,39 +24,39 @@ Accusation: TypeAlias = tuple[Check, str, int, int]
 """Check, topic, partition and replica."""
 
 DAMAGED: Final = frozenset({"ReplicaDamaged", "DamagedBatch"})
-"""Reasons of a refusal that say that the replica's bytes are not what was written."""
+"""Reasons of refusals that mean that the replica's bytes are damaged."""
 MAX_REPORTED: Final = 200
 """Refusals and skipped checks that a summary lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After:
-    """A partition when the read has ended."""
+    """The state of a partition after the read."""
 
     in_sync: frozenset[int] = frozenset()
     start_offsets: Mapping[int, int] = field(default_factory=dict)
     clean_offsets: Mapping[int, int] = field(default_factory=dict)
-    """Of the replicas that told; a replica that was fetched anew has a lower one."""
+    """Of replicas that answered; a replica that was refetched has a lower one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What a verification found, and looked at."""
+    """The result of all checks, and what was covered."""
 
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[Check] = field(default_factory=Counter)
-    """How many there are, also those that are not listed."""
+    """The number of all findings by check, also of those that are not listed."""
     suspects: dict[Suspect, Finding] = field(default_factory=dict)
-    """To be looked at once more."""
+    """Findings that must be confirmed by another read."""
     chosen: dict[str, Chosen] = field(default_factory=dict)
     notices: list[dict[str, Any]] = field(default_factory=list)
-    """What is no violation and should be known."""
+    """Facts that are not violations and should be known."""
     skipped: list[dict[str, Any]] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     coverage: dict[str, int] = field(default_factory=dict)
 
     accusations: set[Accusation] = field(default_factory=set)
-    """Which replica violates what, also where that is not listed."""
+    """Which replica violates which check, also if it is not listed."""
 
     @property
     def total(self) -> int:
@@ -64,7 +64,7 @@ class Verdict:
 
 
 class Judge:
-    """Gather what the tasks told by `add_read` and `add_found`; then `verdict`."""
+    """Collects the reports of tasks by `add_read` and `add_found`; then call `verdict`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Judge:
         return self._reads
 
     def verdict(self, after: Mapping[Place, After]) -> Verdict:
-        """Judge; `after` is what the cluster says when all was read."""
+        """Judge; `after` is the state of the cluster after the read."""
         verdict = Verdict()
         reported = _Reported(self._facts, after, self._checks)
         whole = self._read_whole()
@@ -114,7 +114,7 @@ class Judge:
     # --- parts ------------------------------------------------------------------------
 
     def _read_whole(self) -> set[Place]:
-        """Where every replica in sync was read to the end."""
+        """The in-sync replicas that were read to the end."""
         broken = {
             (one.topic, one.partition)
             for one in self._reads
@@ -148,7 +148,7 @@ class Judge:
             reported.count_more(read, {Check.KEY_PLACEMENT.value: Check.KEY_PLACEMENT})
 
     def _tallies(self) -> dict[str, Tally]:
-        """By topic, of one replica of each partition, so that no record counts twice."""
+        """By topic, of one replica of each partition, so that no record is counted twice."""
         if Check.KEY_PLACEMENT not in self._checks or not self._partitioners:
             return {}
         measured: dict[Place, int] = {}
@@ -210,7 +210,7 @@ class Judge:
 
 
 class _Reported:
-    """Findings that nothing explains."""
+    """Findings that remain."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Reported:
         self.accusations: set[Accusation] = set()
 
     def add(self, finding: Finding, more: int = 0) -> None:
-        """A finding; with `more`, only how many more there are like this one."""
+        """Add a finding; with `more`, only the number of further ones like it."""
         if not self.holds(finding):
             return
         self.counts[finding.check] += more or 1
@@ -238,7 +238,7 @@ class _Reported:
                 self.counts[check] += read.more.get(name, 0)
 
     def holds(self, finding: Finding) -> bool:
-        """Whether it is wanted, and nothing that happened meanwhile explains it."""
+        """Whether the check is requested, and nothing that happened during the read explains it."""
         if finding.check not in self._checks:
             return False
         place = finding.topic, finding.partition
@@ -249,7 +249,7 @@ class _Reported:
             known = facts.replica(finding.replica)
             clean_offset = known.clean_offset if known is not None else None
             return after.clean_offsets.get(finding.replica, -1) >= (clean_offset or 0)
-        # Each replica deletes for itself, so of compacted ones any may have been the one.
+        # Each replica compacts on its own, so any of them may have removed the record.
         starts = after.start_offsets
         start = (
             max(starts.values(), default=0) if facts.compacts else starts.get(finding.replica, 0)
@@ -262,12 +262,12 @@ def accusation_of(finding: Finding) -> Accusation:
 
 
 def confirmed(first: Verdict, second: Verdict) -> list[Finding]:
-    """Of what was suspected, what was found again, in a read that was planned afterwards."""
+    """The suspected findings that a later read has found again."""
     return [finding for suspect, finding in first.suspects.items() if suspect in second.suspects]
 
 
 def coverage(reads: Iterable[Read]) -> dict[str, int]:
-    """What was looked at; each replica's records and bytes count."""
+    """What was covered; the records and bytes of each replica count."""
     read = [one for one in reads if one.end > one.start or one.planned_end <= one.start]
     return {
         "topics": len({one.topic for one in read}),
@@ -279,7 +279,7 @@ def coverage(reads: Iterable[Read]) -> dict[str, int]:
 
 
 def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
-    """As the summary tells them."""
+    """The partitioners for the summary."""
     reported = []
     for topic, one in sorted(chosen.items()):
         others = [other.partitioner for other in one.others]
@@ -293,7 +293,7 @@ def partitioners(chosen: Mapping[str, Chosen]) -> list[dict[str, Any]]:
 
 
 def figures(reads: Iterable[Read], *, seconds: float, cores: int) -> dict[str, float | int | bool]:
-    """How fast it was. Of one core: by the time in which tasks read and looked."""
+    """The throughput. That of one core is by the time that tasks spent reading and checking."""
     reads = list(reads)
     busy_s = sum(one.seconds for one in reads)
     megabytes = sum(one.bytes for one in reads) / 1e6

@@ -1,13 +1,13 @@
-"""Who is wrong where replicas differ."""
+"""Which replicas are wrong if replicas differ."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
 
 
 def odd_ones(said: Mapping[int, Hashable], leader: int) -> frozenset[int]:
-    """The replicas that say something else than most; where nobody is most, than the leader.
+    """The replicas that differ from the majority; without a majority, from the leader.
 
-    Without a word of the leader, than the replica with the lowest id: one has to be the measure.
+    If the leader has no value, the replica with the lowest id is the reference.
     """
     if len(set(said.values())) < 2:
         return frozenset()

@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[str, int]
 def merged(
     rows: Iterable[Row], facts: Mapping[Place, PartitionFacts], limit: int
 ) -> Iterator[Read | Found]:
-    """Every `Read`, and what is found; at most `limit` of a check, replica and partition."""
+    """Every `Read`, and the findings; at most `limit` of each check, replica and partition."""
     at: _Partition | None = None
     for row in rows:
         place = row.topic, row.partition
@@ -58,7 +58,7 @@ class _Partition:
         }
 
     def see(self, row: Row) -> Iterator[Found]:
-        """A batch or a record."""
+        """Add a batch or a record."""
         if row.kind == Kind.BATCH:
             if self._peers is None:
                 self._peers = self._begin()
@@ -72,7 +72,7 @@ class _Partition:
             yield from self._kept((None, one) for one in self._key[1].see(row.record()))
 
     def finish(self) -> Iterator[Found]:
-        """There is no more of it."""
+        """The partition has no more rows."""
         yield from self._close_key()
         if self.reads:
             peers = self._peers or self._begin()

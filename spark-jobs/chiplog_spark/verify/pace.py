@@ -1,13 +1,13 @@
-"""Limits of a job, as each of its tasks keeps them."""
+"""The rate limit of a job, applied in each of its tasks."""
 
 from dataclasses import dataclass
 
 
 def share_of(bytes_per_second: int | None, parallel_tasks: int) -> float | None:
-    """What one task may read in a second; None for as much as it can.
+    """The bytes per second that one task may read; None for no limit.
 
-    Tasks know nothing of each other, so each gets the same part, and what one does not use is
-    lost: the limit is never exceeded.
+    Tasks do not know of each other, so each gets the same share, and unused shares are lost: the
+    limit is never exceeded.
     """
     if bytes_per_second is None:
         return None
@@ -16,14 +16,14 @@ def share_of(bytes_per_second: int | None, parallel_tasks: int) -> float | None:
 
 @dataclass(slots=True)
 class Pace:
-    """How long to wait, by what was read since the beginning."""
+    """How long to wait, from the bytes read since the beginning."""
 
     bytes_per_second: float | None
     began_s: float
     read_bytes: int = 0
 
     def wait_s(self, size_bytes: int, now_s: float) -> float:
-        """After so many bytes more: the seconds until the next may be read."""
+        """After this many more bytes: the seconds until the next read."""
         self.read_bytes += size_bytes
         if self.bytes_per_second is None:
             return 0.0

@@ -23,7 +23,7 @@ from chiplog_spark.verify.times import AppendOrder
 
 
 class _Replica:
-    """What is remembered of one replica on the way."""
+    """The state of one replica during the comparison."""
 
     def __init__(self, facts: PartitionFacts, broker: int, covered: Covered) -> None:
         self.covered = covered
@@ -34,17 +34,17 @@ class _Replica:
         self.follows_unread = known is not None and start > known.start_offset
         self.orders = (EpochOrder(facts, broker), AppendOrder(facts, broker))
         self.bases = (UNKNOWN, UNKNOWN)
-        """Of the last two batches."""
+        """The base offsets of the last two batches."""
         self.held_bytes = 0
         self.newest_before_ms = UNKNOWN
-        """Of the leader's records before this replica begins."""
+        """The newest timestamp of the leader's records below this replica's log start offset."""
 
 
 class Peers:
-    """Judges a partition. Give it every batch of every replica by `see`, then `finish`."""
+    """Compares the replicas of a partition. Call `see` for every batch of each, then `finish`."""
 
     def __init__(self, facts: PartitionFacts, covered: Mapping[int, Covered]) -> None:
-        """`covered` has what was read of each replica that was."""
+        """`covered` are the ranges read of each replica."""
         self._facts = facts
         self._replicas = {
             broker: _Replica(facts, broker, ranges) for broker, ranges in sorted(covered.items())
@@ -66,7 +66,7 @@ class Peers:
         yield from self._see_alone(self._replicas[batch.replica], batch)
 
     def finish(self) -> Iterator[Finding]:
-        """There are no more."""
+        """There are no more batches."""
         yield from self._close_group()
         for broker, replica in self._replicas.items():
             yield from self._close_range(broker, replica)
@@ -86,7 +86,7 @@ class Peers:
                 yield from self._close_range(batch.replica, replica)
                 replica.range, replica.follows_unread = found, True
         if replica.follows_unread:
-            # The batch in which the range begins may be of the split before, which was not read.
+            # The first batch of the range may begin in the previous split, which was not read.
             replica.continuity.begin(max(replica.range[0], batch.base_offset))
             replica.follows_unread = False
         for finding in replica.continuity.see(batch):
@@ -102,7 +102,7 @@ class Peers:
                     late.newest_before_ms = max(late.newest_before_ms, batch.max_timestamp_ms)
 
     def _close_range(self, broker: int, replica: _Replica) -> Iterator[Finding]:
-        """Whether a range that was read to its end has all of it."""
+        """Check that a range that was read to its end is complete."""
         continuity, end = replica.continuity, replica.range[1]
         if continuity.expected >= end or continuity.may_have_gaps:
             return
@@ -119,7 +119,7 @@ class Peers:
             yield hole._replace(check=Check.TRUNCATED_TAIL, message=message)
 
     def _named(self, hole: Finding) -> Finding:
-        """A hole by its name: where others hold what is missing, it was lost here only."""
+        """Classify a hole: if other replicas have the offsets, they were lost here only."""
         holders = [
             broker
             for broker, other in self._replicas.items()

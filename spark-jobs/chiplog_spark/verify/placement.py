@@ -31,34 +31,35 @@ from chiplog_spark.verify.hashes import IGNORES_EMPTY_KEY, PARTITIONERS
 AUTO: Final = "auto"
 NONE: Final = "none"
 OTHERWISE_PERCENT: Final = 5.0
-"""Far below what producers that choose by themselves come to, and so high that a defect which has
-hit one record in twenty is still told."""
+"""Far below the share that producers with explicit partitions reach, but high enough to report a
+defect that affects one record in twenty."""
 EXPLAINED_PERCENT: Final = 95.0
-"""So many of the misplaced have to lie where fewer partitions put them."""
+"""This share of the misplaced records must fit a smaller number of partitions."""
 MIN_KEYED_RECORDS: Final = 20
-"""Fewer say nothing: two partitions and four keys fit any hash once in sixteen times."""
+"""Fewer prove nothing: two partitions and four keys fit any hash in one of sixteen cases."""
 MIN_GROWN_RECORDS: Final = 10
-"""Fewer misplaced records are a defect; so many that one older number of partitions explains are
-not."""
+"""Fewer misplaced records are a defect; this many that fit one smaller number of partitions are
+explained by an increase of partitions."""
 MAX_GROWN_FROM: Final = 64
-"""Numbers of partitions that are tried, from the present one down."""
+"""Numbers of partitions that are tried, downwards from the present one."""
 SAMPLED_KEYS: Final = 64
-"""Of a topic: those with the lowest digests, which are the same wherever a key lies."""
+"""Keys of a topic: those with the lowest digests, so that all partitions sample the same keys."""
 
 _CACHED_KEYS: Final = 65_536
 
 NOWHERE: Final[frozenset[str]] = frozenset()
-"""The hashes that put a record where it lies, of one that none of them puts there."""
+"""The fit of a record that no hash places in its partition."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Records with a key, of one partition on one replica, or of many partitions."""
+    """Counts of records with a key, of one partition on one replica, or of many partitions."""
 
     by_fit: Counter[frozenset[str]] = field(default_factory=Counter)
-    """How many lie where exactly these hashes put them."""
+    """Records by the set of hashes that place them in their partition."""
     by_older: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Of those that no hash puts there: how many one does with a smaller number of partitions."""
+    """Of records that no hash places here: those that one does with a smaller number of
+    partitions."""
     keys: dict[int, frozenset[int]] = field(default_factory=dict)
     """Partitions of the sampled keys, by their digests."""
 
@@ -70,7 +71,7 @@ class Tally:
         self.keys = {digest: self.keys[digest] for digest in sorted(self.keys)[:SAMPLED_KEYS]}
 
     def sample(self, key: bytes, partition: int) -> None:
-        """Remember a key, if it is one of the sample."""
+        """Remember a key if it belongs to the sample."""
         digest = int.from_bytes(blake2b(key, digest_size=6).digest())
         if len(self.keys) < SAMPLED_KEYS:
             self.keys[digest] = frozenset({partition})
@@ -84,14 +85,15 @@ class Tally:
 
     @property
     def unplaced(self) -> int:
-        """How many lie where none of the hashes puts them."""
+        """The number of records that no hash places in their partition."""
         return self.by_fit[NOWHERE]
 
     def fitting(self, partitioner: str) -> int:
         return sum(count for hashes, count in self.by_fit.items() if partitioner in hashes)
 
     def grown_from(self, partitioner: str) -> int | None:
-        """The number of partitions under which the misplaced ones were written, if one was."""
+        """The former number of partitions under which misplaced records were written, if one
+        fits."""
         if self.unplaced < MIN_GROWN_RECORDS:
             return None
         by_count = {count: n for (name, count), n in self.by_older.items() if name == partitioner}
@@ -102,7 +104,7 @@ class Tally:
 
     @property
     def split_keys(self) -> int:
-        """Of the sampled keys, how many have records in more than one partition."""
+        """The number of sampled keys with records in more than one partition."""
         return sum(1 for partitions in self.keys.values() if len(partitions) > 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -122,18 +124,18 @@ class Tally:
 
 
 class Where(NamedTuple):
-    """What the hashes say of a key in a partition."""
+    """The partitions that the hashes give for a key."""
 
     fit: frozenset[str]
-    """Those that put it there."""
+    """The hashes that place it in this partition."""
     belongs: str = ""
-    """Where they say it belongs, for people; empty where one of them puts it where it is."""
+    """Where they place it, for messages; empty if one of them places it here."""
     older: tuple[tuple[str, int], ...] = ()
-    """Hashes and smaller numbers of partitions that put it where it is."""
+    """Hashes with smaller numbers of partitions that place it here."""
 
 
 class Placement:
-    """Judges the keys of one partition. Keys come again, so it remembers some."""
+    """Checks the keys of one partition. Keys recur, so some results are cached."""
 
     def __init__(self, facts: PartitionFacts, partitioners: Sequence[str]) -> None:
         self._facts = facts
@@ -144,7 +146,7 @@ class Placement:
         self.tally = Tally()
 
     def see(self, replica: int, offset: int, key: bytes | None) -> Finding | None:
-        """Count a record; a finding where it lies elsewhere than every hash says."""
+        """Count a record; returns a finding if no hash places it in this partition."""
         if key is None or (not key and not IGNORES_EMPTY_KEY.isdisjoint(self._hashes)):
             return None  # a client may have spread it like one without a key
         where = self._known.get(key)
@@ -186,32 +188,32 @@ class Placement:
 
 
 class Share(NamedTuple):
-    """A hash that producers use, and the records that it and no hash before it puts in place."""
+    """A hash that producers use, and the records that it, but no earlier hash, places correctly."""
 
     partitioner: str
     records: int
 
 
 class Chosen(NamedTuple):
-    """Which hashes a topic's records are placed by."""
+    """The hashes by which a topic's records are placed."""
 
     partitioner: str
-    """The one that fits most; `none` where none is believed."""
+    """The best hash; `none` if none fits well enough."""
     share_percent: float
-    """Of keyed records that fit it; of the best one where it is `none`."""
+    """Percentage of keyed records that it places correctly; of the best hash if it is `none`."""
     reason: str
-    """Why nothing is accused; empty where misplaced records are."""
+    """Why nothing is accused; empty if misplaced records are."""
     others: tuple[Share, ...] = ()
-    """Further hashes that are at work."""
+    """Further hashes in use."""
 
 
 def candidates(wanted: str) -> tuple[str, ...]:
-    """The hashes to measure for what a Verification names."""
+    """The hashes to measure for the partitioner in a Verification."""
     return tuple(PARTITIONERS) if wanted == AUTO else (wanted,)
 
 
 def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
-    """Judge the whole topic; `tally` is of all its partitions, for the candidates `names`."""
+    """Decide for the whole topic; `tally` counts all partitions for the candidates `names`."""
     if partitions == 1:
         return Chosen(NONE, 0.0, "the topic has only one partition")
     best = max(names, key=lambda name: (tally.fitting(name), name))
@@ -227,7 +229,7 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
             f" partitions: they are older than the topic's growth to {partitions}"
         )
         return Chosen(best, share, reason, others)
-    # What one hash alone would call misplaced: of them, the others fit some by chance.
+    # Records misplaced by this hash alone; other hashes place some of them by chance.
     otherwise = misplaced / (1 - 1 / partitions) ** (len(names) - 1)
     if otherwise >= keyed * OTHERWISE_PERCENT / 100:
         reason = f"{best} fits best, with {share:.1f} % of the records with a key"
@@ -236,7 +238,7 @@ def choose(tally: Tally, names: Sequence[str], partitions: int) -> Chosen:
 
 
 def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> tuple[Share, ...]:
-    """Hashes beside the best one that put more of its misplaced records in place than chance."""
+    """Hashes besides the best one that place more of its misplaced records than chance would."""
     hit = 1 / partitions
     by_nobody = tally.unplaced / (1 - hit) ** len(names)
     used, found = {best}, []
@@ -257,7 +259,7 @@ def _others(tally: Tally, best: str, names: Sequence[str], partitions: int) -> t
 
 
 def notices(topic: str, chosen: Chosen, tally: Tally) -> list[dict[str, Any]]:
-    """What is no violation and should be known, for the summary."""
+    """Facts for the summary that are not violations."""
     found = []
     if chosen.others:
         best = tally.fitting(chosen.partitioner)

@@ -1,7 +1,7 @@
-"""Asking the cluster what there is before anything is read, and again when all was read.
+"""Reads the state of the cluster before the verification, and again after it.
 
-Thin: it asks. The starts of replicas are asked before the leader's, so that what is deleted by
-order in between is no missing front; clean points before the ends.
+Thin: it only sends requests. Log start offsets of replicas are requested before the leader's, so
+that records deleted in between are no missing segments; clean offsets before end offsets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,14 +25,14 @@ DELETE: Final = "delete"
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic and its partitions, as they were when they were asked about."""
+    """A topic and its partitions when the read was planned."""
 
     topic: TopicFacts
     partitions: tuple[PartitionFacts, ...]
 
 
 def planned_topic(client: Client, name: str, now_ms: int) -> TopicPlan:
-    """Ask about a topic. Raises `WireError`."""
+    """Request the state of a topic. Raises `WireError`."""
     topic = client.topic(name)
     config = client.config(name)
     return TopicPlan(
@@ -41,7 +41,7 @@ def planned_topic(client: Client, name: str, now_ms: int) -> TopicPlan:
 
 
 def splits_of_replicas(plan: TopicPlan, records_per_split: int) -> Iterator[Split]:
-    """Every replica up to the same end."""
+    """The splits of every replica up to the same end offset."""
     brokers = sorted({one.broker for facts in plan.partitions for one in facts.replicas})
     for broker in brokers:
         ranges = [
@@ -53,14 +53,14 @@ def splits_of_replicas(plan: TopicPlan, records_per_split: int) -> Iterator[Spli
 
 
 def interleaved(splits: Iterable[Split]) -> list[Split]:
-    """So ordered that an end by time leaves the replicas of a partition equally far."""
+    """Ordered so that after a time limit the replicas of a partition have been read equally far."""
     return sorted(
         splits, key=lambda one: (one.at.topic, one.at.partition, one.start, one.at.replica)
     )
 
 
 def offsets_afterwards(client: Client, facts: Mapping[Place, PartitionFacts]) -> dict[Place, After]:
-    """Ask again. A broker that does not answer any more tells nothing."""
+    """Offsets after the read. A broker that does not answer is left out."""
     found: dict[Place, After] = {}
     for name in sorted({topic for topic, _ in facts}):
         topic = client.topic(name)
@@ -137,7 +137,7 @@ def _history(client: Client, topic: TopicFacts, index: int, start: int) -> Epoch
 def _offset_of(
     client: Client, topic: TopicFacts, index: int, place: int, broker: int
 ) -> int | None:
-    """What a broker says of its replica; None where it does not: reading it will tell why."""
+    """The offset of a broker's replica; None if it does not answer: reading will find out why."""
     try:
         return client.offsets(topic, {index: place}, broker)[index]
     except WireError:

@@ -28,24 +28,24 @@ from chiplog_spark.wire.facts import RawBatch
 from chiplog_wire.records.batch import CRC_START
 
 BEHIND: Final = frozenset({errors.ReplicaBehind.reason, errors.OffsetOutOfRange.reason})
-"""A replica says that it has nothing there."""
+"""Errors of a replica that has no records there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What all tasks of one stage know. Travels by pickle."""
+    """What all tasks of one stage need. It is pickled."""
 
     access: Access
     facts: Mapping[Place, PartitionFacts]
     wanted: Wanted
     bytes_per_second: float | None = None
-    """Of one task."""
+    """The limit of one task."""
     deadline_s: float | None = None
-    """By the clock, since 1970: what was not read by then is not."""
+    """Unix time in seconds; what is not read by then is left out."""
 
 
 def rows_of(task: Task, splits: Iterator[Split]) -> Iterator[Row]:
-    """Every batch of some splits, and a report of each split."""
+    """Rows for every batch of some splits, and a report of each split."""
     with Client(task.access) as client:
         pace = Pace(task.bytes_per_second, time.monotonic())
         for split in splits:
@@ -53,7 +53,7 @@ def rows_of(task: Task, splits: Iterator[Split]) -> Iterator[Row]:
 
 
 class _Reading:
-    """One split."""
+    """Reads one split."""
 
     def __init__(self, task: Task, split: Split, pace: Pace) -> None:
         self._task, self._split, self._pace = task, split, pace
@@ -70,7 +70,7 @@ class _Reading:
         self._inspector = BatchInspector(self._facts, task.wanted, self._read)
 
     def rows(self, client: Client) -> Iterator[Row]:
-        """Read it; the report comes last."""
+        """Read the split; the report comes last."""
         read, at = self._read, self._split.at
         began_s, began_cpu_s = time.monotonic(), time.process_time()
         waited_s = 0.0
@@ -81,7 +81,7 @@ class _Reading:
             if isinstance(found, Unread):
                 self._unread(found)
                 continue
-            # What a batch that begins in the split before says, that one's task tells.
+            # A batch that begins in the previous split is checked by its task.
             if self._split.owns(found.base_offset):
                 yield from self._inspect(found)
             read.end = max(read.end, min(found.last_offset + 1, self._split.end))
@@ -127,7 +127,7 @@ class _Reading:
             yield row_of_record(at.topic, at.partition, record)
 
     def _unread(self, unread: Unread) -> None:
-        """A replica that has nothing there says so, and is judged by that; others refuse."""
+        """A replica without records there reports its end, and is judged by that; others refuse."""
         why = unread.why
         if why.reason in BEHIND:
             self._read.end = max(self._read.end, unread.last_offset + 1)
@@ -135,7 +135,7 @@ class _Reading:
             self._read.refusal = Refusal(why.reason, unread.first_offset, str(why))
 
     def _wait(self, wait_s: float) -> float:
-        """For the limit of bytes, but not past the end of the time."""
+        """Wait for the rate limit, but not beyond the deadline."""
         deadline_s = self._task.deadline_s
         if deadline_s is not None:
             wait_s = min(wait_s, max(deadline_s - time.time(), 0.0))

@@ -1,4 +1,4 @@
-"""What tasks tell the driver, as JSON: bounded, whatever was found."""
+"""The reports of tasks to the driver, as JSON of bounded size."""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
@@ -11,7 +11,7 @@ from chiplog_spark.verify.surviving import Suspicion
 
 
 class Refusal(NamedTuple):
-    """A replica that did not serve what was asked of it."""
+    """A replica that refused a read."""
 
     reason: str
     offset: int
@@ -20,30 +20,30 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Read:
-    """One split of one replica: how far it was read, and what its records say by themselves."""
+    """One split of one replica: how far it was read, and its findings."""
 
     topic: str
     partition: int
     replica: int
     start: int
     end: int
-    """Behind the last offset that was read, or that was found not to be there."""
+    """The end of the last offset that was read, or found missing."""
     planned_end: int
     bytes: int = 0
     records: int = 0
     batches: int = 0
     unreadable: int = 0
-    """Batches with a right checksum whose records make no sense: a client sent them so."""
+    """Batches with a correct checksum whose records cannot be parsed: a client sent them so."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     was_cut: bool = False
-    """The time limit ended it."""
+    """Whether the time limit ended it."""
     refusal: Refusal | None = None
     findings: list[Finding] = field(default_factory=list)
     misplaced: list[Finding] = field(default_factory=list)
-    """They count where the topic's placement is known."""
+    """They count once the topic's partitioner is known."""
     more: dict[str, int] = field(default_factory=dict)
-    """How many findings there are beside those, by check."""
+    """The number of further findings, by check."""
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -66,7 +66,7 @@ class Read:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """One finding of the second stage, or how many more there are like those that are told."""
+    """One finding of the second stage, or the number of further ones like it."""
 
     finding: Finding
     suspicion: Suspicion | None = None

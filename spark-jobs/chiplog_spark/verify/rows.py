@@ -14,7 +14,7 @@ from chiplog_spark.verify.surviving import Surviving
 
 
 class Kind(IntEnum):
-    """What a row is."""
+    """The kinds of rows."""
 
     READ = 0
     BATCH = 1
@@ -22,7 +22,7 @@ class Kind(IntEnum):
 
 
 class Row(NamedTuple):
-    """One row; what a kind has no use for is 0 or empty."""
+    """One row; fields that its kind does not use are 0 or empty."""
 
     topic: str
     partition: int
@@ -63,11 +63,11 @@ class Row(NamedTuple):
 
 
 TOMBSTONE: Final = 1
-"""In `attributes` of a record."""
+"""The value of `attributes` of a record that is a tombstone."""
 
 ORDER: Final = ("topic", "partition", "key", "kind", "offset", "replica")
 PLACE: Final = ("topic", "partition", "key")
-"""Rows that are alike in these are looked at by one task."""
+"""Rows that are equal in these columns are compared by one task."""
 
 
 def row_of_batch(topic: str, partition: int, batch: Batch) -> Row:

@@ -30,7 +30,7 @@ class Surviving(NamedTuple):
     """One record of one replica."""
 
     key: bytes
-    """Or a digest of it."""
+    """The key, or a digest of it."""
     offset: int
     replica: int
     digest: bytes
@@ -39,7 +39,7 @@ class Surviving(NamedTuple):
 
 
 class Suspicion(NamedTuple):
-    """What a finding of a missing record is known by when it comes again."""
+    """Identifies a suspected missing record when another read finds it again."""
 
     key: bytes
     offset: int
@@ -54,15 +54,15 @@ class _Latest:
 
 @dataclass(slots=True)
 class KeyHistory:
-    """One key. Give it its records by `see`, sorted by offset and then replica; then `finish`.
+    """The records of one key. Call `see` in the order of offset and replica, then `finish`.
 
-    `compared` are the replicas that were read to the end and are in sync.
+    `compared` are the in-sync replicas that were read to the end.
     """
 
     facts: PartitionFacts
     compared: frozenset[int]
     clean_offsets: Mapping[int, int]
-    """Of each replica; absent where it is not known."""
+    """Of each replica; absent if it is not known."""
     _key: bytes = b""
     _latest: dict[int, _Latest] = field(default_factory=dict)
     _group: list[Surviving] = field(default_factory=list)
@@ -84,7 +84,7 @@ class KeyHistory:
         self._latest[record.replica] = _Latest(record.offset, record.is_tombstone)
 
     def finish(self) -> Iterator[tuple[Suspicion | None, Finding]]:
-        """There are no more. What is a suspicion comes with what it is known by."""
+        """There are no more records. Suspicions are returned with what identifies them."""
         for finding in self._close_group():
             yield None, finding
         latest = {broker: self._latest.get(broker, _Latest()) for broker in self.compared}
@@ -113,7 +113,7 @@ class KeyHistory:
                 else f"the record at offset {offset} is missing, and there is {instead}"
             )
             finding = self._finding(Check.REPLICA_MISMATCH, offset, broker, message)
-            # Retention may have taken it here, or there.
+            # Retention may have deleted it here, or there.
             finding = finding._replace(until=offset + 1)
             yield Suspicion(self._key, offset, broker), finding
 

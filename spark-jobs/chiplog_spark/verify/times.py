@@ -18,16 +18,16 @@ from chiplog_wire.records.batch import NO_TIMESTAMP
 
 CLOCK_STEP_MS: Final = 1_000
 CLOCKS_APART_MS: Final = 5 * 60_000
-"""How far the clocks of clients, brokers and this job may be apart without an accusation."""
+"""How far the clocks of clients, brokers and this job may differ without a finding."""
 
 
 def check_newest(
     facts: PartitionFacts, batch: Batch, timestamps_ms: Sequence[int]
 ) -> Iterator[Finding]:
-    """Whether `maxTimestamp` is that of the batch's newest record; `timestamps_ms` are theirs.
+    """Yields a finding unless `maxTimestamp` is that of the batch's newest record.
 
-    Lookups by time go by that field. With LogAppendTime it is the time of every record, and where
-    compaction left no record it is what it was.
+    `timestamps_ms` are those of its records. Lookups by time use that field. With LogAppendTime it
+    is the time of every record, and compaction leaves it unchanged.
     """
     if batch.is_log_append_time or not timestamps_ms:
         return
@@ -41,7 +41,7 @@ def check_newest(
 
 
 def check_bounds(facts: PartitionFacts, batch: Batch) -> Iterator[Finding]:
-    """Whether the newest record could have been taken before the read was planned."""
+    """Yields a finding if the newest record is later than the broker could have accepted."""
     newest_ms = batch.max_timestamp_ms
     if batch.is_log_append_time or batch.is_control or not batch.record_count:
         return
@@ -61,7 +61,7 @@ def check_bounds(facts: PartitionFacts, batch: Batch) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class AppendOrder:
-    """LogAppendTime of one replica's batches, in the order of offsets."""
+    """Checks LogAppendTime of one replica's batches, in the order of offsets."""
 
     facts: PartitionFacts
     replica: int
@@ -69,7 +69,7 @@ class AppendOrder:
     newest_ms: int = NO_TIMESTAMP
 
     def see(self, batch: Batch) -> Iterator[Finding]:
-        """Judge the next batch."""
+        """Check the next batch."""
         if not batch.is_log_append_time:
             return
         if batch.leader_epoch != self.epoch:
